@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -22,9 +23,9 @@ func addresslessOwner(service string) ovsdb.Owner {
 
 // expectAddresses takes in whether a Service waits for addresses of somebody whom weft does not know, as a cloud's
 // controller. There may be none.
-func (b *poolBook) expectAddresses(name string, s *service) {
+func (b *poolBook) expectAddresses(name string, s *objects.Service) {
 	waiting := b.addressless
-	if s == nil || s.ignored || !s.balancer.balances || s.balancer.class != "" || s.balancer.answered ||
+	if s == nil || s.Ignored || !s.Balancer.Wanted || s.Balancer.Class != "" || s.Balancer.Answered ||
 		b.allocates(s) {
 		delete(waiting, name)
 		b.tell(addresslessOwner(name))
@@ -32,7 +33,7 @@ func (b *poolBook) expectAddresses(name string, s *service) {
 	}
 	if waiting[name].uid != s.UID {
 		waiting[name] = addressless{s.UID, expecting}
-		b.expect(objectKey{addresslessKind, name + "/" + string(s.UID)})
+		b.expect(signal{addressesOverdueSignal, name + "/" + string(s.UID)})
 		b.tell(addresslessOwner(name)) // of the one that had this name before
 	}
 }
@@ -46,7 +47,7 @@ func (b *poolBook) missAddresses(text string) {
 		return
 	}
 	waiting[name] = addressless{uid, overdue}
-	b.tell(addresslessOwner(name), limitf("Service", &b.services.at(name).object.ObjectMeta, "NobodyGivesAddresses",
+	b.tell(addresslessOwner(name), objects.Limitf(objects.ServiceKind, &b.services.at(name).object.ObjectMeta, "NobodyGivesAddresses",
 		"status.loadBalancer: the Service has had no address for %v: it has no loadBalancerClass, and weft gives "+
 			"such Services none; if a cloud or another load balancer serves the cluster, see its controller; otherwise "+
 			"set allocate-load-balancer-addresses: true for weft's controller, or create the Service anew with "+

@@ -17,6 +17,9 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -55,16 +58,16 @@ func TestAddressesComeToTheSameAsAColdStart(t *testing.T) {
 // addressLife is a life with an OVN that moves ports.
 type addressLife struct {
 	life
-	settings *settings
+	settings *settings.Settings
 	rows     map[ovsdb.Owner]ovsdb.Change
-	late     []objectKey     // what is put off
+	late     []event         // what is put off
 	dead     map[string]bool // chassis
-	moved    []objectKey     // ports of which the controller has not heard yet
+	moved    []event         // ports of which the controller has not heard yet
 	told     []string        // the events so far
 }
 
 func newAddressLife(t *testing.T, seed uint64) *addressLife {
-	s := testSettings(t, func(c *Config) {
+	s := testSettings(t, func(c *settings.Config) {
 		dual(c)
 		withShared(c)
 		c.AllocateNodeCIDRs, c.AllocateLoadBalancerAddresses = true, true
@@ -85,10 +88,10 @@ func newAddressLife(t *testing.T, seed uint64) *addressLife {
 }
 
 // host is node number i, a Linux node with a gateway.
-func (l *addressLife) host(i int) *node {
+func (l *addressLife) host(i int) *objects.Node {
 	n := l.w.node(fmt.Sprint("n", i))
-	n.facts, n.ready, n.CreationTimestamp = facts(1+i, true), true, l.now()
-	n.labels = newLabelSet(labelMap([]string{"weft.net/egress="}))
+	n.Facts, n.Ready, n.CreationTimestamp = facts(1+i, true), true, l.now()
+	n.Labels = objects.NewLabelSet(labelMap([]string{"weft.net/egress="}))
 	return n
 }
 
@@ -105,7 +108,7 @@ func (l *addressLife) take(rows map[ovsdb.Owner]ovsdb.Change, changes []ovsdb.Ch
 }
 
 func (l *addressLife) step() {
-	var keys []objectKey
+	var keys []event
 	for range 1 + l.random.IntN(3) {
 		what, touched := l.event()
 		l.told = append(l.told, what)
@@ -124,7 +127,7 @@ func (l *addressLife) step() {
 }
 
 // apply makes an event's changes, and has OVN follow.
-func (l *addressLife) apply(keys []objectKey) {
+func (l *addressLife) apply(keys []event) {
 	l.t.Helper()
 	l.c.update(keys, l.w.get)
 	changes := l.c.changes()
@@ -186,7 +189,7 @@ func rowsText(change ovsdb.Change) string {
 // northd puts each port with a group onto the first chassis of the group that lives.
 func (l *addressLife) northd() {
 	members, groups := map[string]*nb.HAChassis{}, map[string][]string{}
-	now := map[objectKey]string{}
+	now := map[event]string{}
 	for owner, change := range l.rows {
 		for _, r := range change.Rows {
 			if m, ok := r.Model.(*nb.HAChassis); ok {
@@ -214,11 +217,11 @@ func (l *addressLife) northd() {
 			if best == nil {
 				continue
 			}
-			switch k, _ := ownerKey(owner); k.kind {
-			case egressKind:
-				now[objectKey{carrierKind, k.name}] = best.ChassisName
-			case aliveNodesKind:
-				now[objectKey{aliveKind, r.Key}] = best.ChassisName
+			switch k, _ := ownerKey(owner); {
+			case k.Kind == objects.EgressKind:
+				now[signal{egressHostingSignal, k.Name}] = best.ChassisName
+			case owner == northbound.LivenessOwner:
+				now[signal{livenessSignal, r.Key}] = best.ChassisName
 			}
 		}
 	}
@@ -253,9 +256,9 @@ func (l *addressLife) rest() {
 }
 
 // hosting are the ports that tell something.
-func (l *addressLife) hosting() (keys []objectKey) {
+func (l *addressLife) hosting() (keys []event) {
 	for k := range l.w.objects {
-		if k.kind == carrierKind || k.kind == aliveKind {
+		if _, ok := k.(signal); ok {
 			keys = append(keys, k)
 		}
 	}
@@ -264,7 +267,7 @@ func (l *addressLife) hosting() (keys []objectKey) {
 
 // next is another controller, as a term begins.
 func (l *addressLife) next() []ovsdb.Change {
-	hosting := map[objectKey]string{}
+	hosting := map[event]string{}
 	for _, k := range l.hosting() {
 		hosting[k] = l.w.objects[k].(string)
 	}
@@ -282,7 +285,7 @@ func (l *addressLife) restart() {
 	before, rows := ovsdb.Dump(l.engine.Client()), l.rows
 	changes := l.next()
 	for _, a := range l.c.takeNotes() {
-		l.t.Errorf("a new controller would write annotation %s of %s %s: %s", a.key, a.kind, key(a.namespace, a.name), a.value)
+		l.t.Errorf("a new controller would write annotation %s of %s %s: %s", a.key, a.kind, objects.FullName(a.namespace, a.name), a.value)
 	}
 	if err := l.engine.Replace(context.Background(), changes); err != nil {
 		l.t.Fatal(err)
@@ -308,7 +311,7 @@ func (l *addressLife) fail() {
 	}
 	l.take(map[ovsdb.Owner]ovsdb.Change{}, changes)
 	l.late = append(l.late, l.c.takeExpected()...)
-	var keys []objectKey
+	var keys []event
 	if l.random.IntN(2) == 0 {
 		l.told = append(l.told, "late annotations of another controller")
 		keys = append(keys, l.w.absorb(before)...)
@@ -355,14 +358,14 @@ func (l *addressLife) outsideAddress() netip.Addr {
 	return netip.MustParseAddr(list[l.random.IntN(len(list))])
 }
 
-func (l *addressLife) event() (what string, keys []objectKey) {
+func (l *addressLife) event() (what string, keys []event) {
 	w, n := l.w, l.random.IntN
 	number := n(4)
 	nodeName, serviceName := fmt.Sprint("n", number), fmt.Sprint("s", n(6))
 	defer func() { what = fmt.Sprintf("%s %v", what, keys) }()
 	switch n(14) {
 	case 0:
-		return "node", l.toggle(objectKey{nodeKind, nodeName}, l.host(number))
+		return "node", l.toggle(objects.Key{Kind: objects.NodeKind, Name: nodeName}, l.host(number))
 	case 1, 2:
 		return l.nodeEvent(number)
 	case 3:
@@ -372,97 +375,97 @@ func (l *addressLife) event() (what string, keys []objectKey) {
 	case 4, 5:
 		name := fmt.Sprint("a", n(3))
 		pool := w.addressPool(name, [][]string{{"203.0.113.20/31"}, {"203.0.113.20-203.0.113.23", "2001:db8::20/126"}, {"203.0.113.22-203.0.113.24"}, {"203.0.113.4/30"}, {"192.0.2.0/29"}}[n(5)]...)
-		pool.auto, pool.CreationTimestamp = n(4) > 0, l.now()
-		return "pool", l.toggle(objectKey{poolKind, name}, pool)
+		pool.Auto, pool.CreationTimestamp = n(4) > 0, l.now()
+		return "pool", l.toggle(objects.Key{Kind: objects.PoolKind, Name: name}, pool)
 	case 6, 7:
 		name := fmt.Sprint("e", n(3))
 		e := w.egressIP(name, "", [][]string{{l.outsideAddress().String()}, {l.outsideAddress().String(), "2001:db8::21"}}[n(2)]...)
 		e.CreationTimestamp = l.now()
-		if before, ok := w.objects[objectKey{egressKind, name}].(*egressIP); ok && n(2) == 0 {
+		if before, ok := w.objects[objects.Key{Kind: objects.EgressKind, Name: name}].(*objects.EgressIP); ok && n(2) == 0 {
 			e.UID, e.Generation, e.CreationTimestamp = before.UID, before.Generation+1, before.CreationTimestamp
 		}
-		return fmt.Sprintf("EgressIP %v", e.addresses), l.toggle(objectKey{egressKind, name}, e)
+		return fmt.Sprintf("EgressIP %v", e.Addresses), l.toggle(objects.Key{Kind: objects.EgressKind, Name: name}, e)
 	case 8, 9:
 		p := w.pod("default", fmt.Sprint("p", n(8)), nodeName)
 		p.CreationTimestamp = l.now()
-		at := hostPort{[]protocol{"tcp", "udp"}[n(2)], netip.Addr{}, []uint16{80, 8000, 30000}[n(3)], 80}
+		at := objects.HostPort{Protocol: []objects.Protocol{"tcp", "udp"}[n(2)], IP: netip.Addr{}, Port: []uint16{80, 8000, 30000}[n(3)], Into: 80}
 		if n(2) == 0 {
-			at.ip = l.outsideAddress()
+			at.IP = l.outsideAddress()
 		}
-		p.hostPorts = []hostPort{at}
-		return fmt.Sprintf("pod with host port %v", at), l.toggle(objectKey{podKind, key("default", p.Name)}, p)
+		p.HostPorts = []objects.HostPort{at}
+		return fmt.Sprintf("pod with host port %v", at), l.toggle(objects.Key{Kind: objects.PodKind, Name: objects.FullName("default", p.Name)}, p)
 	case 10, 11:
 		name := fmt.Sprintf("%s-%d", serviceName, n(2))
 		e := ready(fmt.Sprintf("10.244.%d.%d", n(4), 3+n(3)), nodeName)
-		e.ready, e.zones, e.nodes = n(3) > 0, []hints{"", "", "z1,"}[n(3)], []hints{"", "", "n1,"}[n(3)]
+		e.Ready, e.Zones, e.Nodes = n(3) > 0, []objects.Hints{"", "", "z1,"}[n(3)], []objects.Hints{"", "", "n1,"}[n(3)]
 		if n(3) == 0 {
-			e.addr = l.outsideAddress()
+			e.Addr = l.outsideAddress()
 		}
-		ports := []servicePort{{"http", "tcp", []uint16{80, 8000}[n(2)]}, {"http", "udp", 80}}
+		ports := []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: []uint16{80, 8000}[n(2)]}, {Name: "http", Protocol: "udp", Port: 80}}
 		if n(10) == 0 {
 			name, serviceName = "kubernetes", "kubernetes"
 		}
-		return "slice", l.toggle(objectKey{sliceKind, key("default", name)}, w.slice(name, serviceName, ports, e))
+		return "slice", l.toggle(objects.Key{Kind: objects.SliceKind, Name: objects.FullName("default", name)}, w.slice(name, serviceName, ports, e))
 	}
 	return l.serviceEvent(serviceName)
 }
 
 // nodeEvent changes one thing of a node's.
-func (l *addressLife) nodeEvent(number int) (what string, keys []objectKey) {
+func (l *addressLife) nodeEvent(number int) (what string, keys []event) {
 	n := l.random.IntN
-	before, ok := l.w.objects[objectKey{nodeKind, fmt.Sprint("n", number)}].(*node)
+	before, ok := l.w.objects[objects.Key{Kind: objects.NodeKind, Name: fmt.Sprint("n", number)}].(*objects.Node)
 	if !ok {
 		return "nothing", nil
 	}
 	after := *before
 	switch what = []string{"gateway", "ready", "labels", "zone", "operating system", "address"}[n(6)]; what {
 	case "gateway":
-		after.facts = editFacts(1+number, true, func(f *contract.NodeFacts) {
+		after.Facts = editFacts(1+number, true, func(f *contract.NodeFacts) {
 			f.Gateway.HostAddresses, f.Gateway.Routed = n(2) == 0, n(3) == 0
 			if n(3) == 0 {
 				f.Gateway, f.SharedGateway = nil, n(2) == 0
 			}
 		})
-		after.gateway = []string{"", "true", "false"}[n(3)]
+		after.Gateway = []string{"", "true", "false"}[n(3)]
 	case "ready":
-		after.ready = !after.ready
+		after.Ready = !after.Ready
 	case "labels":
-		after.labels = newLabelSet(labelMap([][]string{nil, {"weft.net/egress="}, {corev1.LabelNodeExcludeBalancers + "="}}[n(3)]))
+		after.Labels = objects.NewLabelSet(labelMap([][]string{nil, {"weft.net/egress="}, {corev1.LabelNodeExcludeBalancers + "="}}[n(3)]))
 	case "zone":
-		after.zone = []string{"", "z1", "z2"}[n(3)]
+		after.Zone = []string{"", "z1", "z2"}[n(3)]
 	case "operating system":
-		after.os = []string{"", contract.Windows}[n(2)]
+		after.OS = []string{"", contract.Windows}[n(2)]
 	case "address":
-		after.facts = editFacts(1+number, true, func(f *contract.NodeFacts) { f.Addresses = append(f.Addresses, l.outsideAddress()) })
+		after.Facts = editFacts(1+number, true, func(f *contract.NodeFacts) { f.Addresses = append(f.Addresses, l.outsideAddress()) })
 	}
 	return what + " of node", l.w.put(&after)
 }
 
 // serviceEvent adds, changes or deletes one of several kinds.
-func (l *addressLife) serviceEvent(name string) (what string, keys []objectKey) {
+func (l *addressLife) serviceEvent(name string) (what string, keys []event) {
 	n := l.random.IntN
 	s := l.w.service(name, "10.96.0."+fmt.Sprint(10+name[1]-'0'))
 	s.CreationTimestamp = l.now()
-	s.ports[0].protocol, s.ports[0].port = []protocol{"tcp", "udp"}[n(2)], []uint16{80, 8000}[n(2)]
-	s.clientIP = n(4) == 0
-	s.internalLocal, s.externalLocal = n(4) == 0, n(3) == 0
+	s.Ports[0].Protocol, s.Ports[0].Port = []objects.Protocol{"tcp", "udp"}[n(2)], []uint16{80, 8000}[n(2)]
+	s.ClientIP = n(4) == 0
+	s.InternalLocal, s.ExternalLocal = n(4) == 0, n(3) == 0
 	if n(2) == 0 {
-		s.nodePorts = []nodePort{{s.ports[0], uint16(30000 + n(2))}}
+		s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: uint16(30000 + n(2))}}
 	}
 	switch n(4) {
 	case 0:
-		s.externalIPs = []netip.Addr{l.outsideAddress()}
-		what = fmt.Sprintf("Service with %v", s.externalIPs)
+		s.ExternalIPs = []netip.Addr{l.outsideAddress()}
+		what = fmt.Sprintf("Service with %v", s.ExternalIPs)
 	default:
-		s.balancer = balancer{balances: n(5) > 0, families: []string{"4", "4", "4,6"}[n(3)], local: s.externalLocal}
+		s.Balancer = objects.LoadBalancer{Wanted: n(5) > 0, Families: []string{"4", "4", "4,6"}[n(3)], Local: s.ExternalLocal}
 		if n(4) == 0 {
-			s.balancer.wanted = l.outsideAddress().String()
+			s.Balancer.Addresses = l.outsideAddress().String()
 		}
-		what = fmt.Sprintf("load balancer wants %q", s.balancer.wanted)
+		what = fmt.Sprintf("load balancer wants %q", s.Balancer.Addresses)
 	}
-	k := objectKey{serviceKind, key("default", name)}
-	if before, ok := l.w.objects[k].(*service); ok && n(3) > 0 {
-		s.UID, s.CreationTimestamp, s.balancer.ingress, s.ingress = before.UID, before.CreationTimestamp, before.balancer.ingress, before.ingress
+	k := objects.Key{Kind: objects.ServiceKind, Name: objects.FullName("default", name)}
+	if before, ok := l.w.objects[k].(*objects.Service); ok && n(3) > 0 {
+		s.UID, s.CreationTimestamp, s.Balancer.Ingress, s.Ingress = before.UID, before.CreationTimestamp, before.Balancer.Ingress, before.Ingress
 	}
 	return what, l.toggle(k, s)
 }

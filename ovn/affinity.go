@@ -3,30 +3,14 @@ package ovn
 import (
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 )
-
-// maxSticky is the longest, in seconds, that OVN keeps a client at its endpoint: an OpenFlow idle timeout
-// has 16 bits, while Kubernetes allows a day.
-const maxSticky = 1<<16 - 1
-
-// stickySeconds is what a Service with sessionAffinity ClientIP asks for.
-func stickySeconds(config *corev1.SessionAffinityConfig) int {
-	if config == nil || config.ClientIP == nil || config.ClientIP.TimeoutSeconds == nil {
-		return int(corev1.DefaultClientIPServiceAffinitySeconds)
-	}
-	return int(*config.ClientIP.TimeoutSeconds)
-}
-
-// affinityTimeout is OVN's option of that name.
-func (s *service) affinityTimeout() string { return strconv.Itoa(min(s.stickySeconds, maxSticky)) }
 
 // confirm adds to a sticky Service the load balancer that maps each of its endpoints to itself, wherever
 // the Service is served.
@@ -40,14 +24,14 @@ func (s *service) affinityTimeout() string { return strconv.Itoa(min(s.stickySec
 // A row with the same VIP in another Service's load balancer does no harm: both make the same logical
 // flows, and OVN keeps one. An endpoint whose address and port is one that others are load-balanced at has none:
 // whoever may write EndpointSlices would take it from them.
-func (r *rows) confirm(s *service, kind protocol, list []frontend, nodes *nodeSet) {
+func (r *rows) confirm(s *objects.Service, kind objects.Protocol, list []frontend, nodes *nodeSet) {
 	endpoints := map[netip.AddrPort]struct{}{}
 	aliased := false
 	var places []place
 	for i := range list {
 		for _, v := range list[i].vips {
 			for _, b := range v.backends {
-				if _, ok := endpoints[b.at]; !ok && !nodes.balanced(claim{b.at.Addr(), b.at.Port(), kind}) {
+				if _, ok := endpoints[b.at]; !ok && !nodes.balanced(objects.Claim{Addr: b.at.Addr(), Port: b.at.Port(), Protocol: kind}) {
 					endpoints[b.at] = struct{}{}
 				}
 			}
@@ -63,12 +47,12 @@ func (r *rows) confirm(s *service, kind protocol, list []frontend, nodes *nodeSe
 	for _, at := range slices.Compact(places) {
 		c := classOf(kind)
 		if at != onRouters || !aliased {
-			r.member(nb.LoadBalancerGroupTable, c.groups[at], "load_balancer", all)
+			r.Member(nb.LoadBalancerGroupTable, c.groups[at], "load_balancer", all)
 			continue
 		}
 		for _, node := range nodes.at(at) {
 			if c.has(nodes.isWindows(node)) {
-				r.member(attachment(at), attachmentID(at, node), "load_balancer", r.self(s, kind, endpoints, node, nodes))
+				r.Member(attachment(at), attachmentID(at, node), "load_balancer", r.self(s, kind, endpoints, node, nodes))
 			}
 		}
 	}
@@ -76,14 +60,14 @@ func (r *rows) confirm(s *service, kind protocol, list []frontend, nodes *nodeSe
 
 // self is the load balancer that maps endpoints to themselves: of a gateway router that shares addresses with
 // its host those by the alias, and of all others, where node is "", by their addresses.
-func (r *rows) self(s *service, kind protocol, endpoints map[netip.AddrPort]struct{}, node string, nodes *nodeSet) (uuid string) {
+func (r *rows) self(s *objects.Service, kind objects.Protocol, endpoints map[netip.AddrPort]struct{}, node string, nodes *nodeSet) (uuid string) {
 	where := "self"
 	row := &nb.LoadBalancer{
 		Protocol: (*string)(&kind),
 		Vips:     make(map[string]string, len(endpoints)),
-		Options:  map[string]string{"hairpin_snat_ip": strings.Join(hairpinAddresses[:], " "), "neighbor_responder": "none"},
+		Options:  map[string]string{"hairpin_snat_ip": strings.Join(northbound.HairpinAddresses[:], " "), "neighbor_responder": "none"},
 	}
-	if s.externalLocal {
+	if s.ExternalLocal {
 		row.Options["skip_snat"] = "true"
 	}
 	for at := range endpoints {
@@ -93,45 +77,45 @@ func (r *rows) self(s *service, kind protocol, endpoints map[netip.AddrPort]stru
 		}
 		row.Vips[at.String()] = at.String()
 	}
-	row.Name = balancerName(s.Namespace, s.Name, where, kind)
+	row.Name = northbound.LoadBalancerName(s.Namespace, s.Name, where, kind)
 	key := string(kind) + "/" + where
 	if slices.ContainsFunc(r.Rows, func(row ovsdb.Row) bool { return row.Key == key }) {
 		return ovsdb.ID(nb.LoadBalancerTable, r.Owner, key)
 	}
 	r.endpoints += len(row.Vips)
-	return r.add(nb.LoadBalancerTable, key, row)
+	return r.Add(nb.LoadBalancerTable, key, row)
 }
 
 // balanced says whether an address and port is one that a load balancer of a Service's or pod's has.
-func (b *serviceBook) balanced(at claim) bool {
+func (b *serviceBook) balanced(at objects.Claim) bool {
 	inside := func(list []netip.Prefix) bool {
-		return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(at.addr) })
+		return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(at.Addr) })
 	}
 	switch {
-	case inside(b.settings.pods):
+	case inside(b.settings.Pods):
 		return false
-	case inside(b.settings.services), len(b.claims.by[at]) > 0:
+	case inside(b.settings.Services), len(b.claims.by[at]) > 0:
 		return true
 	}
-	_, own := b.gateways.nodes[at.addr]
-	return own && (len(b.claims.by[claim{port: at.port, protocol: at.protocol}]) > 0 || b.pods.wantsHostPort(numberedPort{at.port, at.protocol}))
+	_, own := b.gateways.nodes[at.Addr]
+	return own && (len(b.claims.by[objects.Claim{Port: at.Port, Protocol: at.Protocol}]) > 0 || b.pods.wantsHostPort(numberedPort{at.Port, at.Protocol}))
 }
 
 // touchSelves has the sticky Services looked at again whose rows depend on what is balanced.
 func (b *serviceBook) touchSelves() {
 	for name := range b.outward {
-		if s := b.all[name]; s != nil && s.object != nil && s.object.clientIP {
+		if s := b.all[name]; s != nil && s.object != nil && s.object.ClientIP {
 			b.dirty[name] = struct{}{}
 		}
 	}
 }
 
 // affinityProblems are what the owner of a sticky Service is told.
-func affinityProblems(s *service) []problem {
-	if !s.clientIP || s.stickySeconds <= maxSticky {
+func affinityProblems(s *objects.Service) []objects.Problem {
+	if !s.ClientIP || s.StickySeconds <= objects.MaxSticky {
 		return nil
 	}
-	return []problem{limitf("Service", &s.ObjectMeta, "SessionAffinityTimeout",
+	return []objects.Problem{objects.Limitf(objects.ServiceKind, &s.ObjectMeta, "SessionAffinityTimeout",
 		"spec.sessionAffinityConfig.clientIP.timeoutSeconds: %d is more than the %d that OVN can remember: a client that opens no connection for %d s may get another endpoint; choose %d or less",
-		s.stickySeconds, maxSticky, maxSticky, maxSticky)}
+		s.StickySeconds, objects.MaxSticky, objects.MaxSticky, objects.MaxSticky)}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // remembered is the number of clients that Open vSwitch remembers for some seconds.
@@ -45,40 +46,40 @@ func TestAffinity(t *testing.T) {
 	d.outside(beyond, "198.51.100.0/24 via 203.0.113.1", "2001:db8:5::/64 via 2001:db8::1")
 	const seconds = 3600
 	s := d.service("web", "10.96.0.10", "fd00:10:96::a")
-	s.ports = []servicePort{{"tcp", "tcp", 80}, {"udp", "udp", 80}}
-	s.clientIP, s.stickySeconds = true, seconds
-	s.nodePorts = []nodePort{{s.ports[0], 30080}, {s.ports[1], 30081}}
-	s.ingress = []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8:5::1")}
-	endpoints := func(suffix string, ipv6 bool, names ...string) *slice {
-		sl := d.slice("web-"+suffix, "web", []servicePort{{"tcp", "tcp", 8080}, {"udp", "udp", 8080}})
+	s.Ports = []objects.ServicePort{{Name: "tcp", Protocol: "tcp", Port: 80}, {Name: "udp", Protocol: "udp", Port: 80}}
+	s.ClientIP, s.StickySeconds = true, seconds
+	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30080}, {ServicePort: s.Ports[1], Number: 30081}}
+	s.Ingress = []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8:5::1")}
+	endpoints := func(suffix string, ipv6 bool, names ...string) *objects.EndpointSlice {
+		sl := d.slice("web-"+suffix, "web", []objects.ServicePort{{Name: "tcp", Protocol: "tcp", Port: 8080}, {Name: "udp", Protocol: "udp", Port: 8080}})
 		for _, name := range names {
 			for _, a := range d.c.pods.all["default/"+name].addresses {
 				if a.Addr().Is6() == ipv6 {
-					sl.endpoints = append(sl.endpoints, ready(a.Addr().String(), "n1"))
+					sl.Endpoints = append(sl.Endpoints, ready(a.Addr().String(), "n1"))
 				}
 			}
 		}
-		sl.ipv6 = ipv6
+		sl.IPv6 = ipv6
 		return sl
 	}
 	serve := func(names ...string) { d.do(s, endpoints("4", false, names...), endpoints("6", true, names...)) }
 	serve("a", "b", "c")
 	// A second Service with endpoints of the first must not stand in its way.
 	other := d.service("other", "10.96.0.11")
-	other.clientIP, other.stickySeconds = true, seconds
-	d.do(other, func() *slice {
-		sl := d.slice("other-4", "other", []servicePort{{"http", "tcp", 8080}})
-		sl.endpoints = endpoints("4", false, "a", "b").endpoints
+	other.ClientIP, other.StickySeconds = true, seconds
+	d.do(other, func() *objects.EndpointSlice {
+		sl := d.slice("other-4", "other", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}})
+		sl.Endpoints = endpoints("4", false, "a", "b").Endpoints
 		return sl
 	}())
 
 	// The gateway router knows the clients' hardware addresses, and waits for none of them any more.
 	known := d.service("known", "10.96.0.12", "fd00:10:96::c")
-	known.ingress = []netip.Addr{netip.MustParseAddr("198.51.100.2"), netip.MustParseAddr("2001:db8:5::2")}
+	known.Ingress = []netip.Addr{netip.MustParseAddr("198.51.100.2"), netip.MustParseAddr("2001:db8:5::2")}
 	v4, v6 := endpoints("4", false, "a"), endpoints("6", true, "a")
-	v4.Name, v4.service, v4.ports = "known-4", "known", v4.ports[:1]
-	v6.Name, v6.service, v6.ports = "known-6", "known", v6.ports[:1]
-	known.ports[0].name = "tcp"
+	v4.Name, v4.Service, v4.Ports = "known-4", "known", v4.Ports[:1]
+	v6.Name, v6.Service, v6.Ports = "known-6", "known", v6.Ports[:1]
+	known.Ports[0].Name = "tcp"
 	d.do(known, v4, v6)
 	d.everyone("outside", outside, "tcp", "198.51.100.2:80")
 	d.everyone("outside", outside6, "tcp", "[2001:db8:5::2]:80")
@@ -149,8 +150,8 @@ func TestAffinity(t *testing.T) {
 			}
 		}
 		all.Wait()
-		for _, p := range endpoints("4", false, "b").endpoints { // nobody is remembered, nothing waits
-			if a := d.ask("a", "", "tcp", p.addr.String()+":8080"); a.server != "b" || a.after > 900*time.Millisecond {
+		for _, p := range endpoints("4", false, "b").Endpoints { // nobody is remembered, nothing waits
+			if a := d.ask("a", "", "tcp", p.Addr.String()+":8080"); a.server != "b" || a.after > 900*time.Millisecond {
 				t.Errorf("pod to pod: %+v", a)
 			}
 		}
@@ -159,7 +160,7 @@ func TestAffinity(t *testing.T) {
 	t.Run("with the client's address", func(t *testing.T) {
 		d.t = t
 		local := *s
-		local.externalLocal, local.stickySeconds = true, seconds+1 // with another timeout all are new
+		local.ExternalLocal, local.StickySeconds = true, seconds+1 // with another timeout all are new
 		s = &local
 		serve(names...)
 		for _, vip := range []string{"198.51.100.1:80", "203.0.113.1:30080"} {
@@ -175,7 +176,7 @@ func TestAffinity(t *testing.T) {
 	t.Run("it ends", func(t *testing.T) {
 		d.t = t
 		ending := *s
-		ending.stickySeconds = 2
+		ending.StickySeconds = 2
 		s = &ending
 		serve(names...)
 		is := servers(d.everyone("host", clients, "tcp", "10.96.0.10:80"))

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weftnet/weft/ovn/objects"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -17,8 +18,8 @@ func sticky(seconds int32, edits ...func(*corev1.Service)) *corev1.Service {
 
 // TestLongAffinityIsTold: Kubernetes allows a day, OVN less.
 func TestLongAffinityIsTold(t *testing.T) {
-	for seconds, want := range map[int32]int{1: 0, 10800: 0, maxSticky: 0, maxSticky + 1: 1, 86400: 1} {
-		s := must(trim(sticky(seconds))).(*service)
+	for seconds, want := range map[int32]int{1: 0, 10800: 0, objects.MaxSticky: 0, objects.MaxSticky + 1: 1, 86400: 1} {
+		s := must(objects.Trim(sticky(seconds))).(*objects.Service)
 		found := affinityProblems(s)
 		if len(found) != want {
 			t.Errorf("%d seconds: %v, want %d problems", seconds, found, want)
@@ -30,7 +31,7 @@ func TestLongAffinityIsTold(t *testing.T) {
 				}
 			}
 		}
-		if got := s.affinityTimeout(); want > 0 && got != "65535" {
+		if got := s.AffinityTimeout(); want > 0 && got != "65535" {
 			t.Errorf("%d seconds: OVN is given %s", seconds, got)
 		}
 	}

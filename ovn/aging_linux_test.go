@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/ovn/northbound"
 )
 
 // TestRoutersForgetNeighbours: whom a router does not hear of any more it forgets, and a connection by a neighbour goes on, whether OVN
@@ -22,7 +23,7 @@ func TestRoutersForgetNeighbours(t *testing.T) {
 	d.outside([]string{"203.0.113.100/24", silent + "/24", "2001:db8::100/64 nodad"})
 	d.serve("outside")
 	for _, router := range strings.Fields(d.ovn.NB("--bare", "--columns=_uuid", "list", "Logical_Router")) {
-		if age := strings.Trim(strings.TrimSpace(d.ovn.NB("get", "Logical_Router", router, "options:mac_binding_age_threshold")), `"`); age != neighbourAge {
+		if age := strings.Trim(strings.TrimSpace(d.ovn.NB("get", "Logical_Router", router, "options:mac_binding_age_threshold")), `"`); age != northbound.NeighbourAge {
 			t.Errorf("router %s forgets after %q seconds", router, age)
 		}
 		d.ovn.NB("set", "Logical_Router", router, "options:mac_binding_age_threshold=2") // so that it can be waited for

@@ -6,15 +6,11 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
-
-// aliveOwner has what shows which nodes live, long before Kubernetes knows: a router that forwards nothing,
-// with a port for each node that may announce addresses. The port is on the node's chassis as long as the
-// node lives; watchers see by BFD when it does not, and one of them takes the port: if two are left that see
-// each other, since one alone cannot tell that it is not itself cut off. It is there only while there are
-// AddressPools.
-const aliveOwner ovsdb.Owner = "Alive/nodes"
 
 // watchers is how many other nodes watch each.
 const watchers = 2
@@ -27,7 +23,7 @@ func (n *nodeState) watched() bool {
 
 // aliveBook is what is known of these ports.
 type aliveBook struct {
-	settings *settings
+	settings *settings.Settings
 	nodes    nodeView
 	hosting  map[string]string // the chassis that have the ports, by node
 	dirty    bool
@@ -35,7 +31,7 @@ type aliveBook struct {
 
 // change are the rows; there are AddressPools where it is needed.
 func (b *aliveBook) change(needed bool) ovsdb.Change {
-	r := newRows(aliveOwner)
+	r := newRows(northbound.LivenessOwner)
 	var all []*nodeState
 	for n := range b.nodes.placed() {
 		if n.watched() {
@@ -46,20 +42,20 @@ func (b *aliveBook) change(needed bool) ovsdb.Change {
 		return r.Change
 	}
 	ring := ringOf(all)
-	id := r.logicalRouter("router", "alive", nil)
+	id := r.LogicalRouter("router", "alive", nil)
 	for i, n := range ring {
-		group := r.add(nb.HAChassisGroupTable, n.name, &nb.HAChassisGroup{Name: "alive-" + n.name})
+		group := r.Add(nb.HAChassisGroupTable, n.name, &nb.HAChassisGroup{Name: "alive-" + n.name})
 		member := func(m *nodeState, priority int) {
-			r.member(nb.HAChassisGroupTable, group, "ha_chassis", r.add(nb.HAChassisTable, n.name+"/"+m.name, &nb.HAChassis{ChassisName: m.chassis(), Priority: priority}))
+			r.Member(nb.HAChassisGroupTable, group, "ha_chassis", r.Add(nb.HAChassisTable, n.name+"/"+m.name, &nb.HAChassis{ChassisName: m.chassis(), Priority: priority}))
 		}
-		member(n, maxPriority)
+		member(n, northbound.MaxPriority)
 		for j, o := range following(ring, i) {
-			member(o, maxPriority-1-j)
+			member(o, northbound.MaxPriority-1-j)
 		}
-		own := b.settings.joinAddresses(n.id)[0].Addr()
-		port := routerPort("alive-"+n.name, []netip.Prefix{netip.PrefixFrom(own, own.BitLen())})
+		own := b.settings.JoinAddresses(n.id)[0].Addr()
+		port := northbound.RouterPort("alive-"+n.name, []netip.Prefix{netip.PrefixFrom(own, own.BitLen())})
 		port.HaChassisGroup = &group
-		r.member(nb.LogicalRouterTable, id, "ports", r.add(nb.LogicalRouterPortTable, n.name, port))
+		r.Member(nb.LogicalRouterTable, id, "ports", r.Add(nb.LogicalRouterPortTable, n.name, port))
 	}
 	return r.Change
 }
@@ -79,9 +75,9 @@ func ringOf(nodes []*nodeState) []*nodeState {
 func following(ring []*nodeState, i int) []*nodeState {
 	var list []*nodeState
 	for _, best := range []func(*nodeState) bool{
-		func(n *nodeState) bool { return n.object.ready && n.facts.Hosted == nil },
-		func(n *nodeState) bool { return n.object.ready && n.facts.Hosted != nil },
-		func(n *nodeState) bool { return !n.object.ready },
+		func(n *nodeState) bool { return n.object.Ready && n.facts.Hosted == nil },
+		func(n *nodeState) bool { return n.object.Ready && n.facts.Hosted != nil },
+		func(n *nodeState) bool { return !n.object.Ready },
 	} {
 		for step := 1; step < len(ring) && len(list) < watchers; step++ {
 			if o := ring[(i+step)%len(ring)]; best(o) {
@@ -111,9 +107,9 @@ func (b *aliveBook) lost(n *nodeState) bool {
 
 // mayAnnounce says whether a node's gateway router may answer for an address.
 func (b *aliveBook) mayAnnounce(n *nodeState, addr netip.Addr) bool {
-	if n.outside == "" || !n.object.ready || b.lost(n) {
+	if n.outside == "" || !n.object.Ready || b.lost(n) {
 		return false
 	}
-	on := family(n.facts.Gateway.Addresses, addr)
+	on := ipam.Family(n.facts.Gateway.Addresses, addr)
 	return on != nil && on.Contains(addr)
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // watched are the members of each node's group, the node itself first.
@@ -41,7 +43,7 @@ func (s *scene) watched() map[string]string {
 // TestNodesWatchEachOther: with pools, from three nodes on, each by two others; who is not ready watches
 // only for want of others, and a node that comes or goes changes the watchers of few.
 func TestNodesWatchEachOther(t *testing.T) {
-	s := newScene(t, func(c *Config) { dual(c); withBalancers(c) })
+	s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
 	s.do(s.egressNode(1), s.egressNode(2), s.egressNode(3))
 	s.want("without a pool", fmt.Sprint(len(s.watched())), "0")
 	s.do(s.addressPool("p", "203.0.113.64/30"))
@@ -50,18 +52,18 @@ func TestNodesWatchEachOther(t *testing.T) {
 			t.Errorf("%s is watched by %v", node, list)
 		}
 	}
-	s.remove(nodeKind, "e3")
+	s.remove(objects.NodeKind, "e3")
 	s.want("of two nodes", fmt.Sprint(len(s.watched())), "0")
 
 	for n := range 30 {
 		s.do(s.egressNode(1 + n))
 	}
 	before := s.watched()
-	windows := *s.objects[objectKey{nodeKind, "e7"}].(*node)
-	windows.os = contract.Windows
+	windows := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "e7"}].(*objects.Node)
+	windows.OS = contract.Windows
 	s.do(&windows)
 	s.want("Windows nodes are watched, too", fmt.Sprint(s.watched()), fmt.Sprint(before))
-	s.remove(nodeKind, "e9")
+	s.remove(objects.NodeKind, "e9")
 	changed := 0
 	for node, members := range s.watched() {
 		if members != before[node] {
@@ -72,19 +74,19 @@ func TestNodesWatchEachOther(t *testing.T) {
 		t.Errorf("without one of 30 nodes %d have other watchers", changed)
 	}
 	watcher := strings.Fields(s.watched()["e1"])[1]
-	tired := *s.objects[objectKey{nodeKind, "e" + watcher[len("chassis-"):]}].(*node)
-	tired.ready = false
+	tired := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "e" + watcher[len("chassis-"):]}].(*objects.Node)
+	tired.Ready = false
 	s.do(&tired)
 	if slices.Contains(strings.Fields(s.watched()["e1"]), watcher) {
 		t.Errorf("%s is not ready, and watches", watcher)
 	}
 	watcher = strings.Fields(s.watched()["e1"])[1]
-	hosted := *s.objects[objectKey{nodeKind, "e" + watcher[len("chassis-"):]}].(*node)
-	hosted.facts = strings.TrimSuffix(hosted.facts, "}") + `,"hosted":{"address":"192.0.2.1:16642"}}`
+	hosted := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "e" + watcher[len("chassis-"):]}].(*objects.Node)
+	hosted.Facts = strings.TrimSuffix(hosted.Facts, "}") + `,"hosted":{"address":"192.0.2.1:16642"}}`
 	s.do(&hosted)
 	if slices.Contains(strings.Fields(s.watched()["e1"]), watcher) {
 		t.Errorf("%s may die with the host of its ovn-controller, and watches", watcher)
 	}
-	s.remove(poolKind, "p")
+	s.remove(objects.PoolKind, "p")
 	s.want("without the pool", fmt.Sprint(len(s.watched())), "0")
 }

@@ -11,15 +11,14 @@ import (
 	"sync"
 	"time"
 
-	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // writeAnnotation writes one annotation of one object. An object that is gone, or is another one of
@@ -58,25 +57,19 @@ func annotateThrough(client kubernetes.Interface) writeAnnotation {
 
 // request has the client not wait and try again by itself: the annotator has others to write meanwhile.
 func request(core rest.Interface, a annotation) *rest.Request {
-	r := core.Patch(types.MergePatchType).MaxRetries(0)
-	switch a.kind {
-	case nodeKind:
-		return r.Resource("nodes").Name(a.name)
-	case serviceKind:
-		return r.Resource("services").Namespace(a.namespace).Name(a.name).SubResource(statusKey)
-	case networkPolicyKind:
-		return r.AbsPath("/apis", networkingv1.GroupName, networkingv1.SchemeGroupVersion.Version, "namespaces", a.namespace, "networkpolicies", a.name)
-	case egressKind, poolKind, clusterPolicyKind, adminPolicyKind, baselinePolicyKind:
-		resource := policyResources[a.kind]
-		switch a.kind {
-		case egressKind:
-			resource = v1alpha1.EgressIPs
-		case poolKind:
-			resource = v1alpha1.AddressPools
-		}
-		return r.AbsPath("/apis", resource.Group, resource.Version, resource.Resource, a.name, statusKey)
+	resource := a.kind.Resource()
+	path := []string{"/apis", resource.Group, resource.Version}
+	if resource.Group == "" {
+		path = []string{"/api", resource.Version}
 	}
-	return r.Resource("pods").Namespace(a.namespace).Name(a.name)
+	if a.namespace != "" {
+		path = append(path, "namespaces", a.namespace)
+	}
+	path = append(path, resource.Resource, a.name)
+	if a.key == statusKey {
+		path = append(path, statusKey)
+	}
+	return core.Patch(types.MergePatchType).MaxRetries(0).AbsPath(path...)
 }
 
 // gone forgives an object that was deleted, or deleted and created anew.
@@ -91,9 +84,9 @@ func gone(err error) error {
 // only the newest value counts. What cannot be written rests for a while, and stands in nobody's way.
 type annotator struct {
 	write   writeAnnotation
-	there   func(objectKey) bool // whether an object of the name still is
+	there   func(objects.Key) bool // whether an object of the name still is
 	failed  func(annotation, error)
-	refused func(problem)
+	refused func(objects.Problem)
 	mu      sync.Mutex
 	wanted  map[noteKey]*wish // not being written
 	order   []noteKey         // of wanted that do not rest, each once, the longest wanted first
@@ -102,7 +95,7 @@ type annotator struct {
 }
 
 type noteKey struct {
-	kind            kind
+	kind            objects.Kind
 	namespace, name string
 }
 
@@ -128,7 +121,7 @@ const (
 	annotationTimeout = 15 * time.Second
 )
 
-func newAnnotator(write writeAnnotation, there func(objectKey) bool, failed func(annotation, error), refused func(problem)) *annotator {
+func newAnnotator(write writeAnnotation, there func(objects.Key) bool, failed func(annotation, error), refused func(objects.Problem)) *annotator {
 	return &annotator{write: write, there: there, failed: failed, refused: refused,
 		wanted: map[noteKey]*wish{}, writing: map[noteKey]*wish{}, wake: make(chan struct{}, 1)}
 }
@@ -239,7 +232,7 @@ func (w *annotator) one(ctx context.Context, it *wish) {
 	cancel()
 	if err != nil && ctx.Err() == nil {
 		w.failed(it.annotation, err)
-		if !w.there(objectKey{it.kind, key(it.namespace, it.name)}) {
+		if !w.there(objects.Key{Kind: it.kind, Name: objects.FullName(it.namespace, it.name)}) {
 			err = nil // nobody asks for it any more
 		} else if refusal(err) && !it.told {
 			it.told = true
@@ -278,20 +271,20 @@ func (it *wish) nextPause(err error) time.Duration {
 	return pause
 }
 
-func (it *wish) refusal(err error) problem {
+func (it *wish) refusal(err error) objects.Problem {
 	meta := &metav1.ObjectMeta{Namespace: it.namespace, Name: it.name, UID: it.uid}
 	if it.key == statusKey {
-		return problemf(it.kind.String(), meta, "StatusRefused",
-			"the API server refuses the object's status: %v; if permission is missing, give it to the controller; it is tried again every minute", quoted(err.Error()))
+		return objects.Problemf(it.kind, meta, "StatusRefused",
+			"the API server refuses the object's status: %v; if permission is missing, give it to the controller; it is tried again every minute", objects.Quoted(err.Error()))
 	}
 	if it.key == contract.PolicyStatusAnnotation {
-		return problemf(it.kind.String(), meta, "AnnotationRefused",
+		return objects.Problemf(it.kind, meta, "AnnotationRefused",
 			"the API server refuses annotation %s, which only tells what became of the policy: %v; make the object's other annotations shorter; if permission is missing, let the controller patch NetworkPolicies; it is tried again every minute",
-			it.key, quoted(err.Error()))
+			it.key, objects.Quoted(err.Error()))
 	}
-	return problemf(it.kind.String(), meta, "AnnotationRefused",
+	return objects.Problemf(it.kind, meta, "AnnotationRefused",
 		"the API server refuses annotation %s, without which the object has no network: %v; make the object's other annotations shorter, or create it anew; if permission is missing, give it to the controller; it is tried again every minute",
-		it.key, quoted(err.Error()))
+		it.key, objects.Quoted(err.Error()))
 }
 
 func logAnnotation(log *slog.Logger, count func(string)) func(annotation, error) {
@@ -301,6 +294,6 @@ func logAnnotation(log *slog.Logger, count func(string)) func(annotation, error)
 		}
 		count("annotation")
 		log.Warn("could not write an annotation; trying again", "annotation", a.key,
-			"object", fmt.Sprintf("%s %s", a.kind, key(a.namespace, a.name)), "error", err)
+			"object", fmt.Sprintf("%s %s", a.kind, objects.FullName(a.namespace, a.name)), "error", err)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // TestAnnotationRequest pins what is sent: a merge patch that holds for one incarnation of the object
@@ -44,7 +45,7 @@ func TestAnnotationRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	write := annotateThrough(client)
-	pod := annotation{podKind, "default", "web", "u1", contract.PodNetworkAnnotation, `{"mac":"m"}`}
+	pod := annotation{objects.PodKind, "default", "web", "u1", contract.PodNetworkAnnotation, `{"mac":"m"}`}
 	if err := write(context.Background(), pod); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,7 @@ func TestAnnotationRequest(t *testing.T) {
 		`{"metadata":{"uid":"u1","annotations":{"weft.net/pod-network":"{\"mac\":\"m\"}"}}}`}); got != want {
 		t.Errorf("sent %+v, want %+v", got, want)
 	}
-	if err := write(context.Background(), annotation{nodeKind, "", "l1", "u2", contract.NodeNetworkAnnotation, "{}"}); err != nil || got.path != "/api/v1/nodes/l1" {
+	if err := write(context.Background(), annotation{objects.NodeKind, "", "l1", "u2", contract.NodeNetworkAnnotation, "{}"}); err != nil || got.path != "/api/v1/nodes/l1" {
 		t.Errorf("node: %v at %s", err, got.path)
 	}
 	if !json.Valid([]byte(got.body)) {
@@ -112,15 +113,15 @@ func (n *notebook) look(see func()) {
 func annotating(t *testing.T, n *notebook) (w *annotator, failures *int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	failures = new(int)
-	w = newAnnotator(n.write, func(k objectKey) bool {
+	w = newAnnotator(n.write, func(k objects.Key) bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		return !slices.Contains(n.gone, k.name)
+		return !slices.Contains(n.gone, k.Name)
 	}, func(annotation, error) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		*failures++
-	}, func(p problem) {
+	}, func(p objects.Problem) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.events = append(n.events, p.String())
@@ -138,7 +139,7 @@ func annotating(t *testing.T, n *notebook) (w *annotator, failures *int) {
 }
 
 func note(name, value string) annotation {
-	return annotation{kind: podKind, namespace: "default", name: name, value: value}
+	return annotation{kind: objects.PodKind, namespace: "default", name: name, value: value}
 }
 
 func TestAnnotatorWritesAbreast(t *testing.T) {
@@ -238,7 +239,7 @@ func TestAnnotationsOfWhatIsGone(t *testing.T) {
 func TestAnnotationsAreWrittenInTurn(t *testing.T) {
 	w := newAnnotator(nil, nil, nil, nil)
 	note := func(name, value string) annotation {
-		return annotation{kind: podKind, namespace: "default", name: name, key: contract.PodNetworkAnnotation, value: value}
+		return annotation{kind: objects.PodKind, namespace: "default", name: name, key: contract.PodNetworkAnnotation, value: value}
 	}
 	var want []annotation
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
@@ -289,7 +290,7 @@ func TestRefusedAnnotationsStandInNobodysWay(t *testing.T) {
 				t.Errorf("tried %s within a minute", n.tried)
 			}
 		})
-		w.set([]annotation{{kind: podKind, namespace: "default", name: "fat-0", uid: "another", value: "x"}})
+		w.set([]annotation{{kind: objects.PodKind, namespace: "default", name: "fat-0", uid: "another", value: "x"}})
 		n.look(func() {
 			if len(n.tried) != 2+len(fat) {
 				t.Error("a pod waits for another one that had its name")
@@ -316,12 +317,12 @@ func TestRefusalsTellWhatIsAtStake(t *testing.T) {
 		annotation
 		want, not string
 	}{
-		{annotation{kind: podKind, key: contract.PodNetworkAnnotation}, "no network", "policy"},
-		{annotation{kind: networkPolicyKind, key: contract.PolicyStatusAnnotation}, "let the controller patch NetworkPolicies", "no network"},
-		{annotation{kind: clusterPolicyKind, key: statusKey}, "give it to the controller", "no network"},
+		{annotation{kind: objects.PodKind, key: contract.PodNetworkAnnotation}, "no network", "policy"},
+		{annotation{kind: objects.NetworkPolicyKind, key: contract.PolicyStatusAnnotation}, "let the controller patch NetworkPolicies", "no network"},
+		{annotation{kind: objects.ClusterPolicyKind, key: statusKey}, "give it to the controller", "no network"},
 	} {
 		it := &wish{annotation: c.annotation}
-		text := it.refusal(tooLong).message
+		text := it.refusal(tooLong).Message
 		if !strings.Contains(text, c.want) || strings.Contains(text, c.not) {
 			t.Errorf("%s: %s", c.key, text)
 		}

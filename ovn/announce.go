@@ -2,7 +2,6 @@ package ovn
 
 import (
 	"encoding/json"
-	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -19,9 +20,9 @@ import (
 func poolOwner(service string) ovsdb.Owner { return ovsdb.Owner("AddressPool for Service/" + service) }
 
 // noteBalancer has a Service's status name the addresses that it has.
-func (b *poolBook) noteBalancer(name string, s *service) {
+func (b *poolBook) noteBalancer(name string, s *objects.Service) {
 	h := b.of[name]
-	if slices.Equal(h.addresses, addrsOf(s.balancer.ingress)) {
+	if slices.Equal(h.addresses, objects.ParseAddrs(s.Balancer.Ingress)) {
 		h.noted = ""
 		return
 	}
@@ -35,48 +36,33 @@ func (b *poolBook) noteBalancer(name string, s *service) {
 		panic(err)
 	}
 	value := string(text)
-	if asked := value + " of " + string(s.UID) + " in place of " + s.balancer.ingress; asked != h.noted {
+	if asked := value + " of " + string(s.UID) + " in place of " + s.Balancer.Ingress; asked != h.noted {
 		h.noted = asked
-		b.note(annotation{serviceKind, s.Namespace, s.Name, s.UID, statusKey, value})
+		b.note(annotation{objects.ServiceKind, s.Namespace, s.Name, s.UID, statusKey, value})
 	}
 }
 
 // notePool has an AddressPool's status written.
 func (b *poolBook) notePool(p *poolState) {
-	used, free := p.used, min(max(p.size-p.used-p.blocked, 0), maxFree)
-	ready := p.object.ready(true, "InUse", "all ranges are in use"+p.silent)
+	used, free := p.used, min(max(p.size-p.used-p.blocked, 0), objects.MaxFree)
+	ready := p.object.Ready(true, "InUse", "all ranges are in use"+p.silent)
 	switch {
 	case p.wrong != "" && len(p.usable) == 0:
-		ready = p.object.ready(false, p.reason, p.wrong)
+		ready = p.object.Ready(false, p.reason, p.wrong)
 	case p.wrong != "":
-		ready = p.object.ready(false, p.reason, p.wrong+"; the pool's other addresses are in use"+p.silent)
+		ready = p.object.Ready(false, p.reason, p.wrong+"; the pool's other addresses are in use"+p.silent)
 	case free == 0:
-		ready = p.object.ready(true, "UsedUp", "all addresses are taken; add to spec.ranges")
+		ready = p.object.Ready(true, "UsedUp", "all addresses are taken; add to spec.ranges")
 	}
-	b.noteStatus(poolKind, &p.object.custom, map[string]any{"observedGeneration": p.object.Generation,
+	b.noteStatus(objects.PoolKind, &p.object.Custom, map[string]any{"observedGeneration": p.object.Generation,
 		"conditions": []metav1.Condition{ready}, "used": used, "free": free}, &p.noted)
-}
-
-// maxFree bounds what a status says of free addresses: JSON's numbers are exact up to here.
-const maxFree = math.MaxInt64 >> 10
-
-// size is the number of a range's addresses, maxFree where they are more.
-func (r addressRange) size() int64 {
-	a, b := r.first.As16(), r.last.As16()
-	n := int64(0)
-	for i := range a {
-		if n = n<<8 + int64(b[i]) - int64(a[i]); n > maxFree>>9 {
-			return maxFree
-		}
-	}
-	return n + 1
 }
 
 // announce decides by which node's gateway router a Service's addresses are answered on the network that
 // has them.
 func (b *poolBook) announce(name string) {
 	s := b.services.at(name)
-	ingress := addrsOf(s.object.balancer.ingress)
+	ingress := objects.ParseAddrs(s.object.Balancer.Ingress)
 	for _, addr := range b.of[name].addresses {
 		if !slices.Contains(ingress, addr) { // nobody knows of it yet
 			b.setAnnouncer(addr, "", false)
@@ -95,7 +81,7 @@ func announceOn(change *ovsdb.Change, g *contract.Gateway, addresses []netip.Add
 	}
 	for _, r := range change.Rows {
 		if port, ok := r.Model.(*nb.LogicalSwitchPort); ok && r.Key == "external" {
-			port.Options["nat-addresses"] = g.MAC + " " + strings.Join(texts(addresses), " ")
+			port.Options["nat-addresses"] = g.MAC + " " + strings.Join(ipam.Texts(addresses), " ")
 		}
 	}
 }

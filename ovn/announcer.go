@@ -5,12 +5,14 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/settings"
 	corev1 "k8s.io/api/core/v1"
 )
 
 // outsideBook finds the nodes whose gateways are on networks outside, by the subnets of these.
 type outsideBook struct {
-	settings *settings
+	settings *settings.Settings
 	alive    *aliveBook
 
 	nodes   map[netip.Prefix]map[string]*nodeState // by subnet and name
@@ -25,7 +27,7 @@ type wayIn struct {
 	node    string // that answers for it where all may, "" for none
 }
 
-func newOutsideBook(s *settings, alive *aliveBook) outsideBook {
+func newOutsideBook(s *settings.Settings, alive *aliveBook) outsideBook {
 	return outsideBook{settings: s, alive: alive, nodes: map[netip.Prefix]map[string]*nodeState{}, lengths: [2]map[int]int{{}, {}}, of: map[string][]netip.Prefix{}, ways: map[netip.Addr]wayIn{}}
 }
 
@@ -33,7 +35,7 @@ func newOutsideBook(s *settings, alive *aliveBook) outsideBook {
 func (b *outsideBook) update(n *nodeState) {
 	var now []netip.Prefix
 	if n.placed && n.outside != "" {
-		for _, p := range firsts(n.facts.Gateway.Addresses) {
+		for _, p := range ipam.Firsts(n.facts.Gateway.Addresses) {
 			now = append(now, p.Masked())
 		}
 	}
@@ -44,7 +46,7 @@ func (b *outsideBook) update(n *nodeState) {
 	for _, p := range was {
 		if delete(b.nodes[p], n.name); len(b.nodes[p]) == 0 {
 			delete(b.nodes, p)
-			lengths := b.lengths[family2(p.Addr().Is4())]
+			lengths := b.lengths[ipam.FamilyIndex(p.Addr().Is4())]
 			if lengths[p.Bits()]--; lengths[p.Bits()] == 0 {
 				delete(lengths, p.Bits())
 			}
@@ -53,7 +55,7 @@ func (b *outsideBook) update(n *nodeState) {
 	for _, p := range now {
 		if b.nodes[p] == nil {
 			b.nodes[p] = map[string]*nodeState{}
-			b.lengths[family2(p.Addr().Is4())][p.Bits()]++
+			b.lengths[ipam.FamilyIndex(p.Addr().Is4())][p.Bits()]++
 		}
 		b.nodes[p][n.name] = n
 	}
@@ -64,7 +66,7 @@ func (b *outsideBook) update(n *nodeState) {
 
 // around are the nodes on subnets outside that hold an address.
 func (b *outsideBook) around(addr netip.Addr) (list []*nodeState) {
-	for bits := range b.lengths[family2(addr.Is4())] {
+	for bits := range b.lengths[ipam.FamilyIndex(addr.Is4())] {
 		subnet := netip.PrefixFrom(addr, bits).Masked()
 		list = slices.AppendSeq(list, maps.Values(b.nodes[subnet]))
 	}
@@ -82,7 +84,7 @@ func (b *poolBook) chooseAnnouncer(addr netip.Addr, s *serviceState) string {
 		way = b.outside.wayIn(addr, p)
 		b.outside.ways[addr] = way
 	}
-	if !s.object.balancer.local {
+	if !s.object.Balancer.Local {
 		return way.node
 	}
 	return b.outside.preferred(addr, p, way.network, b.serving(s, addr.Is4()))
@@ -128,7 +130,7 @@ func (b *poolBook) moves(addr netip.Addr, s *serviceState, n *nodeState) bool {
 		return true
 	case n.object == nil || n.outside != way.network || !b.alive.mayAnnounce(n, addr):
 		return false
-	case s != nil && s.object != nil && s.object.balancer.local:
+	case s != nil && s.object != nil && s.object.Balancer.Local:
 		return slices.Contains(b.serving(s, addr.Is4()), n)
 	}
 	return way.node == "" || rendezvous(addr.String(), n.name) > rendezvous(addr.String(), way.node)
@@ -137,8 +139,8 @@ func (b *poolBook) moves(addr netip.Addr, s *serviceState, n *nodeState) bool {
 // wayIn decides where an address comes in: by the nodes of one network whose subnets hold it. Which subnet it has says a
 // node itself, and on a network of another name that counts for nothing.
 func (b *outsideBook) wayIn(addr netip.Addr, p *poolState) wayIn {
-	nodes := slices.DeleteFunc(b.around(addr), func(n *nodeState) bool { return !p.object.nodes.Matches(n.object.labels) })
-	network := b.settings.networkOf(p.object.network, nodes)
+	nodes := slices.DeleteFunc(b.around(addr), func(n *nodeState) bool { return !p.object.Nodes.Matches(n.object.Labels) })
+	network := networkOf(b.settings, p.object.Network, nodes)
 	return wayIn{network, b.preferred(addr, p, network, nodes)}
 }
 
@@ -146,7 +148,7 @@ func (b *outsideBook) wayIn(addr netip.Addr, p *poolState) wayIn {
 func (b *outsideBook) preferred(addr netip.Addr, p *poolState, network string, nodes []*nodeState) string {
 	best, most := "", uint64(0)
 	for _, n := range nodes {
-		if n.outside != network || !b.alive.mayAnnounce(n, addr) || n.object.labels.Has(corev1.LabelNodeExcludeBalancers) || !p.object.nodes.Matches(n.object.labels) {
+		if n.outside != network || !b.alive.mayAnnounce(n, addr) || n.object.Labels.Has(corev1.LabelNodeExcludeBalancers) || !p.object.Nodes.Matches(n.object.Labels) {
 			continue
 		}
 		if rank := rendezvous(addr.String(), n.name); best == "" || rank > most {
@@ -160,12 +162,12 @@ func (b *outsideBook) preferred(addr netip.Addr, p *poolState, network string, n
 func (b *poolBook) serving(s *serviceState, ipv4 bool) (list []*nodeState) {
 	seen := map[string]bool{}
 	for _, sl := range s.slices {
-		if sl.ipv6 == ipv4 {
+		if sl.IPv6 == ipv4 {
 			continue
 		}
-		for _, e := range sl.endpoints {
-			if n := b.nodes.at(e.node); n != nil && n.placed && !seen[e.node] && (e.ready || e.serving && e.terminating || s.object.publishNotReady) {
-				seen[e.node] = true
+		for _, e := range sl.Endpoints {
+			if n := b.nodes.at(e.Node); n != nil && n.placed && !seen[e.Node] && (e.Ready || e.Serving && e.Terminating || s.object.PublishNotReady) {
+				seen[e.Node] = true
 				list = append(list, n)
 			}
 		}

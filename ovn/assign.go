@@ -10,11 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // podState is a pod that wants a port, and the addresses it has, none while it waits for them.
 type podState struct {
-	object    *pod
+	object    *objects.Pod
 	node      *nodeState
 	addresses []netip.Prefix // one a subnet of the node, in the same order
 	// had are addresses that the pod shall get again if it can, known is where from.
@@ -42,7 +44,7 @@ const (
 // had before, so that no new pod takes one of them.
 func (b *podBook) update(names []string, get lookup) {
 	for _, name := range names {
-		object, _ := get(objectKey{podKind, name}).(*pod)
+		object, _ := get(objects.Key{Kind: objects.PodKind, Name: name}).(*objects.Pod)
 		b.updatePod(name, object)
 		b.around.podSeen(name, object)
 	}
@@ -56,8 +58,8 @@ func (b *podBook) update(names []string, get lookup) {
 	}
 	// Of two that claim one address, the older is right: its name says nothing, and whoever
 	// creates a pod may choose it.
-	slices.SortFunc(touched, func(a, b *podState) int { return older(&a.object.ObjectMeta, &b.object.ObjectMeta) })
-	problems := make([][]problem, len(touched))
+	slices.SortFunc(touched, func(a, b *podState) int { return Older(&a.object.ObjectMeta, &b.object.ObjectMeta) })
+	problems := make([][]objects.Problem, len(touched))
 	claims := make([][]netip.Addr, len(touched))
 	for known := allocated; known <= nowhere; known++ {
 		for i, p := range touched {
@@ -72,14 +74,14 @@ func (b *podBook) update(names []string, get lookup) {
 		}
 		problems[i] = append(problems[i], b.notePod(p, len(problems[i]) > 0)...)
 		problems[i] = slices.Concat(problems[i], hostPortProblems(p.object, &p.node.placement), numberProblems(p.object),
-			unservedProblems("Pod", &p.object.ObjectMeta, p.object.asked))
-		b.tell(podOwner(key(p.object.Namespace, p.object.Name)), problems[i]...)
+			objects.UnservedProblems(objects.PodKind, &p.object.ObjectMeta, p.object.Asked))
+		b.tell(northbound.PodOwner(objects.FullName(p.object.Namespace, p.object.Name)), problems[i]...)
 		b.touchRivals(p)
 	}
 }
 
-// older orders objects by age. One without a time is a manifest, and will be the youngest.
-func older(a, b *metav1.ObjectMeta) int {
+// Older orders objects by age. One without a time is a manifest, and will be the youngest.
+func Older(a, b *metav1.ObjectMeta) int {
 	if there := !a.CreationTimestamp.IsZero(); there == b.CreationTimestamp.IsZero() {
 		if there {
 			return -1
@@ -89,20 +91,20 @@ func older(a, b *metav1.ObjectMeta) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 }
 
-func (b *podBook) updatePod(name string, object *pod) {
+func (b *podBook) updatePod(name string, object *objects.Pod) {
 	b.dirty[name] = struct{}{}
-	wanted := object != nil && object.node != "" && !object.hostNetwork && !object.completed
+	wanted := object != nil && object.Node != "" && !object.HostNetwork && !object.Completed
 	p := b.all[name]
-	if p != nil && (!wanted || object.UID != p.object.UID || object.node != p.object.node) {
+	if p != nil && (!wanted || object.UID != p.object.UID || object.Node != p.object.Node) {
 		b.removePod(name, p)
 		p = nil
 	}
 	if !wanted {
-		b.tell(podOwner(name))
+		b.tell(northbound.PodOwner(name))
 		return
 	}
 	if p == nil {
-		p = &podState{node: b.nodes.node(object.node)}
+		p = &podState{node: b.nodes.node(object.Node)}
 		p.had, p.known = b.recall(object)
 		p.node.pods[name] = p
 		b.all[name] = p
@@ -120,7 +122,7 @@ func (b *podBook) removePod(name string, p *podState) {
 	n := p.node
 	b.touchRivals(p)
 	for i, a := range p.addresses {
-		n.pools[i].release(a.Addr())
+		n.pools[i].Release(a.Addr())
 	}
 	b.around.podEnds(p)
 	b.unindex(name, p)
@@ -139,7 +141,7 @@ func (b *podBook) removePod(name string, p *podState) {
 // recall finds the addresses that a pod has had. What stands in the pod itself is believed only of
 // pods that were there before this cluster was, since then a database may have been lost. A pod that
 // comes later has had none: what came with it is its creator's wish.
-func (b *podBook) recall(o *pod) ([]netip.Addr, evidence) {
+func (b *podBook) recall(o *objects.Pod) ([]netip.Addr, evidence) {
 	if had := b.recorded[o.UID]; len(had) > 0 {
 		delete(b.recorded, o.UID)
 		return had, allocated
@@ -147,10 +149,10 @@ func (b *podBook) recall(o *pod) ([]netip.Addr, evidence) {
 	if !b.beginning {
 		return nil, nowhere
 	}
-	if len(o.ips) > 0 {
-		return o.ips, inStatus
+	if len(o.IPs) > 0 {
+		return o.IPs, inStatus
 	}
-	if network, err := o.parseNetwork(); err == nil && len(network.Addresses) > 0 && network.UID == string(o.UID) {
+	if network, err := o.ParseNetwork(); err == nil && len(network.Addresses) > 0 && network.UID == string(o.UID) {
 		return contract.Addrs(network.Addresses), inAnnotation
 	}
 	return nil, nowhere
@@ -158,30 +160,30 @@ func (b *podBook) recall(o *pod) ([]netip.Addr, evidence) {
 
 // claim takes the addresses that a pod has had. The result has an invalid address for each family that
 // has none.
-func (b *podBook) claim(p *podState) (claimed []netip.Addr, problems []problem) {
+func (b *podBook) claim(p *podState) (claimed []netip.Addr, problems []objects.Problem) {
 	claimed = make([]netip.Addr, len(p.node.pools))
 	for i, pool := range p.node.pools {
-		addr := pick(p.had, pool.subnet)
+		addr := pick(p.had, pool.Subnet)
 		switch {
 		case !addr.IsValid():
-		case pool.claim(addr):
+		case pool.Claim(addr):
 			claimed[i] = addr
 		default:
-			problems = append(problems, b.lostAddress(p, pool.subnet, addr))
+			problems = append(problems, b.lostAddress(p, pool.Subnet, addr))
 		}
 	}
 	return claimed, problems
 }
 
 // lostAddress says why a pod cannot keep an address.
-func (b *podBook) lostAddress(p *podState, subnet netip.Prefix, addr netip.Addr) problem {
+func (b *podBook) lostAddress(p *podState, subnet netip.Prefix, addr netip.Addr) objects.Problem {
 	why := "is reserved in the subnet " + subnet.String()
 	if !subnet.Contains(addr) {
 		why = "is not in the subnet " + subnet.String()
 	} else if other := b.claimant(p, addr); other != "" {
 		why = "is held by pod " + other + " in the subnet " + subnet.String()
 	}
-	return problemf("Pod", &p.object.ObjectMeta, "AddressLost",
+	return objects.Problemf(objects.PodKind, &p.object.ObjectMeta, "AddressLost",
 		"its address %s %s of Node %s; the pod gets another address, which it can use only after it is created anew: delete it",
 		addr, why, p.node.name)
 }
@@ -201,30 +203,30 @@ func (b *podBook) claimant(p *podState, addr netip.Addr) string {
 }
 
 // fill allocates what claim did not find. A pod gets all its addresses or none.
-func (b *podBook) fill(p *podState, claimed []netip.Addr) []problem {
-	n, name := p.node, key(p.object.Namespace, p.object.Name)
+func (b *podBook) fill(p *podState, claimed []netip.Addr) []objects.Problem {
+	n, name := p.node, objects.FullName(p.object.Namespace, p.object.Name)
 	for i, pool := range n.pools {
 		if claimed[i].IsValid() {
 			continue
 		}
-		addr, ok := pool.take()
+		addr, ok := pool.Take()
 		if !ok {
 			for j, a := range claimed {
 				if a.IsValid() {
-					n.pools[j].release(a)
+					n.pools[j].Release(a)
 				}
 			}
 			n.waiting[name] = struct{}{}
-			return []problem{problemf("Pod", &p.object.ObjectMeta, "NoFreeAddress",
+			return []objects.Problem{objects.Problemf(objects.PodKind, &p.object.ObjectMeta, "NoFreeAddress",
 				"all %d pod addresses of the subnet %s of Node %s are taken; the pod gets one as soon as another pod of the node ends; fewer pods (kubelet's maxPods) or larger node subnets prevent this",
-				pool.pool.size, pool.subnet, n.name)}
+				pool.Pool.Size, pool.Subnet, n.name)}
 		}
 		claimed[i] = addr
 	}
 	delete(n.waiting, name)
 	p.addresses = make([]netip.Prefix, len(claimed))
 	for i, addr := range claimed {
-		p.addresses[i] = netip.PrefixFrom(addr, n.pools[i].subnet.Bits())
+		p.addresses[i] = netip.PrefixFrom(addr, n.pools[i].Subnet.Bits())
 	}
 	p.had, p.known = claimed, allocated
 	return nil
@@ -232,25 +234,25 @@ func (b *podBook) fill(p *podState, claimed []netip.Addr) []problem {
 
 // notePod has the pod's annotation written where it is not what it shall be. explained says that the
 // user has been told why it changes.
-func (b *podBook) notePod(p *podState, explained bool) []problem {
+func (b *podBook) notePod(p *podState, explained bool) []objects.Problem {
 	if len(p.addresses) == 0 {
 		return nil
 	}
 	o := p.object
 	value := podNetwork(o.UID, p.addresses)
-	if value == o.network {
+	if value == o.Network {
 		return nil
 	}
-	b.note(annotation{podKind, o.Namespace, o.Name, o.UID, contract.PodNetworkAnnotation, value})
-	if o.network == "" || explained {
+	b.note(annotation{objects.PodKind, o.Namespace, o.Name, o.UID, contract.PodNetworkAnnotation, value})
+	if o.Network == "" || explained {
 		return nil
 	}
-	if _, err := o.parseNetwork(); err != nil {
-		return []problem{problemf("Pod", &o.ObjectMeta, "BadPodNetwork", "%v; it is written anew; do not edit it, weft alone writes it", err)}
+	if _, err := o.ParseNetwork(); err != nil {
+		return []objects.Problem{objects.Problemf(objects.PodKind, &o.ObjectMeta, "BadPodNetwork", "%v; it is written anew; do not edit it, weft alone writes it", err)}
 	}
-	return []problem{problemf("Pod", &o.ObjectMeta, "PodNetworkRestored",
+	return []objects.Problem{objects.Problemf(objects.PodKind, &o.ObjectMeta, "PodNetworkRestored",
 		"annotation %s is %s, which is not what the pod has; it is written anew; do not edit it, weft alone writes it",
-		contract.PodNetworkAnnotation, quoted(o.network))}
+		contract.PodNetworkAnnotation, objects.Quoted(o.Network))}
 }
 
 // pick is the first address of a subnet's family.

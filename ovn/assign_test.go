@@ -13,6 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -25,7 +28,7 @@ type scene struct {
 	northbound map[ovsdb.Owner]ovsdb.Change
 }
 
-func newScene(t *testing.T, edit func(*Config)) *scene {
+func newScene(t *testing.T, edit func(*settings.Config)) *scene {
 	return &scene{t, newWorld(), newCluster(testSettings(t, edit)), map[ovsdb.Owner]ovsdb.Change{}}
 }
 
@@ -35,7 +38,7 @@ func (s *scene) do(objects ...any) {
 	s.touch(s.put(objects...))
 }
 
-func (s *scene) touch(keys []objectKey) {
+func (s *scene) touch(keys []event) {
 	s.t.Helper()
 	for len(keys) > 0 {
 		s.c.update(keys, s.get)
@@ -57,7 +60,7 @@ func (s *scene) restart(northbound map[string]string) {
 	s.c = newCluster(s.c.settings)
 	r := records{pods: map[types.UID][]netip.Addr{}}
 	for name, ips := range northbound {
-		r.pods[s.objects[objectKey{podKind, name}].(*pod).UID] = running(&pod{}, strings.Fields(ips)...).ips
+		r.pods[s.objects[objects.Key{Kind: objects.PodKind, Name: name}].(*objects.Pod).UID] = running(&objects.Pod{}, strings.Fields(ips)...).IPs
 	}
 	s.c.begin(r, s.keys(), s.get)
 	clear(s.northbound)
@@ -65,12 +68,12 @@ func (s *scene) restart(northbound map[string]string) {
 	s.touch(s.absorb(s.c))
 }
 
-func (s *scene) remove(k kind, names ...string) {
+func (s *scene) remove(k objects.Kind, names ...string) {
 	s.t.Helper()
-	var keys []objectKey
+	var keys []event
 	for _, name := range names {
-		keys = append(keys, objectKey{k, name})
-		delete(s.objects, objectKey{k, name})
+		keys = append(keys, objects.Key{Kind: k, Name: name})
+		delete(s.objects, objects.Key{Kind: k, Name: name})
 	}
 	s.touch(keys)
 }
@@ -78,7 +81,7 @@ func (s *scene) remove(k kind, names ...string) {
 // addresses are a pod's, of its row.
 func (s *scene) addresses(name string) string {
 	if p := s.c.pods.all["default/"+name]; p != nil {
-		return strings.Join(texts(contract.Addrs(p.addresses)), " ")
+		return strings.Join(ipam.Texts(contract.Addrs(p.addresses)), " ")
 	}
 	return ""
 }
@@ -86,12 +89,12 @@ func (s *scene) addresses(name string) string {
 // annotated are the addresses in a pod's annotation.
 func (s *scene) annotated(name string) string {
 	s.t.Helper()
-	o := s.objects[objectKey{podKind, "default/" + name}].(*pod)
-	n, _, err := contract.Parse[contract.PodNetwork](annotationMap(contract.PodNetworkAnnotation, o.network), contract.PodNetworkAnnotation)
+	o := s.objects[objects.Key{Kind: objects.PodKind, Name: "default/" + name}].(*objects.Pod)
+	n, _, err := contract.Parse[contract.PodNetwork](objects.AnnotationMap(contract.PodNetworkAnnotation, o.Network), contract.PodNetworkAnnotation)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return strings.Join(texts(contract.Addrs(n.Addresses)), " ")
+	return strings.Join(ipam.Texts(contract.Addrs(n.Addresses)), " ")
 }
 
 func (s *scene) want(what, got, want string) {
@@ -122,19 +125,19 @@ func (s *scene) wantMessage(words ...string) {
 	s.problems = nil
 }
 
-func running(p *pod, ips ...string) *pod {
+func running(p *objects.Pod, ips ...string) *objects.Pod {
 	for _, ip := range ips {
-		p.ips = append(p.ips, netip.MustParseAddr(ip))
+		p.IPs = append(p.IPs, netip.MustParseAddr(ip))
 	}
 	return p
 }
 
-func written(p *pod, prefixes ...string) *pod {
+func written(p *objects.Pod, prefixes ...string) *objects.Pod {
 	var list []netip.Prefix
 	for _, text := range prefixes {
 		list = append(list, netip.MustParsePrefix(text))
 	}
-	p.network = podNetwork(p.UID, list)
+	p.Network = podNetwork(p.UID, list)
 	return p
 }
 
@@ -147,7 +150,7 @@ func TestPodLives(t *testing.T) {
 	s.want("annotation", s.annotated("early"), "10.244.0.3")
 
 	host := s.pod("default", "host", "l1")
-	host.hostNetwork = true
+	host.HostNetwork = true
 	s.do(host, s.pod("default", "unscheduled", ""))
 	s.want("host network", s.addresses("host"), "")
 
@@ -155,7 +158,7 @@ func TestPodLives(t *testing.T) {
 	s.do(job)
 	s.want("job", s.addresses("job"), "10.244.0.4")
 	done := *job
-	done.completed = true
+	done.Completed = true
 	s.do(&done)
 	s.want("completed", s.addresses("job"), "")
 
@@ -169,11 +172,11 @@ func TestPodLives(t *testing.T) {
 		t.Error("a new incarnation has the old one's row")
 	}
 
-	s.remove(nodeKind, "l1")
+	s.remove(objects.NodeKind, "l1")
 	s.want("without its node", s.addresses("next"), "")
 	s.do(s.node("l1", "10.244.0.0/24"))
 	s.want("its node is back", s.addresses("next"), "10.244.0.6")
-	s.remove(podKind, "default/next", "default/early")
+	s.remove(objects.PodKind, "default/next", "default/early")
 	s.want("deleted", s.addresses("next"), "")
 	s.wantReasons()
 }
@@ -181,20 +184,22 @@ func TestPodLives(t *testing.T) {
 func TestPodAddressesSurvive(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		edit   func(s *scene, p *pod) *pod
+		edit   func(s *scene, p *objects.Pod) *objects.Pod
 		want   string
 		reason string
 	}{
-		{"annotation", func(_ *scene, p *pod) *pod { return written(p, "10.244.0.77/24") }, "10.244.0.77", ""},
-		{"status, the annotation is lost", func(_ *scene, p *pod) *pod { return running(p, "10.244.0.77") }, "10.244.0.77", ""},
-		{"status, the annotation was edited", func(_ *scene, p *pod) *pod { return running(written(p, "10.244.0.99/24"), "10.244.0.77") },
+		{"annotation", func(_ *scene, p *objects.Pod) *objects.Pod { return written(p, "10.244.0.77/24") }, "10.244.0.77", ""},
+		{"status, the annotation is lost", func(_ *scene, p *objects.Pod) *objects.Pod { return running(p, "10.244.0.77") }, "10.244.0.77", ""},
+		{"status, the annotation was edited", func(_ *scene, p *objects.Pod) *objects.Pod {
+			return running(written(p, "10.244.0.99/24"), "10.244.0.77")
+		},
 			"10.244.0.77", "Pod default/web PodNetworkRestored"},
-		{"annotation is nonsense", func(_ *scene, p *pod) *pod { p.network = "?"; return p }, "10.244.0.3", "Pod default/web BadPodNetwork"},
-		{"status is outside of the subnet", func(_ *scene, p *pod) *pod { return running(p, "10.1.2.3") }, "10.244.0.3", "Pod default/web AddressLost"},
-		{"annotation is outside of the subnet", func(_ *scene, p *pod) *pod { return written(p, "10.244.1.77/24") }, "10.244.0.3", "Pod default/web AddressLost"},
-		{"annotation is the router's", func(_ *scene, p *pod) *pod { return written(p, "10.244.0.1/24") }, "10.244.0.3", "Pod default/web AddressLost"},
-		{"annotation is broadcast", func(_ *scene, p *pod) *pod { return written(p, "10.244.0.255/24") }, "10.244.0.3", "Pod default/web AddressLost"},
-		{"annotation is another pod's", func(s *scene, p *pod) *pod {
+		{"annotation is nonsense", func(_ *scene, p *objects.Pod) *objects.Pod { p.Network = "?"; return p }, "10.244.0.3", "Pod default/web BadPodNetwork"},
+		{"status is outside of the subnet", func(_ *scene, p *objects.Pod) *objects.Pod { return running(p, "10.1.2.3") }, "10.244.0.3", "Pod default/web AddressLost"},
+		{"annotation is outside of the subnet", func(_ *scene, p *objects.Pod) *objects.Pod { return written(p, "10.244.1.77/24") }, "10.244.0.3", "Pod default/web AddressLost"},
+		{"annotation is the router's", func(_ *scene, p *objects.Pod) *objects.Pod { return written(p, "10.244.0.1/24") }, "10.244.0.3", "Pod default/web AddressLost"},
+		{"annotation is broadcast", func(_ *scene, p *objects.Pod) *objects.Pod { return written(p, "10.244.0.255/24") }, "10.244.0.3", "Pod default/web AddressLost"},
+		{"annotation is another pod's", func(s *scene, p *objects.Pod) *objects.Pod {
 			s.put(running(s.pod("default", "zzz", "l1"), "10.244.0.77"))
 			return written(p, "10.244.0.77/24")
 		}, "10.244.0.78", "Pod default/web AddressLost"},
@@ -207,7 +212,7 @@ func TestPodAddressesSurvive(t *testing.T) {
 			}
 			if c.reason != "" && c.want == "10.244.0.3" { // alone, to know which address comes
 				for i := range 3 {
-					delete(s.objects, objectKey{podKind, fmt.Sprintf("default/a%d", i)})
+					delete(s.objects, objects.Key{Kind: objects.PodKind, Name: fmt.Sprintf("default/a%d", i)})
 				}
 			}
 			s.restart(nil)
@@ -232,17 +237,17 @@ func TestPodAddressesSurvive(t *testing.T) {
 // else's address, neither at once nor when the next controller takes over.
 func TestAddressesAreNotTakenOver(t *testing.T) {
 	const stolen = "10.244.0.3"
-	born := func(p *pod, minute int) *pod {
+	born := func(p *objects.Pod, minute int) *objects.Pod {
 		p.CreationTimestamp = metav1.NewTime(time.Unix(int64(minute)*60, 0))
 		return p
 	}
 	t.Run("a new pod's wishes", func(t *testing.T) {
 		s := newScene(t, nil)
 		s.do(s.node("l1", "10.244.0.0/24"), s.pod("default", "victim", "l1"))
-		s.remove(podKind, "default/victim")
+		s.remove(objects.PodKind, "default/victim")
 		s.want("without uid", func() string {
 			thief := s.pod("default", "thief", "l1")
-			thief.network = `{"addresses":["10.244.0.3/24"]}`
+			thief.Network = `{"addresses":["10.244.0.3/24"]}`
 			s.do(thief)
 			return s.addresses("thief")
 		}(), "10.244.0.4")
@@ -254,19 +259,19 @@ func TestAddressesAreNotTakenOver(t *testing.T) {
 	})
 	for _, c := range []struct {
 		name       string
-		thief      func(s *scene) *pod // comes before the victim in order of names
+		thief      func(s *scene) *objects.Pod // comes before the victim in order of names
 		northbound map[string]string
 		reasons    []string
 	}{
-		{"the Northbound knows the victim", func(s *scene) *pod { return born(running(s.pod("default", "a", "l1"), stolen), 1) },
+		{"the Northbound knows the victim", func(s *scene) *objects.Pod { return born(running(s.pod("default", "a", "l1"), stolen), 1) },
 			map[string]string{"default/victim": stolen}, []string{"Pod default/a AddressLost"}},
-		{"the Northbound knows both", func(s *scene) *pod { return born(running(s.pod("default", "a", "l1"), stolen), 1) },
+		{"the Northbound knows both", func(s *scene) *objects.Pod { return born(running(s.pod("default", "a", "l1"), stolen), 1) },
 			map[string]string{"default/victim": stolen, "default/a": "10.244.0.9"}, nil},
-		{"the Northbound is lost", func(s *scene) *pod { return born(running(s.pod("default", "a", "l1"), stolen), 3) },
+		{"the Northbound is lost", func(s *scene) *objects.Pod { return born(running(s.pod("default", "a", "l1"), stolen), 3) },
 			nil, []string{"Pod default/a AddressLost"}},
-		{"the Northbound is lost, an annotation", func(s *scene) *pod { return born(written(s.pod("default", "a", "l1"), stolen+"/24"), 1) },
+		{"the Northbound is lost, an annotation", func(s *scene) *objects.Pod { return born(written(s.pod("default", "a", "l1"), stolen+"/24"), 1) },
 			nil, []string{"Pod default/a AddressLost"}},
-		{"another pod's annotation", func(s *scene) *pod {
+		{"another pod's annotation", func(s *scene) *objects.Pod {
 			p := written(s.pod("default", "a", "l1"), stolen+"/24")
 			p.UID = "another"
 			return born(p, 1)
@@ -292,7 +297,7 @@ func TestRecordsOutliveAStaleStore(t *testing.T) {
 	late := s.pod("default", "late", "l1")
 	s.put(late, s.node("l1", "10.244.0.0/24"))
 	r := records{pods: map[types.UID][]netip.Addr{late.UID: {netip.MustParseAddr("10.244.0.77")}}}
-	s.c.begin(r, []objectKey{{nodeKind, "l1"}}, s.get)
+	s.c.begin(r, []event{objects.Key{Kind: objects.NodeKind, Name: "l1"}}, s.get)
 	s.do(late)
 	s.want("address", s.addresses("late"), "10.244.0.77")
 	s.wantReasons()
@@ -301,12 +306,12 @@ func TestRecordsOutliveAStaleStore(t *testing.T) {
 func TestEditedAnnotationIsPutBack(t *testing.T) {
 	s := newScene(t, nil)
 	s.do(s.node("l1", "10.244.0.0/24"), s.pod("default", "web", "l1"))
-	edited := *s.objects[objectKey{podKind, "default/web"}].(*pod)
+	edited := *s.objects[objects.Key{Kind: objects.PodKind, Name: "default/web"}].(*objects.Pod)
 	s.do(written(&edited, "10.244.0.99/24"))
 	s.want("row", s.addresses("web"), "10.244.0.3")
 	s.want("annotation", s.annotated("web"), "10.244.0.3")
 	s.wantMessage("Pod default/web", "PodNetworkRestored", "10.244.0.99", "written anew")
-	edited.network = ""
+	edited.Network = ""
 	s.do(&edited)
 	s.want("annotation that was removed", s.annotated("web"), "10.244.0.3")
 	s.wantReasons()
@@ -318,21 +323,21 @@ func TestMessagesAreShort(t *testing.T) {
 	long := strings.Repeat("ü", 100_000)
 	l1, bad := s.node("l1", "10.244.0.0/24"), s.pod("default", "bad", "l1")
 	edited, odd := s.pod("default", "edited", "l1"), s.node("l2", "10.244.1.0/24")
-	bad.network = `{"addresses":["` + long + `"]}`
-	edited.network = `{"mac":"` + long + `"}`
-	l1.facts = `{"chassis":"c","addresses":["` + long + `"]}`
-	odd.facts = `{"chassis":"c","gateway":{"mac":"` + long + `"}}`
+	bad.Network = `{"addresses":["` + long + `"]}`
+	edited.Network = `{"mac":"` + long + `"}`
+	l1.Facts = `{"chassis":"c","addresses":["` + long + `"]}`
+	odd.Facts = `{"chassis":"c","gateway":{"mac":"` + long + `"}}`
 	s.do(l1, odd, bad, edited)
 	if len(s.problems) != 4 {
 		t.Fatalf("%d problems", len(s.problems))
 	}
 	for _, p := range s.problems {
-		if len(p.message) > 500 || !utf8.ValidString(p.message) || !strings.Contains(p.message, "written anew") && !strings.Contains(p.message, "writes it anew") {
-			t.Errorf("%s: %d bytes: %s", p.reason, len(p.message), cut(p.message, 2000))
+		if len(p.Message) > 500 || !utf8.ValidString(p.Message) || !strings.Contains(p.Message, "written anew") && !strings.Contains(p.Message, "writes it anew") {
+			t.Errorf("%s: %d bytes: %s", p.Reason, len(p.Message), objects.Cut(p.Message, 2000))
 		}
 	}
-	if p := problemf("Pod", &bad.ObjectMeta, "X", "%s", long); len(p.message) > maxMessage || !utf8.ValidString(p.message) {
-		t.Errorf("a message of %d bytes", len(p.message))
+	if p := objects.Problemf(objects.PodKind, &bad.ObjectMeta, "X", "%s", long); len(p.Message) > objects.MaxMessage || !utf8.ValidString(p.Message) {
+		t.Errorf("a message of %d bytes", len(p.Message))
 	}
 }
 
@@ -342,7 +347,7 @@ func TestFactsAreAddresses(t *testing.T) {
 		for _, addr := range []string{`"fe80::1%x || ip4 || {ip6.dst == ::"`, `""`, `"::ffff:192.0.2.1"`} {
 			s := newScene(t, nil)
 			n := s.node("l1", "10.244.0.0/24")
-			n.facts = `{"chassis":"c",` + strings.ReplaceAll(field, "%s", addr) + `}`
+			n.Facts = `{"chassis":"c",` + strings.ReplaceAll(field, "%s", addr) + `}`
 			s.do(n)
 			s.wantMessage("Node l1", "BadNodeFacts", "zone", "remove the annotation")
 			s.want("chassis", s.c.nodes.all["l1"].chassis(), "l1")
@@ -359,9 +364,9 @@ func TestFullPool(t *testing.T) {
 	s.want("the last that fits", s.addresses("p3"), "10.244.0.6 fd00:10:244::6")
 	s.want("the first that does not", s.addresses("p4"), "")
 	s.wantMessage("Pod default/p4", "NoFreeAddress", "all 4 pod addresses", "10.244.0.0/29", "Node l1", "larger node subnets")
-	s.do(s.objects[objectKey{podKind, "default/p4"}])
+	s.do(s.objects[objects.Key{Kind: objects.PodKind, Name: "default/p4"}])
 	s.wantReasons() // not told again
-	s.remove(podKind, "default/p1")
+	s.remove(objects.PodKind, "default/p1")
 	s.want("retried when an address is free", s.addresses("p4"), "10.244.0.4 fd00:10:244::7")
 	s.want("annotation", s.annotated("p4"), s.addresses("p4"))
 	s.wantReasons()

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/weftnet/weft/models/endpointslice"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // backend is an endpoint as a Service's port has it.
@@ -11,27 +12,27 @@ type backend struct {
 	at                          netip.AddrPort
 	node                        string
 	ready, serving, terminating bool
-	zones, nodes                hints
+	zones, nodes                objects.Hints
 }
 
 // behind is what slices say of a Service's endpoints.
 type behind struct {
-	*endpointslice.Behind[endpointsKey, endpoint]
+	*endpointslice.Behind[endpointsKey, objects.Endpoint]
 }
 
-func behindService(from []*slice) behind {
-	all := behind{endpointslice.NewBehind[endpointsKey]((*endpoint).look)}
+func behindService(from []*objects.EndpointSlice) behind {
+	all := behind{endpointslice.NewBehind[endpointsKey]((*objects.Endpoint).Look)}
 	for _, s := range from {
-		if s.ignored {
+		if s.Ignored {
 			continue
 		}
-		list := make([]*endpoint, len(s.endpoints))
-		for i := range s.endpoints {
-			list[i] = &s.endpoints[i]
+		list := make([]*objects.Endpoint, len(s.Endpoints))
+		for i := range s.Endpoints {
+			list[i] = &s.Endpoints[i]
 		}
 		all.Add(list, func(yield func(endpointsKey, uint16) bool) {
-			for _, p := range s.ports {
-				if !yield(endpointsKey{p.name, p.protocol, s.ipv6}, p.port) {
+			for _, p := range s.Ports {
+				if !yield(endpointsKey{p.Name, p.Protocol, s.IPv6}, p.Port) {
 					return
 				}
 			}
@@ -44,17 +45,12 @@ func behindService(from []*slice) behind {
 // that differ in it are in different slices.
 type endpointsKey struct {
 	name     string
-	protocol protocol
+	protocol objects.Protocol
 	ipv6     bool
 }
 
-func keyOfEndpoints(port servicePort, ipv6 bool) endpointsKey {
-	return endpointsKey{port.name, port.protocol, ipv6}
-}
-
-// look is an [endpointslice.Look].
-func (e *endpoint) look() (addr netip.Addr, node string, c endpointslice.Conditions) {
-	return e.addr, e.node, endpointslice.Conditions{Ready: e.ready, Serving: e.serving, Terminating: e.terminating}
+func keyOfEndpoints(port objects.ServicePort, ipv6 bool) endpointsKey {
+	return endpointsKey{port.Name, port.Protocol, ipv6}
 }
 
 // serviceEndpoints finds what is behind a Service's ports: once for each, however many addresses have it. What
@@ -66,7 +62,7 @@ type serviceEndpoints struct {
 	known   map[endpointsKey][]backend
 }
 
-func (e *serviceEndpoints) of(port servicePort, ipv6 bool) []backend {
+func (e *serviceEndpoints) of(port objects.ServicePort, ipv6 bool) []backend {
 	key := keyOfEndpoints(port, ipv6)
 	list, known := e.known[key]
 	if !known {
@@ -77,14 +73,14 @@ func (e *serviceEndpoints) of(port servicePort, ipv6 bool) []backend {
 }
 
 func (e *serviceEndpoints) first(key endpointsKey) []backend {
-	var without func(endpointslice.Endpoint[endpoint]) bool
+	var without func(endpointslice.Endpoint[objects.Endpoint]) bool
 	if e.without != nil {
-		without = func(b endpointslice.Endpoint[endpoint]) bool { return e.without(b.At, b.Node) }
+		without = func(b endpointslice.Endpoint[objects.Endpoint]) bool { return e.without(b.At, b.Node) }
 	}
 	chosen := e.First(key, e.most, without)
 	list := make([]backend, len(chosen))
 	for i, b := range chosen {
-		list[i] = backend{b.At, b.Node, b.Of.ready, b.Of.serving, b.Of.terminating, b.Of.zones, b.Of.nodes}
+		list[i] = backend{b.At, b.Node, b.Of.Ready, b.Of.Serving, b.Of.Terminating, b.Of.Zones, b.Of.Nodes}
 	}
 	return list
 }

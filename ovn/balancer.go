@@ -6,12 +6,10 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 )
-
-// hairpinAddresses stand in for a client that its Service has sent back to itself. They are fixed, so
-// that a policy can admit them, and the same as ovn-kubernetes'.
-var hairpinAddresses = [2]string{"169.254.169.5", "fd69::5"}
 
 // evenBackends are as many as Open vSwitch spreads connections over evenly by itself: it gives each
 // endpoint its part of at most 256 slots (MAX_SELECT_GROUP_HASH_VALUES of ofproto-dpif.c). Of 200 endpoints
@@ -33,11 +31,11 @@ type class struct {
 }
 
 var (
-	everyNode  = class{[2]string{onSwitches: clusterGroupID, onRouters: gatewaysGroupID}, true}
-	linuxNodes = class{[2]string{onSwitches: linuxGroupID, onRouters: linuxGatewaysGroupID}, false}
+	everyNode  = class{[2]string{onSwitches: northbound.ClusterGroupID, onRouters: northbound.GatewaysGroupID}, true}
+	linuxNodes = class{[2]string{onSwitches: northbound.LinuxGroupID, onRouters: northbound.LinuxGatewaysGroupID}, false}
 )
 
-func classOf(kind protocol) class {
+func classOf(kind objects.Protocol) class {
 	if kind == "sctp" { // see capability.TrackedProtocols
 		return linuxNodes
 	}
@@ -67,7 +65,7 @@ func (n *placement) balancerGroups(at place) []string {
 }
 
 // serve puts a frontend's load balancers where its clients come by.
-func (r *rows) serve(s *service, f *frontend, nodes *nodeSet) {
+func (r *rows) serve(s *objects.Service, f *frontend, nodes *nodeSet) {
 	for _, at := range f.places {
 		r.attach(s, f, at, nodes)
 	}
@@ -75,7 +73,7 @@ func (r *rows) serve(s *service, f *frontend, nodes *nodeSet) {
 
 // attach puts a frontend's load balancers in a place: one in the group of all nodes if nothing depends on the node, otherwise each
 // node's own to the node. Two that know the same VIP must not meet.
-func (r *rows) attach(s *service, f *frontend, at place, nodes *nodeSet) {
+func (r *rows) attach(s *objects.Service, f *frontend, at place, nodes *nodeSet) {
 	c := classOf(f.protocol)
 	switch to := f.reaches(s); {
 	case f.varies(at):
@@ -84,13 +82,13 @@ func (r *rows) attach(s *service, f *frontend, at place, nodes *nodeSet) {
 				return
 			}
 			if c.has(nodes.isWindows(node)) && (f.owner == "" || f.owner == node) {
-				r.member(attachment(at), attachmentID(at, node), "load_balancer", r.balancers(s, f, f.view(s, at, node, to, nodes))...)
+				r.Member(attachment(at), attachmentID(at, node), "load_balancer", r.balancers(s, f, f.view(s, at, node, to, nodes))...)
 			}
 		}
 	case to != nil:
 		r.attachNear(s, f, at, nodes, to)
 	default:
-		r.member(nb.LoadBalancerGroupTable, c.groups[at], "load_balancer", r.balancers(s, f, f.view(s, at, "", nil, nodes))...)
+		r.Member(nb.LoadBalancerGroupTable, c.groups[at], "load_balancer", r.balancers(s, f, f.view(s, at, "", nil, nodes))...)
 	}
 }
 
@@ -104,36 +102,21 @@ func attachment(at place) string {
 
 func attachmentID(at place, node string) string {
 	if at == onRouters {
-		return gatewayID(node)
+		return northbound.GatewayID(node)
 	}
-	return switchID(node)
+	return northbound.SwitchID(node)
 }
 
 // balancers are the rows of a view.
-func (r *rows) balancers(s *service, f *frontend, v view) (uuids []string) {
+func (r *rows) balancers(s *objects.Service, f *frontend, v view) (uuids []string) {
 	for _, part := range f.parts(v) {
 		uuids = append(uuids, r.balancer(s, f, part))
 	}
 	return uuids
 }
 
-// shownName are the characters that lb-list shows of a load balancer's name.
-const shownName = 16
-
-// balancerName is a load balancer's: the name of the object that it serves, where it serves, the
-// object's namespace and the protocol. What ovn-nbctl lb-list shows of it tells one object from another: a
-// long name's middle gives way to a tilde, which no object's name has, and the whole name comes after the
-// namespace. Nothing finds a row by its name.
-func balancerName(namespace, name, where string, kind protocol) string {
-	whole := []string{name, where, namespace, string(kind)}
-	if len(name) > shownName {
-		whole = []string{name[:shownName/2] + "~" + name[len(name)-shownName/2+1:], where, namespace, name, string(kind)}
-	}
-	return strings.Join(whole, "/")
-}
-
 // balancer is the row of a view's part; it is there once, however often it is asked for.
-func (r *rows) balancer(s *service, f *frontend, v view) (uuid string) {
+func (r *rows) balancer(s *objects.Service, f *frontend, v view) (uuid string) {
 	key, where := string(f.protocol), "cluster"
 	if f.sort != "" {
 		key, where = key+"/"+f.sort, f.sort
@@ -148,13 +131,13 @@ func (r *rows) balancer(s *service, f *frontend, v view) (uuid string) {
 		return id
 	}
 	row := &nb.LoadBalancer{
-		Name:    balancerName(s.Namespace, s.Name, where, f.protocol),
+		Name:    northbound.LoadBalancerName(s.Namespace, s.Name, where, f.protocol),
 		Options: f.options(v),
 		Vips:    make(map[string]string, len(v.vips)),
 	}
 	row.Protocol = (*string)(&f.protocol)
-	if s.clientIP {
-		row.Options["affinity_timeout"] = s.affinityTimeout()
+	if s.ClientIP {
+		row.Options["affinity_timeout"] = s.AffinityTimeout()
 	}
 	for _, vip := range v.vips {
 		if r.endpoints += max(1, len(vip.backends)); r.tooLarge() {
@@ -165,13 +148,13 @@ func (r *rows) balancer(s *service, f *frontend, v view) (uuid string) {
 			row.SelectionFields = byConnection
 		}
 	}
-	return r.add(nb.LoadBalancerTable, key, row)
+	return r.Add(nb.LoadBalancerTable, key, row)
 }
 
 func (f *frontend) options(v view) map[string]string {
 	options := map[string]string{
 		"reject":             "true", // no endpoint: the client is told, and does not wait
-		"hairpin_snat_ip":    strings.Join(hairpinAddresses[:], " "),
+		"hairpin_snat_ip":    strings.Join(northbound.HairpinAddresses[:], " "),
 		"neighbor_responder": "none", // the addresses are on no link, or somebody else answers for them
 	}
 	if f.owner != "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // TestBalancersAreRenamedInPlace: an upgrade that names load balancers otherwise updates their rows and does
@@ -17,8 +18,8 @@ import (
 func TestBalancersAreRenamedInPlace(t *testing.T) {
 	d := newDatapath(t, testSettings(t, dual))
 	d.pods("a", "client")
-	log, endpoints := d.service("log", "10.96.0.10"), []servicePort{{"log", "udp", 8080}}
-	log.ports = []servicePort{{"log", "udp", 514}}
+	log, endpoints := d.service("log", "10.96.0.10"), []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}}
+	log.Ports = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}
 	d.do(log, d.slice("log-a", "log", endpoints, ready(d.c.pods.all["default/a"].addresses[0].Addr().String(), "n1")))
 	d.touch(d.c.takeExpected())
 	d.within("client", func() {

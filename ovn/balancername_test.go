@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // TestBalancerNames: what lb-list shows of a name, its first 16 characters, tells whose it is.
@@ -19,9 +22,9 @@ func TestBalancerNames(t *testing.T) {
 		{"monitoring", "kube-prometheus-stack-operator", "cluster", "kube-pro~perator",
 			"kube-pro~perator/cluster/monitoring/kube-prometheus-stack-operator/tcp"},
 	} {
-		got := balancerName(c.namespace, c.name, c.where, "tcp")
-		if got != c.want || got[:shownName] != c.shown {
-			t.Errorf("load balancer of %s/%s: %q, shown as %q; want %q, shown as %q", c.namespace, c.name, got, got[:shownName], c.want, c.shown)
+		got := northbound.LoadBalancerName(c.namespace, c.name, c.where, "tcp")
+		if got != c.want || got[:northbound.ShownName] != c.shown {
+			t.Errorf("load balancer of %s/%s: %q, shown as %q; want %q, shown as %q", c.namespace, c.name, got, got[:northbound.ShownName], c.want, c.shown)
 		}
 	}
 }
@@ -32,9 +35,9 @@ func TestBalancersTellWhoseTheyAre(t *testing.T) {
 	w := newWorld()
 	mixedWorld(w)
 	for i, name := range []string{"kube-prometheus-stack-grafana", "kube-prometheus-stack-operator", "kube-prometheus-stack-prometheus"} {
-		w.put(w.service(name, fmt.Sprint("10.96.1.", i)), w.slice(name, name, []servicePort{{"http", "tcp", 80}}, ready("10.244.1.3", "l1")))
+		w.put(w.service(name, fmt.Sprint("10.96.1.", i)), w.slice(name, name, []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 80}}, ready("10.244.1.3", "l1")))
 	}
-	c := newCluster(testSettings(t, func(c *Config) { dual(c); withShared(c) }))
+	c := newCluster(testSettings(t, func(c *settings.Config) { dual(c); withShared(c) }))
 	c.begin(records{}, w.keys(), w.get)
 	names, owners := map[string]bool{}, map[string]string{}
 	for _, change := range c.everything() {
@@ -47,7 +50,7 @@ func TestBalancersTellWhoseTheyAre(t *testing.T) {
 				t.Errorf("two load balancers have the name %s", row.Name)
 			}
 			names[row.Name] = true
-			shown := row.Name[:min(shownName, len(row.Name))]
+			shown := row.Name[:min(northbound.ShownName, len(row.Name))]
 			if other := owners[shown]; other != "" && other != string(change.Owner) {
 				t.Errorf("lb-list shows %s of load balancers of %s and %s", shown, other, change.Owner)
 			}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // Door is where a client's packet for a Service comes to a load balancer.
@@ -42,13 +44,13 @@ func (r *Rehearsal) Behind(kind string, at netip.AddrPort, door Door) (b Behind,
 	on := c.services.nodeSet()
 	for _, name := range slices.Sorted(maps.Keys(c.services.all)) {
 		s := c.services.all[name]
-		if s.object == nil || s.object.ignored {
+		if s.object == nil || s.object.Ignored {
 			continue
 		}
 		object, _ := c.services.judge(name, s.object)
 		ask := func(to size) (Behind, bool) {
-			object := object.first(to.ports)
-			for _, f := range frontends(object, protocol(kind), s.slices, on, to.endpoints) {
+			object := object.First(to.ports)
+			for _, f := range frontends(object, objects.Protocol(kind), s.slices, on, to.endpoints) {
 				if b, ok := f.behind(object, at, door, c.nodes.all[door.Node], on); ok {
 					b.Service = name
 					return b, true
@@ -86,11 +88,11 @@ func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
 	}
 	variables := node.variables()
 	for name, s := range c.services.all {
-		if s.object == nil || s.object.ignored {
+		if s.object == nil || s.object.Ignored {
 			continue
 		}
 		object, _ := c.services.judge(name, s.object)
-		for _, kind := range []protocol{"tcp", "udp", "sctp"} {
+		for _, kind := range []objects.Protocol{"tcp", "udp", "sctp"} {
 			for _, f := range frontends(object, kind, s.slices, on, sizeOf(object, s.slices).endpoints) {
 				for _, one := range f.viewAt(object, door, on).vips {
 					if at := expand(one.at, variables); at.IsValid() {
@@ -101,7 +103,7 @@ func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
 		}
 	}
 	for name := range node.pods {
-		for _, row := range r.rows[podOwner(name)].Rows {
+		for _, row := range r.rows[northbound.PodOwner(name)].Rows {
 			if lb, ok := row.Model.(*nb.LoadBalancer); ok {
 				for text, to := range lb.Vips {
 					at := Port{*lb.Protocol, netip.MustParseAddrPort(text)} // as hostPorts has written it
@@ -114,7 +116,7 @@ func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
 }
 
 // viewAt is what clients that come by a door have of a frontend: nothing, where it is not.
-func (f *frontend) viewAt(s *service, door Door, on *nodeSet) view {
+func (f *frontend) viewAt(s *objects.Service, door Door, on *nodeSet) view {
 	where := door.place()
 	if !slices.Contains(f.places, where) || door.Outside && !slices.Contains(on.gateways, door.Node) || f.owner != "" && f.owner != door.Node ||
 		!classOf(f.protocol).has(on.isWindows(door.Node)) {
@@ -124,7 +126,7 @@ func (f *frontend) viewAt(s *service, door Door, on *nodeSet) view {
 }
 
 // behind is what is behind an address of the frontend's, if it is one.
-func (f *frontend) behind(s *service, at netip.AddrPort, door Door, node *nodeState, on *nodeSet) (b Behind, ok bool) {
+func (f *frontend) behind(s *objects.Service, at netip.AddrPort, door Door, node *nodeState, on *nodeSet) (b Behind, ok bool) {
 	var variables map[string]string
 	if node != nil {
 		variables = node.variables()
@@ -136,7 +138,7 @@ func (f *frontend) behind(s *service, at netip.AddrPort, door Door, node *nodeSt
 	}
 	one := v.vips[i]
 	b.Silent, b.NodePort = v.direct && !one.refused && len(one.backends) == 0, strings.HasPrefix(f.sort, "nodeport")
-	b.Port = s.portName(f.protocol, at.Port(), b.NodePort)
+	b.Port = s.PortName(f.protocol, at.Port(), b.NodePort)
 	for _, to := range one.backends {
 		b.Endpoints = append(b.Endpoints, unalias(to.at, node))
 	}
@@ -151,16 +153,6 @@ func expand(at string, variables map[string]string) netip.AddrPort {
 	}
 	parsed, _ := netip.ParseAddrPort(at) // the zero one of a variable that the node does not have
 	return parsed
-}
-
-// portName is that of a Service's port with a number, or with a NodePort.
-func (s *service) portName(kind protocol, number uint16, onNodes bool) string {
-	if onNodes {
-		i := slices.IndexFunc(s.nodePorts, func(p nodePort) bool { return p.protocol == kind && p.number == number })
-		return s.nodePorts[i].name
-	}
-	i := slices.IndexFunc(s.ports, func(p servicePort) bool { return p.protocol == kind && p.port == number })
-	return s.ports[i].name
 }
 
 // unalias is an endpoint with the host's own address in place of its alias.

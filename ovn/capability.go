@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/weftnet/weft/ovn/capability"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // updateDatapath takes in whether a node runs Windows, and has the Services looked at again whose rows
@@ -23,7 +24,7 @@ func (b *nodeBook) updateDatapath(n *nodeState) {
 }
 
 // datapathProblems are what a Windows node's owner is told: what differs for its pods.
-func (n *nodeState) datapathProblems() []problem {
+func (n *nodeState) datapathProblems() []objects.Problem {
 	if !n.placed || !n.windows() {
 		return nil
 	}
@@ -31,6 +32,6 @@ func (n *nodeState) datapathProblems() []problem {
 	for _, l := range []capability.Limit{capability.TrackedProtocols, capability.ConntrackTimeouts, capability.HopLimit} {
 		effects = append(effects, l.Feature+": "+l.Effect)
 	}
-	return []problem{limitf("Node", &n.object.ObjectMeta, "WindowsDatapath",
+	return []objects.Problem{objects.Limitf(objects.NodeKind, &n.object.ObjectMeta, "WindowsDatapath",
 		"Open vSwitch on Windows cannot do all that it can on Linux, and weft leaves out what depends on it. It lacks %s", strings.Join(effects, ". It lacks "))}
 }

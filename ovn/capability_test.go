@@ -14,6 +14,9 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/capability"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -25,23 +28,23 @@ func mixedWorld(w *world) {
 	}
 	l1, l2 := w.node("l1", subnets(1)...), w.node("l2", subnets(2)...)
 	w1, w2 := w.node("w1", subnets(3)...), w.node("w2", subnets(4)...)
-	l1.facts, l1.gateway = facts(1, true), "true"
-	l2.facts, l2.gateway = facts(2, true), "true"
-	w1.facts = editFacts(3, true, func(f *contract.NodeFacts) {
+	l1.Facts, l1.Gateway = facts(1, true), "true"
+	l2.Facts, l2.Gateway = facts(2, true), "true"
+	w1.Facts = editFacts(3, true, func(f *contract.NodeFacts) {
 		f.OS, f.Hosted = contract.Windows, &contract.Hosted{Address: "192.0.2.3:16642"}
 	})
-	w2.facts, w2.os = sharing(4, ""), contract.Windows
+	w2.Facts, w2.OS = sharing(4, ""), contract.Windows
 	w.put(l1, l2, w1, w2)
 	for _, n := range []string{"l1", "l2", "w1", "w2"} {
 		w.put(w.pod("default", "web-"+n, n))
 	}
 	dns := w.service("dns", "10.96.0.10")
-	dns.ports = []servicePort{{"dns", "udp", 53}, {"dns-tcp", "tcp", 53}, {"sigtran", "sctp", 2905}}
-	w.put(dns, w.slice("dns-a", "dns", []servicePort{{"dns", "udp", 5353}, {"dns-tcp", "tcp", 5353}, {"sigtran", "sctp", 2905}},
+	dns.Ports = []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 53}, {Name: "dns-tcp", Protocol: "tcp", Port: 53}, {Name: "sigtran", Protocol: "sctp", Port: 2905}}
+	w.put(dns, w.slice("dns-a", "dns", []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 5353}, {Name: "dns-tcp", Protocol: "tcp", Port: 5353}, {Name: "sigtran", Protocol: "sctp", Port: 2905}},
 		ready("10.244.1.3", "l1"), ready("10.244.3.3", "w1")))
 	local := w.service("local", "10.96.0.11")
-	local.ports, local.internalLocal = []servicePort{{"log", "udp", 514}}, true
-	w.put(local, w.slice("local-a", "local", []servicePort{{"log", "udp", 514}}, ready("10.244.1.3", "l1"), ready("10.244.3.3", "w1")))
+	local.Ports, local.InternalLocal = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}, true
+	w.put(local, w.slice("local-a", "local", []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}, ready("10.244.1.3", "l1"), ready("10.244.3.3", "w1")))
 }
 
 // TestServicesBesideWindows: what differs with a Windows node n2.
@@ -79,14 +82,14 @@ func TestServicesBesideWindows(t *testing.T) {
 func TestNodeTurnsWindows(t *testing.T) {
 	s := newScene(t, nil)
 	tcp, udp, sctp := s.service("tcp", "10.96.0.10"), s.service("udp", "10.96.0.11"), s.service("sctp", "10.96.0.12")
-	udp.ports[0].protocol, sctp.ports[0].protocol = "udp", "sctp"
+	udp.Ports[0].Protocol, sctp.Ports[0].Protocol = "udp", "sctp"
 	near, nearUDP := s.service("near", "10.96.0.13"), s.service("near-udp", "10.96.0.14")
-	near.internalLocal, nearUDP.internalLocal, nearUDP.ports[0].protocol = true, true, "udp"
+	near.InternalLocal, nearUDP.InternalLocal, nearUDP.Ports[0].Protocol = true, true, "udp"
 	s.do(tcp, udp, sctp, near, nearUDP, s.node("n1", "10.244.1.0/24"), s.node("n2", "10.244.2.0/24"))
 	s.wantReasons()
 	turn := func(name, os string) (owners []string) {
-		n := *s.objects[objectKey{nodeKind, name}].(*node)
-		n.os = os
+		n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: name}].(*objects.Node)
+		n.OS = os
 		s.c.update(s.put(&n), s.get)
 		for _, change := range s.c.changes() {
 			owners = append(owners, string(change.Owner))
@@ -115,10 +118,10 @@ func TestNodeTurnsWindows(t *testing.T) {
 	turn("n1", contract.Windows)
 	s.problems = nil
 	anew := s.node("n1", "10.244.1.0/24")
-	anew.os = contract.Linux
+	anew.OS = contract.Linux
 	s.do(anew)
 	s.wantReasons()
-	s.want("the switch's groups", strings.Join(groupsOf(s.c.nodeChange("n1")), " "), clusterGroupID+" "+linuxGroupID+" "+zoneGroupID("", contract.Linux, onSwitches))
+	s.want("the switch's groups", strings.Join(groupsOf(s.c.nodeChange("n1")), " "), northbound.ClusterGroupID+" "+northbound.LinuxGroupID+" "+zoneGroupID("", contract.Linux, onSwitches))
 }
 
 func groupsOf(change ovsdb.Change) []string {
@@ -134,11 +137,11 @@ func groupsOf(change ovsdb.Change) []string {
 func TestWindowsNodesAreNotUnsettled(t *testing.T) {
 	s := newScene(t, nil)
 	n := s.node("w1", "10.244.1.0/24")
-	n.os = contract.Windows
+	n.OS = contract.Windows
 	s.do(n)
 	s.c.update(s.put(s.node("l1", "10.244.2.0/24")), s.get)
 	for _, change := range s.c.changes() {
-		if change.Owner == nodeOwner("w1") {
+		if change.Owner == northbound.NodeOwner("w1") {
 			t.Error("another node's start touches a Windows node")
 		}
 	}
@@ -235,7 +238,7 @@ func sparesLearning(c *cluster, row any) string {
 	if n := c.nodes.all[node]; !ofNode || n == nil || !n.windows() {
 		return ""
 	}
-	for _, join := range c.settings.joinAddresses(0) {
+	for _, join := range c.settings.JoinAddresses(0) {
 		if !slices.ContainsFunc(c.nodeChange(node).Rows, func(r ovsdb.Row) bool {
 			known, ok := r.Model.(*nb.StaticMACBinding)
 			return ok && known.LogicalPort == "rtoj-"+router.Name && known.IP == join.Addr().String()
@@ -318,7 +321,7 @@ func TestRowsAreCheckedAgainstEveryLimit(t *testing.T) {
 func TestChecksOfLimitsFind(t *testing.T) {
 	w := newWorld()
 	mixedWorld(w)
-	c := newCluster(testSettings(t, func(c *Config) { dual(c); withShared(c) }))
+	c := newCluster(testSettings(t, func(c *settings.Config) { dual(c); withShared(c) }))
 	c.begin(records{}, w.keys(), w.get)
 	sctp, port, yes := "sctp", "l", true
 	for feature, rows := range map[string][]any{
@@ -407,11 +410,11 @@ func carried(all []ovsdb.Change, node string) (list []carriedBalancer) {
 				members[m.UUID] = append(members[m.UUID], m.Values...)
 			}
 		}
-		if change.Owner == nodeOwner(node) {
+		if change.Owner == northbound.NodeOwner(node) {
 			groups = groupsOf(change)
 		}
 	}
-	for _, place := range append(groups, switchID(node)) {
+	for _, place := range append(groups, northbound.SwitchID(node)) {
 		for _, id := range members[place] {
 			list = append(list, rows[id])
 		}
@@ -452,9 +455,9 @@ func TestMixedWorldIsSpared(t *testing.T) {
 	mixedWorld(w)
 	w.put(w.policies(t, `{kind: NetworkPolicy, metadata: {namespace: default, name: deny}, spec: {podSelector: {}}}`)...)
 	ported := w.pod("default", "ported", "w1")
-	ported.hostPorts = []hostPort{{protocol: "udp", port: 8053, into: 53}, {protocol: "sctp", port: 8054, into: 54}}
+	ported.HostPorts = []objects.HostPort{{Protocol: "udp", Port: 8053, Into: 53}, {Protocol: "sctp", Port: 8054, Into: 54}}
 	w.put(ported)
-	c := newCluster(testSettings(t, func(c *Config) { dual(c); withShared(c) }))
+	c := newCluster(testSettings(t, func(c *settings.Config) { dual(c); withShared(c) }))
 	c.begin(records{}, w.keys(), w.get)
 	windowsIsSpared(t, c)
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -18,21 +20,21 @@ const hostingChassis = "hosting-chassis"
 const carrierSpacing = 200 * time.Millisecond
 
 // Hosting is part of [database].
-func (e engine) Hosting() map[objectKey]string {
-	now := map[objectKey]string{}
+func (e engine) Hosting() map[event]string {
+	now := map[event]string{}
 	for _, port := range ovsdb.List(e.Client(), func(p *nb.LogicalRouterPort) bool { return p.Status[hostingChassis] != "" }) {
 		switch k, key := rowOf(port.ExternalIDs); {
-		case k.kind == egressKind && key == "external":
-			now[objectKey{carrierKind, k.name}] = port.Status[hostingChassis]
-		case k.kind == aliveNodesKind:
-			now[objectKey{aliveKind, key}] = port.Status[hostingChassis]
+		case k.Kind == objects.EgressKind && key == "external":
+			now[signal{egressHostingSignal, k.Name}] = port.Status[hostingChassis]
+		case port.ExternalIDs[ovsdb.OwnerMark] == string(northbound.LivenessOwner):
+			now[signal{livenessSignal, key}] = port.Status[hostingChassis]
 		}
 	}
 	return now
 }
 
 // Carriers is part of [database].
-func (e engine) Carriers(ctx context.Context, known map[objectKey]string, moved func(what objectKey, chassis string)) {
+func (e engine) Carriers(ctx context.Context, known map[event]string, moved func(what event, chassis string)) {
 	for ctx.Err() == nil {
 		changed := e.Client().Changed()
 		now := e.Hosting()
@@ -64,25 +66,25 @@ func (e engine) Carriers(ctx context.Context, known map[objectKey]string, moved 
 type carriers struct {
 	source
 	mu      sync.Mutex
-	chassis map[objectKey]string
+	chassis map[event]string
 }
 
 // newCarriers begins with what the Northbound says now: a term's first write shall know who lives and who carries.
-func newCarriers(s source, hosting map[objectKey]string) *carriers {
+func newCarriers(s source, hosting map[event]string) *carriers {
 	return &carriers{source: s, chassis: maps.Clone(hosting)}
 }
 
-func (c *carriers) get(k objectKey) any {
-	if k.kind != carrierKind && k.kind != aliveKind {
-		return c.source.get(k)
+func (c *carriers) get(e event) any {
+	if _, ok := e.(signal); !ok {
+		return c.source.get(e)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.chassis[k]
+	return c.chassis[e]
 }
 
 // keys are also those whose chassis is known.
-func (c *carriers) keys() []objectKey {
+func (c *carriers) keys() []event {
 	keys := c.source.keys()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +95,7 @@ func (c *carriers) keys() []objectKey {
 }
 
 // moved is told that a port is on another chassis.
-func (l *leader) moved(k objectKey, chassis string) {
+func (l *leader) moved(k event, chassis string) {
 	c, ok := l.source.(*carriers)
 	if !ok {
 		return
@@ -108,18 +110,18 @@ func (l *leader) moved(k objectKey, chassis string) {
 }
 
 // updateHosting takes in which chassis has a port that tells something.
-func (c *cluster) updateHosting(k objectKey, get lookup) {
-	switch k.kind {
-	case aliveKind:
-		chassis, _ := get(k).(string)
-		c.balancers.updateAlive(k.name, chassis)
-	case carrierKind:
-		c.egress.carriedBy(k.name, carrierOf(k.name, get))
+func (c *cluster) updateHosting(s signal, get lookup) {
+	switch s.what {
+	case livenessSignal:
+		chassis, _ := get(s).(string)
+		c.balancers.updateAlive(s.name, chassis)
+	case egressHostingSignal:
+		c.egress.carriedBy(s.name, carrierOf(s.name, get))
 	}
 }
 
 // carrierOf is the chassis that has an EgressIP's addresses, "" while none has.
 func carrierOf(egressIP string, get lookup) string {
-	chassis, _ := get(objectKey{carrierKind, egressIP}).(string)
+	chassis, _ := get(signal{egressHostingSignal, egressIP}).(string)
 	return chassis
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -72,7 +73,7 @@ func TestNewLeaderKnowsWhoLives(t *testing.T) {
 	first.stop()
 
 	transactions, patches := d.northbound.Transactions(), len(d.own.Actions())
-	second := d.start("second", func(c *Config) { withBalancers(c); c.MetricsAddress = freeAddress(t) })
+	second := d.start("second", func(c *settings.Config) { withBalancers(c); c.MetricsAddress = freeAddress(t) })
 	d.eventually("the second is in step", func() bool {
 		return strings.Contains(second.page("/metrics"), "\nweft_controller_reconcile_seconds_count 1")
 	})

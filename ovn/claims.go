@@ -1,35 +1,14 @@
 package ovn
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
 
 	"github.com/weftnet/weft/models/outside"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/objects"
 )
-
-// claim is a port outside of the cluster that a Service wants to be reached by: of one address, or of
-// every node where the address is the zero one. One Service can have it.
-type claim struct {
-	addr     netip.Addr
-	port     uint16
-	protocol protocol
-}
-
-func (c claim) String() string {
-	if !c.addr.IsValid() {
-		return fmt.Sprintf("node port %d/%s", c.port, c.protocol)
-	}
-	return fmt.Sprintf("%s/%s", netip.AddrPortFrom(c.addr, c.port), c.protocol)
-}
-
-func (c claim) compare(o claim) int {
-	return cmp.Or(c.addr.Compare(o.addr), cmp.Compare(c.port, o.port), cmp.Compare(c.protocol, o.protocol))
-}
-
-// everywhere is the claim to the same port of every node.
-func (c claim) everywhere() claim { return claim{port: c.port, protocol: c.protocol} }
 
 // enter and leave keep an index of names.
 func enter[K comparable](index map[K]map[string]struct{}, at K, name string) {
@@ -45,60 +24,10 @@ func leave[K comparable](index map[K]map[string]struct{}, at K, name string) {
 	}
 }
 
-// claims are all that a Service wants, sorted.
-func (s *service) claims() []claim {
-	if s == nil || s.ignored || s.isInside() {
-		return nil
-	}
-	var list []claim
-	for _, p := range s.nodePorts {
-		list = append(list, claim{port: p.number, protocol: p.protocol})
-	}
-	if s.healthPort != 0 {
-		list = append(list, claim{port: s.healthPort, protocol: "tcp"})
-	}
-	for _, p := range s.ports {
-		for _, addr := range s.outside() {
-			list = append(list, claim{addr, p.port, p.protocol})
-		}
-	}
-	slices.SortFunc(list, claim.compare)
-	return slices.Compact(list)
-}
-
-// isInside says that a Service has nothing outside, as most have not.
-func (s *service) isInside() bool {
-	return len(s.nodePorts)+len(s.externalIPs)+len(s.ingress)+s.leftOut == 0 && s.healthPort == 0
-}
-
-// outside are the addresses that a Service is to have outside, of the families that it has.
-func (s *service) outside() []netip.Addr {
-	return slices.DeleteFunc(s.externalAddresses(), func(a netip.Addr) bool { return !s.isOf(a.Is4()) })
-}
-
-// isCheck says whether a claim is that of a Service's health check, which every node's agent answers at all
-// its addresses, of both families.
-func (s *service) isCheck(c claim) bool {
-	return c == (claim{port: s.healthPort, protocol: "tcp"})
-}
-
-// fieldOf is where a Service has a claim from.
-func (s *service) fieldOf(c claim) string {
-	switch {
-	case s.isCheck(c):
-		return "spec.healthCheckNodePort"
-	case !c.addr.IsValid():
-		return "spec.ports[].nodePort"
-	case slices.Contains(s.externalIPs, c.addr):
-		return "spec.externalIPs"
-	}
-	return "status.loadBalancer.ingress"
-}
-
 // holder is who has a claim of those that want it, if anybody has: whoever has the address from an
 // AddressPool, else the first with a right to it.
-func (b *serviceBook) holder(wanted claim) (name string, ok bool) {
-	if name, ok := b.heldBy(wanted.addr); ok {
+func (b *serviceBook) holder(wanted objects.Claim) (name string, ok bool) {
+	if name, ok := b.heldBy(wanted.Addr); ok {
 		return name, true
 	}
 	if list := b.claims.by[wanted]; len(list) > 0 {
@@ -117,9 +46,9 @@ func (b *serviceBook) heldBy(addr netip.Addr) (name string, ok bool) {
 
 // updateClaims takes in what a Service wants outside, and has everybody looked at again for whom it makes
 // a difference: other Services, pods with host ports, and sticky Services with such endpoints.
-func (b *serviceBook) updateClaims(name string, object *service) {
+func (b *serviceBook) updateClaims(name string, object *objects.Service) {
 	was, before := b.claims.of[name], b.claims.as[name]
-	now, as := object.claims(), rightsOf(name, object)
+	now, as := object.Claims(), rightsOf(name, object)
 	for rival := range b.claims.update(name, now, as) {
 		b.dirty[rival] = struct{}{}
 	}
@@ -136,10 +65,10 @@ func (b *serviceBook) updateClaims(name string, object *service) {
 }
 
 // changedClaims are those that are in one of two sorted lists alone.
-func changedClaims(was, now []claim) []claim {
-	var changed []claim
+func changedClaims(was, now []objects.Claim) []objects.Claim {
+	var changed []objects.Claim
 	for len(was) > 0 && len(now) > 0 {
-		switch order := was[0].compare(now[0]); {
+		switch order := was[0].Compare(now[0]); {
 		case order == 0:
 			was, now = was[1:], now[1:]
 		case order < 0:
@@ -152,13 +81,13 @@ func changedClaims(was, now []claim) []claim {
 }
 
 // touchNodePorts has the Services looked at again that want NodePorts among the claims at nodes' own addresses.
-func (b *serviceBook) touchNodePorts(claims []claim) {
+func (b *serviceBook) touchNodePorts(claims []objects.Claim) {
 	for _, one := range claims {
-		if one.addr.IsValid() {
+		if one.Addr.IsValid() {
 			continue
 		}
 		for addr := range b.gateways.nodes {
-			for _, rival := range b.claims.by[claim{addr, one.port, one.protocol}] {
+			for _, rival := range b.claims.by[objects.Claim{Addr: addr, Port: one.Port, Protocol: one.Protocol}] {
 				b.dirty[rival.name] = struct{}{}
 			}
 		}
@@ -172,85 +101,67 @@ func (b *serviceBook) touchClaims(addr netip.Addr) {
 	}
 }
 
-// denial is what a Service wants and does not get.
-type denial struct {
-	claims    map[claim]struct{}
-	addresses map[netip.Addr]struct{}
-	// doubled are claims to addresses outside that the Service has anyway, by a NodePort of its.
-	doubled map[claim]struct{}
-	told    []claim // that another Service has, as the owner is told
-}
-
-func (d *denial) denies(c claim) bool {
-	if d == nil {
-		return false
-	}
-	_, address := d.addresses[c.addr]
-	_, port := d.claims[c]
-	return address || port
-}
-
 // judge decides what a Service gets of what it wants outside, and says what it does not.
-func (b *serviceBook) judge(name string, s *service) (*service, []problem) {
-	if s.isInside() {
+func (b *serviceBook) judge(name string, s *objects.Service) (*objects.Service, []objects.Problem) {
+	if s.IsInside() {
 		return s, nil
 	}
-	d := &denial{claims: map[claim]struct{}{}, addresses: map[netip.Addr]struct{}{}, doubled: map[claim]struct{}{}}
-	found := newComplaints("Service", &s.ObjectMeta)
-	if s.leftOut > 0 {
-		found.add("TooManyExternalAddresses", func() string {
-			return fmt.Sprintf("spec.externalIPs, status.loadBalancer.ingress: %d addresses are left out, since a Service is served at %d addresses and ports outside at most; give fewer addresses, or split the Service's ports", s.leftOut, outside.Most)
+	d := &objects.Rejection{Claims: map[objects.Claim]struct{}{}, Addresses: map[netip.Addr]struct{}{}, Doubled: map[objects.Claim]struct{}{}}
+	found := objects.NewComplaints(objects.ServiceKind, &s.ObjectMeta)
+	if s.LeftOut > 0 {
+		found.Add("TooManyExternalAddresses", func() string {
+			return fmt.Sprintf("spec.externalIPs, status.loadBalancer.ingress: %d addresses are left out, since a Service is served at %d addresses and ports outside at most; give fewer addresses, or split the Service's ports", s.LeftOut, outside.Most)
 		})
 	}
-	for _, addr := range s.outside() {
+	for _, addr := range s.Outside() {
 		if why := b.unfit(addr); why != "" {
-			d.addresses[addr] = struct{}{}
-			found.add("BadExternalAddress", func() string {
-				return fmt.Sprintf("%s: %s is %s, and is not served; give an address of the networks outside", s.fieldOf(claim{addr: addr}), addr, why)
+			d.Addresses[addr] = struct{}{}
+			found.Add("BadExternalAddress", func() string {
+				return fmt.Sprintf("%s: %s is %s, and is not served; give an address of the networks outside", s.FieldOf(objects.Claim{Addr: addr}), addr, why)
 			})
 		} else if owner := b.hosts.taken(s, addr); owner != outside.Nobody {
-			d.addresses[addr] = struct{}{}
-			found.add("AddressTaken", func() string {
+			d.Addresses[addr] = struct{}{}
+			found.Add("AddressTaken", func() string {
 				return fmt.Sprintf("spec.externalIPs: %s is %s, and stays so at every port; give an address of no host, use a NodePort, or have the cluster's operator allow it (host-external-ip-cidrs)", addr, b.hosts.ownerName(owner, addr))
 			})
 		}
 	}
 	for _, wanted := range b.claims.of[name] {
-		if _, ok := d.addresses[wanted.addr]; !ok {
+		if _, ok := d.Addresses[wanted.Addr]; !ok {
 			b.judgeClaim(name, s, wanted, d, found)
 		}
 	}
-	for _, p := range s.nodePorts {
-		if !b.settings.nodePorts.contains(p.number) {
-			found.add("NodePortOutOfRange", func() string {
+	for _, p := range s.NodePorts {
+		if !b.settings.NodePorts.Contains(p.Number) {
+			found.Add("NodePortOutOfRange", func() string {
 				return fmt.Sprintf("spec.ports[].nodePort: %d is not in %s; it is served, since the API server has allowed it; give weft's node-port-range the API server's --service-node-port-range, or choose a port in it",
-					p.number, b.settings.nodePorts)
+					p.Number, b.settings.NodePorts)
 			})
 		}
 	}
-	if len(d.claims)+len(d.addresses)+len(d.doubled) == 0 {
-		return s, found.problems()
+	if len(d.Claims)+len(d.Addresses)+len(d.Doubled) == 0 {
+		return s, found.Problems()
 	}
 	served := *s
-	served.denied = d
-	return &served, found.problems()
+	served.Rejected = d
+	return &served, found.Problems()
 }
 
 // judgeClaim decides whether a Service gets an address and port that it wants and that is fit for one.
-func (b *serviceBook) judgeClaim(name string, s *service, wanted claim, d *denial, found *complaints) {
+func (b *serviceBook) judgeClaim(name string, s *objects.Service, wanted objects.Claim, d *objects.Rejection, found *objects.Complaints) {
 	if owner := b.essential(wanted); owner != outside.Nobody {
-		d.claims[wanted] = struct{}{}
-		found.add("AddressTaken", func() string {
-			return fmt.Sprintf("%s: %s is %s, and stays so; it is not served for the Service; choose another address or port", s.fieldOf(wanted), wanted, b.essentialName(owner, wanted))
+		d.Claims[wanted] = struct{}{}
+		found.Add("AddressTaken", func() string {
+			return fmt.Sprintf("%s: %s is %s, and stays so; it is not served for the Service; choose another address or port", s.FieldOf(wanted), wanted, b.essentialName(owner, wanted))
 		})
 		return
 	}
 	if holder, _ := b.holder(wanted); holder != name {
-		d.claims[wanted] = struct{}{}
-		found.add("AddressConflict", func() string {
-			d.told = append(d.told, wanted)
+		d.Claims[wanted] = struct{}{}
+		found.Add("AddressConflict", func() string {
+			d.Told = append(d.Told, wanted)
 			return fmt.Sprintf("%s: %s is already that of Service %s, which %s; it is not served for this one as long as that has it; choose another",
-				s.fieldOf(wanted), wanted, holder, b.right(wanted, holder, s))
+				s.FieldOf(wanted), wanted, holder, b.right(wanted, holder, s))
 		})
 		return
 	}
@@ -258,79 +169,60 @@ func (b *serviceBook) judgeClaim(name string, s *service, wanted claim, d *denia
 	switch {
 	case !ok:
 	case holder == name:
-		d.doubled[wanted] = struct{}{}
-		if field := s.otherAt(wanted); field != "" {
-			found.add("AddressConflict", func() string {
+		d.Doubled[wanted] = struct{}{}
+		if field := s.OtherAt(wanted); field != "" {
+			found.Add("AddressConflict", func() string {
 				return fmt.Sprintf("%s: %s is Node %s's, and %s of the Service itself has the port there; clients are served by that; choose another address or port",
-					s.fieldOf(wanted), wanted, b.gateways.nodes[wanted.addr], field)
+					s.FieldOf(wanted), wanted, b.gateways.nodes[wanted.Addr], field)
 			})
 		}
 	default:
-		d.claims[wanted] = struct{}{}
-		found.add("AddressConflict", func() string {
+		d.Claims[wanted] = struct{}{}
+		found.Add("AddressConflict", func() string {
 			return fmt.Sprintf("%s: %s is Node %s's, and Service %s has the port there (%s); it is not served for this one as long as that has it; choose another address or port",
-				s.fieldOf(wanted), wanted, b.gateways.nodes[wanted.addr], holder, b.all[holder].object.fieldOf(wanted.everywhere()))
+				s.FieldOf(wanted), wanted, b.gateways.nodes[wanted.Addr], holder, b.all[holder].object.FieldOf(wanted.Everywhere()))
 		})
 	}
 }
 
 // nodePortAt is the Service that has a port of a node's address as its NodePort, or for its health check, if any
 // has.
-func (b *serviceBook) nodePortAt(wanted claim) (name string, ok bool) {
-	if _, node := b.gateways.nodes[wanted.addr]; !node {
+func (b *serviceBook) nodePortAt(wanted objects.Claim) (name string, ok bool) {
+	if _, node := b.gateways.nodes[wanted.Addr]; !node {
 		return "", false
 	}
-	name, ok = b.holder(wanted.everywhere())
-	return name, ok && b.all[name].object.hasAt(wanted.everywhere(), wanted.addr)
-}
-
-// hasAt says whether a Service that has a claim has it at an address.
-func (s *service) hasAt(c claim, addr netip.Addr) bool {
-	return s.isOf(addr.Is4()) || s.isCheck(c)
-}
-
-// otherAt is the field by which a Service has a node's port for something else than it wants there by a claim; ""
-// where both are one port of the Service.
-func (s *service) otherAt(wanted claim) string {
-	if s.isCheck(wanted.everywhere()) {
-		return "spec.healthCheckNodePort"
-	}
-	if slices.ContainsFunc(s.nodePorts, func(p nodePort) bool {
-		return p.number == wanted.port && p.protocol == wanted.protocol && p.servicePort.port == wanted.port
-	}) {
-		return ""
-	}
-	return "spec.ports[].nodePort"
+	name, ok = b.holder(wanted.Everywhere())
+	return name, ok && b.all[name].object.HasAt(wanted.Everywhere(), wanted.Addr)
 }
 
 // right says why another Service has what a Service wants.
-func (b *serviceBook) right(wanted claim, holder string, s *service) string {
-	if name, ok := b.heldBy(wanted.addr); ok && name == holder {
+func (b *serviceBook) right(wanted objects.Claim, holder string, s *objects.Service) string {
+	if name, ok := b.heldBy(wanted.Addr); ok && name == holder {
 		return "has the address from an AddressPool"
 	}
-	if slices.Contains(b.all[holder].object.ingress, wanted.addr) && !slices.Contains(s.ingress, wanted.addr) {
+	if slices.Contains(b.all[holder].object.Ingress, wanted.Addr) && !slices.Contains(s.Ingress, wanted.Addr) {
 		return "has it as its load balancer's"
 	}
 	return "is older"
 }
 
 // essential says whose a port outside is that no Service may have.
-func (b *serviceBook) essential(wanted claim) outside.Owner {
-	return b.hosts.rules().KeepExternal(string(wanted.protocol), netip.AddrPortFrom(wanted.addr, wanted.port))
+func (b *serviceBook) essential(wanted objects.Claim) outside.Owner {
+	return b.hosts.rules().KeepExternal(string(wanted.Protocol), netip.AddrPortFrom(wanted.Addr, wanted.Port))
 }
 
 // essentialName says for people whose such a port is.
-func (b *serviceBook) essentialName(owner outside.Owner, wanted claim) string {
+func (b *serviceBook) essentialName(owner outside.Owner, wanted objects.Claim) string {
 	switch {
 	case owner == outside.EveryHost:
 		return "the nodes' hosts' (host-ports)"
 	case owner == outside.Daemon:
 		return fmt.Sprintf("a daemon's of Node %s, which listens there or did a short time ago "+
-			"(end it there, and the port is free ten minutes later)", b.hosts.listener(string(wanted.protocol), netip.AddrPortFrom(wanted.addr, wanted.port)))
-	case b.settings.hostPorts.Has(string(wanted.protocol), wanted.port):
-		return b.hosts.ownerName(owner, wanted.addr) + ", at a port of hosts' own (host-ports)"
+			"(end it there, and the port is free ten minutes later)", b.hosts.listener(string(wanted.Protocol), netip.AddrPortFrom(wanted.Addr, wanted.Port)))
+	case b.settings.HostPorts.Has(string(wanted.Protocol), wanted.Port):
+		return b.hosts.ownerName(owner, wanted.Addr) + ", at a port of hosts' own (host-ports)"
 	}
-	return b.hosts.ownerName(owner, wanted.addr)
+	return b.hosts.ownerName(owner, wanted.Addr)
 }
 
 // unfit says why an address cannot be one that clients outside have for a Service.
@@ -338,62 +230,11 @@ func (b *serviceBook) unfit(addr netip.Addr) string {
 	if why := outside.Fit(addr); why != "" {
 		return why
 	}
-	if family(b.settings.pods, addr) == nil {
+	if ipam.Family(b.settings.Pods, addr) == nil {
 		return "of a family that pods do not have"
 	}
-	if key, in, ok := b.settings.clusterRange(func(p netip.Prefix) bool { return p.Contains(addr) }); ok {
+	if key, in, ok := b.settings.ClusterRange(func(p netip.Prefix) bool { return p.Contains(addr) }); ok {
 		return "in " + key + " " + in.String() + ", which is the cluster's own"
 	}
 	return ""
-}
-
-// portsAt are the ports that a Service has of an address outside.
-func (s *service) portsAt(addr netip.Addr) []servicePort {
-	if s.denied == nil {
-		return s.ports
-	}
-	return slices.DeleteFunc(slices.Clone(s.ports), func(p servicePort) bool {
-		wanted := claim{addr, p.port, p.protocol}
-		_, doubled := s.denied.doubled[wanted]
-		return doubled || s.denied.denies(wanted)
-	})
-}
-
-// portRange is all ports from first to last.
-type portRange struct{ first, last uint16 }
-
-func (r portRange) contains(port uint16) bool { return r.first <= port && port <= r.last }
-
-func (r portRange) String() string { return fmt.Sprintf("%d-%d", r.first, r.last) }
-
-// parsePortRange reads the key node-port-range as kube-apiserver reads --service-node-port-range: FIRST-LAST,
-// FIRST+MORE, or a single port.
-func parsePortRange(text string) (portRange, error) {
-	bad := fmt.Errorf("node-port-range: %q is not a range of ports; write it like 30000-32767", text)
-	var first, last uint16
-	for _, form := range []string{"%d-%d", "%d+%d", "%d"} {
-		n, _ := fmt.Sscanf(text, form, &first, &last)
-		if n == 0 {
-			return portRange{}, bad
-		}
-		switch form {
-		case "%d":
-			last = first
-		case "%d+%d":
-			if n == 2 && int(first)+int(last) > 65535 {
-				return portRange{}, bad
-			}
-			if n == 2 {
-				last += first
-			}
-		}
-		if r := (portRange{first, last}); (form == "%d" || n == 2) && text == map[string]string{
-			"%d-%d": r.String(), "%d+%d": fmt.Sprintf("%d+%d", first, last-first), "%d": fmt.Sprint(first)}[form] {
-			if first == 0 || last < first {
-				return portRange{}, bad
-			}
-			return r, nil
-		}
-	}
-	return portRange{}, bad
 }

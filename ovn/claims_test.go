@@ -14,18 +14,21 @@ import (
 
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/models/outside"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
 // outward is a Service of some age with node ports and addresses outside.
-func (s *scene) outward(name string, age int, number uint16, addresses ...string) *service {
+func (s *scene) outward(name string, age int, number uint16, addresses ...string) *objects.Service {
 	o := s.service(name, "10.96.0."+fmt.Sprint(10+len(s.objects)))
 	o.CreationTimestamp = metav1.NewTime(time.Unix(int64(1700000000-age), 0))
 	if number != 0 {
-		o.nodePorts = []nodePort{{o.ports[0], number}}
+		o.NodePorts = []objects.NodePort{{ServicePort: o.Ports[0], Number: number}}
 	}
 	for _, a := range addresses {
-		o.externalIPs = append(o.externalIPs, netip.MustParseAddr(a))
+		o.ExternalIPs = append(o.ExternalIPs, netip.MustParseAddr(a))
 	}
 	return o
 }
@@ -34,7 +37,7 @@ func (s *scene) outward(name string, age int, number uint16, addresses ...string
 func (s *scene) served() string {
 	var list []string
 	for name := range s.c.services.all {
-		for _, r := range s.northbound[serviceOwner(name)].Rows {
+		for _, r := range s.northbound[northbound.ServiceOwner(name)].Rows {
 			row, ok := r.Model.(*nb.LoadBalancer)
 			if !ok {
 				continue
@@ -54,7 +57,7 @@ func TestClaims(t *testing.T) {
 	newClaims := func(t *testing.T) *scene {
 		s := newScene(t, allowHosts)
 		n1 := s.node("n1", "10.244.1.0/24")
-		n1.facts = facts(1, false)
+		n1.Facts = facts(1, false)
 		s.do(n1)
 		return s
 	}
@@ -64,22 +67,22 @@ func TestClaims(t *testing.T) {
 	t.Run("a Service has a node's address once", func(t *testing.T) {
 		s := newClaims(t)
 		same := s.outward("same", 1, 30080, "192.0.2.1", "198.51.100.1")
-		same.ports[0].port, same.nodePorts[0].port = 30080, 30080
+		same.Ports[0].Port, same.NodePorts[0].Port = 30080, 30080
 		s.do(same)
 		s.want("by its NodePort", s.served(), "same 198.51.100.1:30080, "+onNodes("same", 30080))
 		s.wantReasons()
-		s.remove(serviceKind, "default/same")
+		s.remove(objects.ServiceKind, "default/same")
 
 		other := s.outward("other", 1, 30080, "192.0.2.1")
-		other.ports = append(other.ports, servicePort{"alt", "tcp", 30080})
+		other.Ports = append(other.Ports, objects.ServicePort{Name: "alt", Protocol: "tcp", Port: 30080})
 		s.do(other)
 		s.want("by another port's NodePort", s.served(), "other 192.0.2.1:80, "+onNodes("other", 30080))
 		s.wantReasons("Service default/other AddressConflict")
-		s.remove(serviceKind, "default/other")
+		s.remove(objects.ServiceKind, "default/other")
 
 		guarded := s.outward("guarded", 1, 30080, "192.0.2.1")
-		guarded.ports[0].port, guarded.nodePorts[0].port = 30080, 30080
-		guarded.ingress, guarded.sourceRanges = guarded.externalIPs, []string{"192.0.2.0/24"}
+		guarded.Ports[0].Port, guarded.NodePorts[0].Port = 30080, 30080
+		guarded.Ingress, guarded.SourceRanges = guarded.ExternalIPs, []string{"192.0.2.0/24"}
 		s.do(guarded)
 		s.want("by its NodePort", s.served(), onNodes("guarded", 30080))
 		if change := s.c.services.change("default/guarded"); !slices.ContainsFunc(change.Rows, func(r ovsdb.Row) bool {
@@ -104,14 +107,14 @@ func TestClaims(t *testing.T) {
 			}
 		}
 		s.problems = nil
-		s.remove(serviceKind, "default/old")
+		s.remove(objects.ServiceKind, "default/old")
 		s.want("without the old", s.served(), "young 198.51.100.1:80")
 		s.wantReasons()
 	})
 	t.Run("of the same age the name decides, and another port is another", func(t *testing.T) {
 		s := newClaims(t)
 		a, b, other := s.outward("a", 1, 0, "198.51.100.1"), s.outward("b", 1, 0, "198.51.100.1"), s.outward("other", 0, 0, "198.51.100.1")
-		other.ports[0].port = 81
+		other.Ports[0].Port = 81
 		s.do(b, other, a)
 		s.want("served", s.served(), "a 198.51.100.1:80, other 198.51.100.1:81")
 		s.wantReasons("Service default/b AddressConflict")
@@ -119,12 +122,12 @@ func TestClaims(t *testing.T) {
 	t.Run("an address by two ways is one Service's", func(t *testing.T) {
 		s := newClaims(t)
 		a, b := s.outward("a", 2, 0), s.outward("b", 1, 0, "198.51.100.1")
-		a.ingress = []netip.Addr{netip.MustParseAddr("198.51.100.1")}
+		a.Ingress = []netip.Addr{netip.MustParseAddr("198.51.100.1")}
 		s.do(a, b)
 		s.want("served", s.served(), "a 198.51.100.1:80")
 		s.wantReasons("Service default/b AddressConflict")
 		freed := *a
-		freed.ingress = nil
+		freed.Ingress = nil
 		s.do(&freed)
 		s.want("freed", s.served(), "b 198.51.100.1:80")
 	})
@@ -134,50 +137,50 @@ func TestClaims(t *testing.T) {
 		s.want("served", s.served(), onNodes("b", 30080))
 		s.wantReasons("Service default/a AddressConflict")
 		udp := s.outward("udp", 0, 30080)
-		udp.ports[0].protocol, udp.nodePorts[0].protocol = "udp", "udp"
+		udp.Ports[0].Protocol, udp.NodePorts[0].Protocol = "udp", "udp"
 		s.do(udp)
 		s.wantReasons()
 	})
 	t.Run("a node port is its Service's at nodes' own addresses, too", func(t *testing.T) {
 		s := newClaims(t)
 		taker := s.outward("taker", 3, 0, "192.0.2.1", "198.51.100.1")
-		taker.ports[0].port = 30080
+		taker.Ports[0].Port = 30080
 		s.do(taker)
 		s.want("alone", s.served(), "taker 192.0.2.1:30080, taker 198.51.100.1:30080")
 		s.do(s.outward("a", 1, 30080))
 		s.want("both", s.served(), onNodes("a", 30080)+", taker 198.51.100.1:30080")
 		s.wantMessage("Service default/taker", "AddressConflict", "spec.externalIPs", "192.0.2.1:30080/tcp", "Node n1", "Service default/a", "choose another")
 		udp := *taker
-		udp.ports = []servicePort{{"x", "udp", 30080}}
+		udp.Ports = []objects.ServicePort{{Name: "x", Protocol: "udp", Port: 30080}}
 		s.do(&udp)
 		s.wantReasons()
 		s.do(taker)
-		s.remove(serviceKind, "default/a")
+		s.remove(objects.ServiceKind, "default/a")
 		s.want("without the node port", s.served(), "taker 192.0.2.1:30080, taker 198.51.100.1:30080")
 	})
 	t.Run("so is the port of a health check, which has nothing else outside", func(t *testing.T) {
 		s := newClaims(t)
 		taker := s.outward("taker", 3, 0, "192.0.2.1", "198.51.100.1")
-		taker.ports[0].port = 30080
+		taker.Ports[0].Port = 30080
 		s.do(taker)
 		s.want("alone", s.served(), "taker 192.0.2.1:30080, taker 198.51.100.1:30080")
 		checked := s.outward("checked", 1, 0)
-		checked.externalLocal, checked.healthPort = true, 30080
+		checked.ExternalLocal, checked.HealthPort = true, 30080
 		s.do(checked)
 		s.want("both", s.served(), "taker 198.51.100.1:30080")
 		s.wantMessage("Service default/taker", "AddressConflict", "spec.externalIPs", "192.0.2.1:30080/tcp", "Node n1", "Service default/checked", "(spec.healthCheckNodePort)", "choose another")
 		other := *checked
-		other.healthPort = 30081
+		other.HealthPort = 30081
 		s.do(&other)
 		s.want("another port", s.served(), "taker 192.0.2.1:30080, taker 198.51.100.1:30080")
 		s.do(checked)
-		s.remove(serviceKind, "default/checked")
+		s.remove(objects.ServiceKind, "default/checked")
 		s.want("without the health check", s.served(), "taker 192.0.2.1:30080, taker 198.51.100.1:30080")
 	})
 	t.Run("a health check at a port of the host's own", func(t *testing.T) {
 		s := newClaims(t)
 		checked := s.outward("checked", 1, 0)
-		checked.externalLocal, checked.healthPort = true, 10250
+		checked.ExternalLocal, checked.HealthPort = true, 10250
 		s.do(checked)
 		s.wantMessage("Service default/checked", "AddressTaken", "spec.healthCheckNodePort", "10250/tcp", "host-ports")
 	})
@@ -195,7 +198,7 @@ func TestClaims(t *testing.T) {
 			t.Errorf("problems %v", s.problems)
 		}
 		for _, p := range s.problems {
-			if p.reason != "BadExternalAddress" || !strings.Contains(p.message, "spec.externalIPs: ") || !strings.Contains(p.message, "give an address") {
+			if p.Reason != "BadExternalAddress" || !strings.Contains(p.Message, "spec.externalIPs: ") || !strings.Contains(p.Message, "give an address") {
 				t.Errorf("problem %v", p)
 			}
 		}
@@ -203,13 +206,13 @@ func TestClaims(t *testing.T) {
 		s.do(s.serviceCIDR("more", "198.51.100.0/24"))
 		s.want("a new range of ClusterIPs has it", s.served(), "")
 		s.wantReasons("Service default/bad BadExternalAddress")
-		s.remove(serviceCIDRKind, "more")
+		s.remove(objects.ServiceCIDRKind, "more")
 		s.want("the range is gone", s.served(), "bad 198.51.100.1:80")
 	})
 	t.Run("a load balancer's address goes before an older Service's externalIPs", func(t *testing.T) {
 		s := newClaims(t)
 		old, young := s.outward("old", 2, 0, "198.51.100.1"), s.outward("young", 1, 0)
-		young.ingress = []netip.Addr{netip.MustParseAddr("198.51.100.1")}
+		young.Ingress = []netip.Addr{netip.MustParseAddr("198.51.100.1")}
 		s.do(old)
 		s.do(young)
 		s.want("served", s.served(), "young 198.51.100.1:80")
@@ -218,14 +221,14 @@ func TestClaims(t *testing.T) {
 	t.Run("what a node cannot do without stays its host's", func(t *testing.T) {
 		s := newClaims(t)
 		a := s.outward("a", 1, 22, "192.0.2.1", "198.51.100.1", "203.0.113.1")
-		a.ports[0].port = 10250
+		a.Ports[0].Port = 10250
 		s.do(a)
 		s.want("served", s.served(), "a 198.51.100.1:10250")
 		s.wantReasons("Service default/a AddressTaken", "Service default/a AddressTaken", "Service default/a AddressTaken", "Service default/a NodePortOutOfRange")
-		s.remove(nodeKind, "n1")
+		s.remove(objects.NodeKind, "n1")
 		s.want("without the node", s.served(), "a 192.0.2.1:10250, a 198.51.100.1:10250, a 203.0.113.1:10250")
 		udp := s.outward("udp", 1, 0, "192.0.2.1")
-		udp.ports[0] = servicePort{"x", "udp", 10250}
+		udp.Ports[0] = objects.ServicePort{Name: "x", Protocol: "udp", Port: 10250}
 		s.do(udp)
 		s.wantReasons()
 	})
@@ -234,26 +237,26 @@ func TestClaims(t *testing.T) {
 		a := s.outward("a", 1, 0, "198.51.100.1")
 		s.do(a)
 		s.want("before", s.served(), "a 198.51.100.1:80")
-		s.do(s.slice("kubernetes", "kubernetes", []servicePort{{"https", "tcp", 80}}, ready("198.51.100.1", "")))
+		s.do(s.slice("kubernetes", "kubernetes", []objects.ServicePort{{Name: "https", Protocol: "tcp", Port: 80}}, ready("198.51.100.1", "")))
 		s.want("with it", s.served(), "")
 		s.wantReasons("Service default/a AddressTaken")
-		s.remove(sliceKind, "default/kubernetes")
+		s.remove(objects.SliceKind, "default/kubernetes")
 		s.want("after", s.served(), "a 198.51.100.1:80")
 	})
 	t.Run("an address of a pool is its holder's, on every port", func(t *testing.T) {
 		s := newScene(t, withBalancers)
 		n1 := s.node("n1", "10.244.1.0/24")
-		n1.facts, n1.ready = facts(1, false), true
+		n1.Facts, n1.Ready = facts(1, false), true
 		s.do(n1, s.namespace("default"), s.addressPool("p", "203.0.113.40/32"))
 		thief := s.outward("thief", 9, 0, "203.0.113.40")
-		thief.ports = append(thief.ports, servicePort{"other", "tcp", 81})
+		thief.Ports = append(thief.Ports, objects.ServicePort{Name: "other", Protocol: "tcp", Port: 81})
 		s.do(thief)
 		s.want("nobody has it", s.served(), "thief 203.0.113.40:80, thief 203.0.113.40:81")
 		s.do(s.balanced("b"))
 		s.want("allocated", s.external("b"), "203.0.113.40")
 		s.want("a holder", s.served(), "b 203.0.113.40:80")
 		s.wantReasons("Service default/thief AddressConflict", "Service default/thief AddressConflict")
-		s.remove(serviceKind, "default/b")
+		s.remove(objects.ServiceKind, "default/b")
 		s.want("nobody again", s.served(), "thief 203.0.113.40:80, thief 203.0.113.40:81")
 	})
 	t.Run("very many addresses are bounded, and what is told of them", func(t *testing.T) {
@@ -265,14 +268,14 @@ func TestClaims(t *testing.T) {
 		for i := range 250 {
 			o.Spec.ExternalIPs = append(o.Spec.ExternalIPs, fmt.Sprintf("198.51.100.%d", i))
 		}
-		s.do(trimService(o))
+		s.do(objects.TrimService(o))
 		s.want("VIPs", fmt.Sprint(strings.Count(s.served(), " ")), fmt.Sprint(2*outside.Most-1))
 		s.wantMessage("TooManyExternalAddresses", "240 addresses are left out")
 		s.problems = nil
 		b := s.outward("b", 9, 0)
-		b.ports, b.externalIPs = trimService(o).ports, trimService(o).externalIPs
+		b.Ports, b.ExternalIPs = objects.TrimService(o).Ports, objects.TrimService(o).ExternalIPs
 		s.do(b)
-		if n := len(s.problems); n != maxTold+1 {
+		if n := len(s.problems); n != objects.MaxTold+1 {
 			t.Errorf("%d problems are told: %v", n, s.problems)
 		}
 	})
@@ -287,17 +290,17 @@ func TestClaims(t *testing.T) {
 // TestWhoIsLookedAtAmongRivals: whoever was first for an address and port and whoever is now, and who was told of the former.
 func TestWhoIsLookedAtAmongRivals(t *testing.T) {
 	s := newScene(t, nil)
-	ports := make([]servicePort, 2*maxTold)
+	ports := make([]objects.ServicePort, 2*objects.MaxTold)
 	for i := range ports {
-		ports[i] = servicePort{fmt.Sprint("p", i), "tcp", uint16(1000 + i)}
+		ports[i] = objects.ServicePort{Name: fmt.Sprint("p", i), Protocol: "tcp", Port: uint16(1000 + i)}
 	}
-	of := func(name string, age int, ports []servicePort) *service {
+	of := func(name string, age int, ports []objects.ServicePort) *objects.Service {
 		o := s.outward(name, age, 0, "198.51.100.1")
-		o.ports = ports
+		o.Ports = ports
 		return o
 	}
 	// touched are the Services that are looked at with an event of one.
-	touched := func(keys []objectKey) string {
+	touched := func(keys []event) string {
 		t.Helper()
 		s.c.update(keys, s.get)
 		all := strings.Join(slices.Sorted(maps.Keys(s.c.services.dirty)), " ")
@@ -307,17 +310,17 @@ func TestWhoIsLookedAtAmongRivals(t *testing.T) {
 	}
 	a, b, c := of("a", 3, ports), of("b", 2, ports), of("c", 1, ports)
 	s.do(a, b, c)
-	s.want("told", fmt.Sprint(len(s.problems)), fmt.Sprint(2*(maxTold+1)))
+	s.want("told", fmt.Sprint(len(s.problems)), fmt.Sprint(2*(objects.MaxTold+1)))
 	s.problems = nil
 	again := *c
-	again.publishNotReady = true
+	again.PublishNotReady = true
 	s.want("the last changes", touched(s.put(&again)), "c")
 	without := *a
-	without.ports = ports[:len(ports)-1]
+	without.Ports = ports[:len(ports)-1]
 	s.want("the first gives up what the last was not told of", touched(s.put(&without)), "a b")
 	s.want("whose that is", fmt.Sprint(strings.Count(s.served(), "b 198")), "1")
 	s.problems = nil
-	without.ports = ports[1 : len(ports)-1]
+	without.Ports = ports[1 : len(ports)-1]
 	s.want("the first gives up what it was told of", touched(s.put(&without)), "a b c")
 	if told := fmt.Sprint(s.problems); !strings.Contains(told, "Service default/c: AddressConflict: spec.externalIPs: 198.51.100.1:1000/tcp is already that of Service default/b") {
 		t.Errorf("told is %s", told)
@@ -325,13 +328,13 @@ func TestWhoIsLookedAtAmongRivals(t *testing.T) {
 	s.do(a)
 	s.problems = nil
 	given := *c
-	given.ingress = given.externalIPs
+	given.Ingress = given.ExternalIPs
 	s.want("the last has it by its load balancer", touched(s.put(&given)), "a b c")
 	s.want("what is served", fmt.Sprint(strings.Count(s.served(), "c 198")), fmt.Sprint(len(ports)))
-	delete(s.objects, objectKey{serviceKind, "default/c"})
-	s.want("it goes", touched([]objectKey{{serviceKind, "default/c"}}), "a b c")
+	delete(s.objects, objects.Key{Kind: objects.ServiceKind, Name: "default/c"})
+	s.want("it goes", touched([]event{objects.Key{Kind: objects.ServiceKind, Name: "default/c"}}), "a b c")
 	s.want("what is served", fmt.Sprint(strings.Count(s.served(), "a 198")), fmt.Sprint(len(ports)))
-	s.remove(serviceKind, "default/a", "default/b")
+	s.remove(objects.ServiceKind, "default/a", "default/b")
 	s.want("what remains", fmt.Sprint(len(s.c.services.claims.by), len(s.c.services.claims.as), len(s.c.services.claims.told), len(s.c.services.claims.telling)), "0 0 0 0")
 }
 
@@ -340,7 +343,7 @@ func TestWhoIsLookedAtAmongRivals(t *testing.T) {
 func TestStickyServicesTakeNothing(t *testing.T) {
 	s := newScene(t, nil)
 	n1 := s.node("n1", "10.244.1.0/24")
-	n1.facts = facts(1, false)
+	n1.Facts = facts(1, false)
 	s.do(n1)
 	self := func(when, want string) {
 		t.Helper()
@@ -353,36 +356,36 @@ func TestStickyServicesTakeNothing(t *testing.T) {
 		s.want(when, got, want)
 	}
 	thief := s.service("thief", "10.96.0.66")
-	thief.clientIP = true
-	s.do(thief, s.slice("thief", "thief", []servicePort{{"http", "tcp", 30080}}, ready("10.96.0.10", ""), ready("198.51.100.1", ""), ready("192.0.2.1", ""), ready("10.244.1.9", "n1")))
+	thief.ClientIP = true
+	s.do(thief, s.slice("thief", "thief", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 30080}}, ready("10.96.0.10", ""), ready("198.51.100.1", ""), ready("192.0.2.1", ""), ready("10.244.1.9", "n1")))
 	self("alone", "10.244.1.9:30080 192.0.2.1:30080 198.51.100.1:30080")
 	victim := s.outward("victim", 1, 0, "198.51.100.1")
-	victim.ports[0].port = 30080
+	victim.Ports[0].Port = 30080
 	s.do(victim)
 	self("an external address", "10.244.1.9:30080 192.0.2.1:30080")
 	s.do(s.outward("other", 1, 30080))
 	self("a NodePort", "10.244.1.9:30080")
-	s.remove(serviceKind, "default/other")
+	s.remove(objects.ServiceKind, "default/other")
 	self("no NodePort", "10.244.1.9:30080 192.0.2.1:30080")
 	pod := s.pod("default", "p", "n1")
-	pod.hostPorts = []hostPort{{protocol: "tcp", port: 30080, into: 80}}
+	pod.HostPorts = []objects.HostPort{{Protocol: "tcp", Port: 30080, Into: 80}}
 	s.do(pod)
 	self("a host port", "10.244.1.9:30080")
-	s.remove(podKind, "default/p")
-	s.remove(serviceKind, "default/victim")
+	s.remove(objects.PodKind, "default/p")
+	s.remove(objects.ServiceKind, "default/victim")
 	self("alone again", "10.244.1.9:30080 192.0.2.1:30080 198.51.100.1:30080")
 }
 
 func TestPortRange(t *testing.T) {
-	for text, want := range map[string]portRange{
-		"30000-32767": {30000, 32767}, "30000+100": {30000, 30100}, "1-65535": {1, 65535}, "30080": {30080, 30080}, "30080-30080": {30080, 30080},
+	for text, want := range map[string]settings.PortRange{
+		"30000-32767": {First: 30000, Last: 32767}, "30000+100": {First: 30000, Last: 30100}, "1-65535": {First: 1, Last: 65535}, "30080": {First: 30080, Last: 30080}, "30080-30080": {First: 30080, Last: 30080},
 	} {
-		if got, err := parsePortRange(text); err != nil || got != want {
+		if got, err := settings.ParsePortRange(text); err != nil || got != want {
 			t.Errorf("%q is %v, %v; want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "x", "-", "30000-", "-30000", "32767-30000", "0-5", "0", "1-65536", "65535+1", "30000-32767x", "30000 - 32767", "1+70000"} {
-		if got, err := parsePortRange(text); err == nil || !strings.Contains(err.Error(), "node-port-range: ") || !strings.Contains(err.Error(), "write it like") {
+		if got, err := settings.ParsePortRange(text); err == nil || !strings.Contains(err.Error(), "node-port-range: ") || !strings.Contains(err.Error(), "write it like") {
 			t.Errorf("%q is %v, %v", text, got, err)
 		}
 	}

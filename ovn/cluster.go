@@ -6,12 +6,15 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/policy"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
 // lookup finds the newest state of an object, nil when there is none any more.
-type lookup func(objectKey) any
+type lookup func(event) any
 
 // cluster is what the translation remembers between events: above all, what it has allocated. All of
 // it follows from the Northbound's rows and the objects, or from the objects and their annotations
@@ -22,7 +25,7 @@ type lookup func(objectKey) any
 type cluster struct {
 	*outbox
 	*clock
-	settings   *settings // its own: services follows the API server's ServiceCIDRs
+	settings   *settings.Settings // its own: services follows the API server's ServiceCIDRs
 	namespaces namespaceBook
 	traits     map[string]nodeTraits // by node
 
@@ -35,7 +38,7 @@ type cluster struct {
 	policies  policyBook
 }
 
-func newCluster(s *settings) *cluster {
+func newCluster(s *settings.Settings) *cluster {
 	own := *s
 	c := &cluster{outbox: newOutbox(), clock: &clock{}, settings: &own, namespaces: namespaceBook{}, traits: map[string]nodeTraits{}}
 	c.nodes = newNodeBook(c.outbox, c.settings, c, &c.nodes, &c.pods)
@@ -49,7 +52,7 @@ func newCluster(s *settings) *cluster {
 }
 
 // begin takes in all that there is at the start of a term, and what earlier terms have decided.
-func (c *cluster) begin(r records, keys []objectKey, get lookup) {
+func (c *cluster) begin(r records, keys []event, get lookup) {
 	c.nodes.recorded, c.pods.recorded, c.pods.beginning = r.nodes, r.pods, true
 	c.egress.claim(r.egress)
 	c.nodes.tunnels.claim(r.nodes, keys, get)
@@ -58,44 +61,27 @@ func (c *cluster) begin(r records, keys []objectKey, get lookup) {
 	c.pods.beginning = false
 }
 
-// update takes in the newest state of the objects that keys name. The result does not depend on the
-// order of keys: what is given up comes first, then what was allocated before, then what is new.
-func (c *cluster) update(keys []objectKey, get lookup) {
-	by, hosting, settled := [kinds][]string{}, []objectKey(nil), map[string]struct{}{}
-	for _, k := range keys {
-		switch k.kind {
-		case topologyKind:
-			c.nodes.dirtyTopology = true
-		case gatewayKind:
-			c.nodes.dirtyGateway = true
-		case egressNodesKind:
-			c.egress.dirtyNodes = true
-		case aliveNodesKind:
-			c.balancers.alive.dirty = true
-		case flushKind, lateFlushKind:
-			c.services.flushes.again(k.name, slices.Index(flushKinds[:], k.kind))
-		case domainKind, instantKind:
-			c.domains.refresh(k)
-		case policiesKind:
-			c.policies.dirtyCommon = true
-		case selectionKind:
-			settled[k.name] = struct{}{}
-		case nodeSetKind:
-			c.policies.settleNodeSet(policy.Nodes(k.name))
-		case countKind:
-			c.egress.countNow(k.name)
-		case rowsKind:
-			c.makeAgain(ovsdb.Owner(k.name))
-		case carrierKind, aliveKind:
-			hosting = append(hosting, k)
-		case overdueKind:
-			if c.nodes.overdue(k.name) {
-				by[nodeKind] = append(by[nodeKind], k.name)
+// update takes in the newest state of the objects that events name, and what signals ask for. The result does not
+// depend on the order of events: what is given up comes first, then what was allocated before, then what is new.
+func (c *cluster) update(events []event, get lookup) {
+	by, settled, hosting := [objects.Kinds][]string{}, map[string]struct{}{}, []signal(nil)
+	for _, e := range events {
+		switch e := e.(type) {
+		case objects.Key:
+			by[e.Kind] = append(by[e.Kind], e.Name)
+		case signal:
+			switch e.what {
+			case selectionSignal:
+				settled[e.name] = struct{}{}
+			case egressHostingSignal, livenessSignal:
+				hosting = append(hosting, e)
+			case subnetsOverdueSignal:
+				if c.nodes.overdue(e.name) {
+					by[objects.NodeKind] = append(by[objects.NodeKind], e.name)
+				}
+			default:
+				c.follow(e)
 			}
-		case addresslessKind:
-			c.balancers.missAddresses(k.name)
-		default:
-			by[k.kind] = append(by[k.kind], k.name)
 		}
 	}
 	for _, text := range slices.Sorted(maps.Keys(settled)) { // a step each, however often it is asked for
@@ -105,20 +91,20 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 		slices.Sort(by[k])
 		by[k] = slices.Compact(by[k])
 	}
-	c.services.updateServiceCIDRs(by[serviceCIDRKind], get)
-	c.follow(c.nodes.update(by[nodeKind], get))
+	c.services.updateServiceCIDRs(by[objects.ServiceCIDRKind], get)
+	c.followNodes(c.nodes.update(by[objects.NodeKind], get))
 	c.services.settleRanges()
-	c.updateNamespaces(by[namespaceKind], get)
-	c.egress.update(by[egressKind], get)
-	c.balancers.update(by[poolKind], get)
-	for k := networkPolicyKind; k <= baselinePolicyKind; k++ {
+	c.updateNamespaces(by[objects.NamespaceKind], get)
+	c.egress.update(by[objects.EgressKind], get)
+	c.balancers.update(by[objects.PoolKind], get)
+	for k := objects.NetworkPolicyKind; k <= objects.BaselinePolicyKind; k++ {
 		c.policies.update(k, by[k], get)
 	}
-	c.domains.update(by[resolvedKind], get)
-	c.pods.update(by[podKind], get)
-	c.services.update(by[sliceKind], by[serviceKind], get)
-	for _, k := range hosting {
-		c.updateHosting(k, get)
+	c.domains.update(by[objects.ResolvedKind], get)
+	c.pods.update(by[objects.PodKind], get)
+	c.services.update(by[objects.SliceKind], by[objects.ServiceKind], get)
+	for _, s := range hosting {
+		c.updateHosting(s, get)
 	}
 	c.domains.settle()
 	c.balancers.changed = c.balancers.changed || c.egress.replan // what EgressIPs follow from, addresses of pools do
@@ -127,12 +113,40 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 	c.policies.settle(c.pods.touched())
 }
 
+// follow does what a signal asks for that does not wait for objects.
+func (c *cluster) follow(s signal) {
+	switch s.what {
+	case topologySignal:
+		c.nodes.dirtyTopology = true
+	case sharedGatewaySignal:
+		c.nodes.dirtyGateway = true
+	case egressNodesSignal:
+		c.egress.dirtyNodes = true
+	case livenessPortsSignal:
+		c.balancers.alive.dirty = true
+	case policiesSignal:
+		c.policies.dirtyCommon = true
+	case flushSignal, lateFlushSignal:
+		c.services.flushes.again(s.name, slices.Index(flushSignals[:], s.what))
+	case domainSignal, instantSignal:
+		c.domains.refresh(s)
+	case nodeSetSignal:
+		c.policies.settleNodeSet(policy.Nodes(s.name))
+	case countSignal:
+		c.egress.countNow(s.name)
+	case rowsSignal:
+		c.makeAgain(ovsdb.Owner(s.name))
+	case addressesOverdueSignal:
+		c.balancers.missAddresses(s.name)
+	}
+}
+
 // makeAgain has the rows of an owner made again.
 func (c *cluster) makeAgain(owner ovsdb.Owner) {
-	switch k, _ := ownerKey(owner); k.kind {
-	case egressKind:
-		c.egress.dirty[k.name] = struct{}{}
-	case networkPolicyKind, clusterPolicyKind, adminPolicyKind, baselinePolicyKind:
+	switch k, _ := ownerKey(owner); k.Kind {
+	case objects.EgressKind:
+		c.egress.dirty[k.Name] = struct{}{}
+	case objects.NetworkPolicyKind, objects.ClusterPolicyKind, objects.AdminPolicyKind, objects.BaselinePolicyKind:
 		c.policies.dirty[k] = struct{}{}
 		c.policies.all[k].forgetNote()
 	}
@@ -154,45 +168,45 @@ func (c *cluster) nodeChange(name string) ovsdb.Change {
 		}
 		return change
 	}
-	return ovsdb.Change{Owner: nodeOwner(name)}
+	return ovsdb.Change{Owner: northbound.NodeOwner(name)}
 }
 
 func (c *cluster) podChange(name string) ovsdb.Change {
 	if p := c.pods.all[name]; p != nil && len(p.addresses) > 0 && !c.policies.lacks(p.object.Namespace) {
-		taken := func(wanted claim) bool { return c.pods.keptFrom(p, wanted) }
+		taken := func(wanted objects.Claim) bool { return c.pods.keptFrom(p, wanted) }
 		change := podChange(c.settings, p.object, p.addresses, &p.node.placement, taken)
 		egressMembers(p, &change)
 		policyMembers(p, &change)
 		p.there = true
 		return change
 	}
-	return ovsdb.Change{Owner: podOwner(name)}
+	return ovsdb.Change{Owner: northbound.PodOwner(name)}
 }
 
 // object is the Kubernetes object that an owner's rows are for, nil when it is not known.
-func (c *cluster) object(k objectKey) *metav1.ObjectMeta {
-	switch k.kind {
-	case nodeKind:
-		if n := c.nodes.all[k.name]; n != nil && n.object != nil {
+func (c *cluster) object(k objects.Key) *metav1.ObjectMeta {
+	switch k.Kind {
+	case objects.NodeKind:
+		if n := c.nodes.all[k.Name]; n != nil && n.object != nil {
 			return &n.object.ObjectMeta
 		}
-	case podKind:
-		if p := c.pods.all[k.name]; p != nil {
+	case objects.PodKind:
+		if p := c.pods.all[k.Name]; p != nil {
 			return &p.object.ObjectMeta
 		}
-	case serviceKind:
-		if s := c.services.all[k.name]; s != nil && s.object != nil {
+	case objects.ServiceKind:
+		if s := c.services.all[k.Name]; s != nil && s.object != nil {
 			return &s.object.ObjectMeta
 		}
-	case serviceCIDRKind:
-		if o := c.services.serviceCIDRs[k.name]; o != nil {
+	case objects.ServiceCIDRKind:
+		if o := c.services.serviceCIDRs[k.Name]; o != nil {
 			return &o.ObjectMeta
 		}
-	case egressKind:
-		if e := c.egress.all[k.name]; e != nil {
+	case objects.EgressKind:
+		if e := c.egress.all[k.Name]; e != nil {
 			return &e.object.ObjectMeta
 		}
-	case networkPolicyKind, clusterPolicyKind, adminPolicyKind, baselinePolicyKind:
+	case objects.NetworkPolicyKind, objects.ClusterPolicyKind, objects.AdminPolicyKind, objects.BaselinePolicyKind:
 		if p := c.policies.all[k]; p != nil {
 			return &p.object.ObjectMeta
 		}
@@ -200,9 +214,9 @@ func (c *cluster) object(k objectKey) *metav1.ObjectMeta {
 	return nil
 }
 
-// follow takes in what other rows follow from: which nodes run Windows, and which carry or use the
+// followNodes takes in what other rows follow from: which nodes run Windows, and which carry or use the
 // shared gateway. Then the nodes' owners are told what is wrong, which may depend on all of them.
-func (c *cluster) follow(touched []*nodeState) {
+func (c *cluster) followNodes(touched []*nodeState) {
 	before := c.nodes.hasGateway()
 	for _, n := range touched {
 		c.nodes.updateDatapath(n)
@@ -222,7 +236,7 @@ func (c *cluster) follow(touched []*nodeState) {
 	}
 	for _, n := range touched {
 		if n.object != nil {
-			c.tell(nodeOwner(n.name), slices.Concat(n.problems, c.nodes.gatewayProblems(n), n.datapathProblems())...)
+			c.tell(northbound.NodeOwner(n.name), slices.Concat(n.problems, c.nodes.gatewayProblems(n), n.datapathProblems())...)
 		}
 	}
 }

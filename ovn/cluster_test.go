@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -20,32 +22,32 @@ import (
 func TestWholeCluster(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		edit func(*Config)
+		edit func(*settings.Config)
 		fill func(*world)
 		told []string // problems
 	}{
 		{"policies", dual, func(w *world) { policiesWorld(t, w) }, []string{"NetworkPolicy prod/db BadPolicy", "ClusterNetworkPolicy guard SamePriority", "ClusterNetworkPolicy guests SamePriority"}},
 		{"ipv4", nil, func(w *world) {
 			l1, l2 := w.node("l1", "10.244.0.0/24"), w.node("l2", "10.244.1.0/24")
-			l1.facts = facts(1, false)
+			l1.Facts = facts(1, false)
 			w.put(l1, l2, w.pod("default", "web-1", "l1"), w.pod("default", "web-2", "l2"), w.pod("kube-system", "dns", "l2"))
 			w.put(w.service("web", "10.96.0.10"),
-				w.slice("web-a", "web", []servicePort{{"http", "tcp", 8080}}, ready("10.244.0.3", "l1"), ready("10.244.1.3", "l2")))
+				w.slice("web-a", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("10.244.0.3", "l1"), ready("10.244.1.3", "l2")))
 		}, nil},
 		{"dual", dual, func(w *world) {
 			l1, l2 := w.node("l1", "10.244.0.0/24", "fd00:10:244::/64"), w.node("l2", "fd00:10:244:1::/64", "10.244.1.0/24")
-			l1.facts, l2.facts = facts(1, true), facts(2, true)
+			l1.Facts, l2.Facts = facts(1, true), facts(2, true)
 			w.put(l1, l2, w.pod("default", "web-1", "l1"), w.pod("default", "web-2", "l2"))
 			dns := w.service("dns", "10.96.0.10", "fd00:10:96::a")
-			dns.ports = []servicePort{{"dns", "udp", 53}, {"dns-tcp", "tcp", 53}, {"sigtran", "sctp", 2905}}
-			ports := []servicePort{{"dns", "udp", 5353}, {"dns-tcp", "tcp", 5353}, {"sigtran", "sctp", 2905}}
+			dns.Ports = []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 53}, {Name: "dns-tcp", Protocol: "tcp", Port: 53}, {Name: "sigtran", Protocol: "sctp", Port: 2905}}
+			ports := []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 5353}, {Name: "dns-tcp", Protocol: "tcp", Port: 5353}, {Name: "sigtran", Protocol: "sctp", Port: 2905}}
 			w.put(dns, w.slice("dns-4", "dns", ports, ready("10.244.1.3", "l2")), w.slice("dns-6", "dns", ports, ready("fd00:10:244:1::3", "l2")))
 			local := w.service("local", "10.96.0.11")
-			local.internalLocal = true
-			w.put(local, w.slice("local-a", "local", []servicePort{{"http", "tcp", 80}}, ready("10.244.0.3", "l1")))
+			local.InternalLocal = true
+			w.put(local, w.slice("local-a", "local", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 80}}, ready("10.244.0.3", "l1")))
 		}, nil},
-		{"mixed", func(c *Config) { dual(c); withShared(c) }, mixedWorld, []string{"Node w1 WindowsDatapath", "Node w2 WindowsDatapath", "Service default/dns NoSCTPOnWindows"}},
-		{"ipv6", func(c *Config) {
+		{"mixed", func(c *settings.Config) { dual(c); withShared(c) }, mixedWorld, []string{"Node w1 WindowsDatapath", "Node w2 WindowsDatapath", "Service default/dns NoSCTPOnWindows"}},
+		{"ipv6", func(c *settings.Config) {
 			c.PodCIDRs, c.ServiceCIDRs, c.AllocateNodeCIDRs = []string{"fd00:10:244::/48"}, []string{"fd00:10:96::/112"}, true
 		}, func(w *world) {
 			w.put(w.node("l1"), w.node("l2"), w.pod("default", "web-1", "l1"))
@@ -72,7 +74,7 @@ func TestEventsComeToTheSameAsAColdStart(t *testing.T) {
 	for seed := range *lives {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			s := testSettings(t, func(c *Config) {
+			s := testSettings(t, func(c *settings.Config) {
 				dual(c)
 				withShared(c)
 				c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4 = true, 28 // small: pools run full
@@ -106,7 +108,7 @@ func TestEventsComeToTheSameAsAColdStart(t *testing.T) {
 
 // TestNothingRemains of objects that are gone: a controller lives long.
 func TestNothingRemains(t *testing.T) {
-	s := testSettings(t, func(c *Config) {
+	s := testSettings(t, func(c *settings.Config) {
 		dual(c)
 		withShared(c)
 		c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4, c.AllocateLoadBalancerAddresses = true, 28, true
@@ -115,10 +117,10 @@ func TestNothingRemains(t *testing.T) {
 	for range 60 {
 		l.step()
 	}
-	for _, kind := range []kind{serviceKind, nodeKind, egressKind, podKind, sliceKind, poolKind, namespaceKind, serviceCIDRKind} {
-		var keys []objectKey
+	for _, kind := range []objects.Kind{objects.ServiceKind, objects.NodeKind, objects.EgressKind, objects.PodKind, objects.SliceKind, objects.PoolKind, objects.NamespaceKind, objects.ServiceCIDRKind} {
+		var keys []event
 		for k := range l.w.objects {
-			if k.kind == kind {
+			if of, ok := k.(objects.Key); ok && of.Kind == kind {
 				keys = append(keys, k)
 				delete(l.w.objects, k)
 			}
@@ -130,14 +132,14 @@ func TestNothingRemains(t *testing.T) {
 		"nodes": len(c.nodes.all), "node names": len(c.nodes.names), "unsettled": len(c.nodes.unsettled), "pods": len(c.pods.all),
 		"services": len(c.services.all), "slices": len(c.services.sliceOf), "perNode": len(c.services.perNode), "told": len(c.told),
 		"Windows nodes": len(c.nodes.windows), "gateway nodes": len(c.nodes.members), "nodes that share": len(c.nodes.sharers),
-		"claims": len(c.services.claims.by) + len(c.services.claims.of) + len(c.services.claims.at) + len(c.services.claims.as) + len(c.services.claims.told) + len(c.services.claims.telling), "host ports": len(c.pods.hostPorted), "API servers": len(c.services.hosts.apiServers), "Services with hints": len(c.services.hinted), "ServiceCIDRs": len(c.services.serviceCIDRs) + len(c.services.occupants) + len(c.settings.services) - len(s.services), "zones": len(c.nodes.zones) + len(c.nodes.zoneOf),
+		"claims": len(c.services.claims.by) + len(c.services.claims.of) + len(c.services.claims.at) + len(c.services.claims.as) + len(c.services.claims.told) + len(c.services.claims.telling), "host ports": len(c.pods.hostPorted), "API servers": len(c.services.hosts.apiServers), "Services with hints": len(c.services.hinted), "ServiceCIDRs": len(c.services.serviceCIDRs) + len(c.services.occupants) + len(c.settings.Services) - len(s.Services), "zones": len(c.nodes.zones) + len(c.nodes.zoneOf),
 		"Services by datapath": len(c.services.sctp),
 		"dirty":                len(c.nodes.dirty) + len(c.pods.dirty) + len(c.services.dirty),
 		"records":              len(c.pods.recorded) + len(c.nodes.recorded) + len(c.egress.recorded),
 		"EgressIPs":            len(c.egress.all) + len(c.egress.order) + len(c.egress.dirty) + len(c.traits) + len(c.namespaces) + len(c.egress.candidates) + len(c.egress.turned),
 		"AddressPools":         len(c.balancers.all) + len(c.balancers.order),
 		"load balancers":       len(c.balancers.held) + len(c.balancers.of) + len(c.balancers.waiting.of) + len(c.balancers.waiting.line) + len(c.balancers.waiting.asking) + len(c.balancers.freed) + len(c.balancers.reselected) + len(c.balancers.left) + len(c.balancers.touched) + len(c.balancers.announced) + len(c.balancers.alive.hosting) + len(c.balancers.byNode) + len(c.balancers.turned),
-		"ids":                  c.nodes.ids.size - c.nodes.ids.free, "subnets": c.nodes.cuts[0].pool.size - c.nodes.cuts[0].pool.free + c.nodes.cuts[1].pool.size - c.nodes.cuts[1].pool.free,
+		"ids":                  c.nodes.ids.Size - c.nodes.ids.Free, "subnets": c.nodes.cuts[0].Pool.Size - c.nodes.cuts[0].Pool.Free + c.nodes.cuts[1].Pool.Size - c.nodes.cuts[1].Pool.Free,
 	} {
 		if n != 0 {
 			t.Errorf("%d %s remain", n, what)
@@ -154,14 +156,14 @@ type life struct {
 	random *rand.Rand
 }
 
-func newLife(t *testing.T, s *settings, seed uint64) *life {
+func newLife(t *testing.T, s *settings.Settings, seed uint64) *life {
 	l := &life{t: t, w: newWorld(), random: rand.New(rand.NewPCG(seed, 7))}
 	l.c, l.engine = cold(t, s, l.w)
 	return l
 }
 
 func (l *life) step() {
-	var keys []objectKey
+	var keys []event
 	for range 1 + l.random.IntN(6) {
 		keys = append(keys, l.event()...)
 	}
@@ -171,7 +173,7 @@ func (l *life) step() {
 	}
 }
 
-func (l *life) apply(keys []objectKey) {
+func (l *life) apply(keys []event) {
 	l.t.Helper()
 	l.c.update(keys, l.w.get)
 	if err := l.engine.Apply(context.Background(), l.c.changes()); err != nil {
@@ -191,109 +193,109 @@ func (l *life) quiesce() {
 	l.t.Fatal("annotations do not come to rest")
 }
 
-func (l *life) event() []objectKey {
+func (l *life) event() []event {
 	w, n := l.w, l.random.IntN
 	number := n(4)
 	nodeName := fmt.Sprintf("n%d", number)
 	podName, serviceName := fmt.Sprintf("p%d", n(40)), fmt.Sprintf("s%d", n(5))
 	switch n(16) {
 	case 12:
-		return l.toggle(objectKey{namespaceKind, "default"}, w.namespace("default", fmt.Sprint("team=", n(2))))
+		return l.toggle(objects.Key{Kind: objects.NamespaceKind, Name: "default"}, w.namespace("default", fmt.Sprint("team=", n(2))))
 	case 13:
 		name := fmt.Sprint("e", n(4))
 		e := w.egressIP(name, []string{"", "team=0", "team=1"}[n(3)], [][]string{{"203.0.113.20"}, {"2001:db8::20"}, {"203.0.113.21", "2001:db8::21"}, {"198.51.100.1"}}[n(4)]...)
 		if n(2) == 0 {
-			e.pods = must(parseSelector("app=web"))
+			e.Pods = must(parseSelector("app=web"))
 		}
-		if before, ok := w.objects[objectKey{egressKind, name}].(*egressIP); ok && n(2) == 0 {
+		if before, ok := w.objects[objects.Key{Kind: objects.EgressKind, Name: name}].(*objects.EgressIP); ok && n(2) == 0 {
 			e.UID, e.Generation = before.UID, before.Generation+1
 		}
-		return l.toggle(objectKey{egressKind, name}, e)
+		return l.toggle(objects.Key{Kind: objects.EgressKind, Name: name}, e)
 	case 14:
 		name := fmt.Sprint("a", n(3))
-		return l.toggle(objectKey{poolKind, name}, w.addressPool(name, [][]string{{"203.0.113.40/31"}, {"203.0.113.20-203.0.113.22", "2001:db8::40/126"}, {"203.0.113.41-203.0.113.44", "10.244.0.0/24"}}[n(3)]...))
+		return l.toggle(objects.Key{Kind: objects.PoolKind, Name: name}, w.addressPool(name, [][]string{{"203.0.113.40/31"}, {"203.0.113.20-203.0.113.22", "2001:db8::40/126"}, {"203.0.113.41-203.0.113.44", "10.244.0.0/24"}}[n(3)]...))
 	case 15:
 		s := w.service(fmt.Sprint("b", n(5)), fmt.Sprintf("10.96.1.%d", 10+n(5)))
-		s.balancer = balancer{balances: n(4) > 0, families: []string{"4", "6", "4,6"}[n(3)], local: n(2) == 0}
-		if before, ok := w.objects[objectKey{serviceKind, "default/" + s.Name}].(*service); ok && n(2) == 0 {
-			s.UID, s.balancer.ingress = before.UID, before.balancer.ingress
+		s.Balancer = objects.LoadBalancer{Wanted: n(4) > 0, Families: []string{"4", "6", "4,6"}[n(3)], Local: n(2) == 0}
+		if before, ok := w.objects[objects.Key{Kind: objects.ServiceKind, Name: "default/" + s.Name}].(*objects.Service); ok && n(2) == 0 {
+			s.UID, s.Balancer.Ingress = before.UID, before.Balancer.Ingress
 		}
-		return l.toggle(objectKey{serviceKind, "default/" + s.Name}, s)
+		return l.toggle(objects.Key{Kind: objects.ServiceKind, Name: "default/" + s.Name}, s)
 	case 0:
-		return l.toggle(objectKey{nodeKind, nodeName}, w.node(nodeName))
+		return l.toggle(objects.Key{Kind: objects.NodeKind, Name: nodeName}, w.node(nodeName))
 	case 1:
-		if before, ok := w.objects[objectKey{nodeKind, nodeName}].(*node); ok {
+		if before, ok := w.objects[objects.Key{Kind: objects.NodeKind, Name: nodeName}].(*objects.Node); ok {
 			after := *before
-			after.facts = l.facts(1 + number)
-			after.os = []string{"", contract.Linux, contract.Windows}[n(3)]
-			after.gateway = []string{"", "true", "true", "false", "no"}[n(5)]
-			after.ready = n(3) > 0
-			after.labels = newLabelSet(labelMap([][]string{nil, {"weft.net/egress=x"}, {"weft.net/egress="}}[n(3)]))
-			after.zone = []string{"", "z1", "z2"}[n(3)]
+			after.Facts = l.facts(1 + number)
+			after.OS = []string{"", contract.Linux, contract.Windows}[n(3)]
+			after.Gateway = []string{"", "true", "true", "false", "no"}[n(5)]
+			after.Ready = n(3) > 0
+			after.Labels = objects.NewLabelSet(labelMap([][]string{nil, {"weft.net/egress=x"}, {"weft.net/egress="}}[n(3)]))
+			after.Zone = []string{"", "z1", "z2"}[n(3)]
 			return w.put(&after)
 		}
 	case 2, 3, 4, 5:
 		p := w.pod("default", podName, nodeName)
-		p.labels = newLabelSet(labelMap([][]string{nil, {"app=web"}}[n(2)]))
+		p.Labels = objects.NewLabelSet(labelMap([][]string{nil, {"app=web"}}[n(2)]))
 		if n(2) == 0 {
-			p.hostPorts = []hostPort{{[]protocol{"tcp", "udp", "sctp"}[n(3)], netip.Addr{}, []uint16{8000, 8001, 30000, 8080}[n(4)], 80}}
+			p.HostPorts = []objects.HostPort{{Protocol: []objects.Protocol{"tcp", "udp", "sctp"}[n(3)], IP: netip.Addr{}, Port: []uint16{8000, 8001, 30000, 8080}[n(4)], Into: 80}}
 		}
-		return l.toggle(objectKey{podKind, "default/" + podName}, p)
+		return l.toggle(objects.Key{Kind: objects.PodKind, Name: "default/" + podName}, p)
 	case 6: // the same name, a new pod
 		return w.put(w.pod("default", podName, nodeName))
 	case 7:
-		if before, ok := w.objects[objectKey{podKind, "default/" + podName}].(*pod); ok {
+		if before, ok := w.objects[objects.Key{Kind: objects.PodKind, Name: "default/" + podName}].(*objects.Pod); ok {
 			after := *before
 			switch n(3) {
 			case 0:
-				after.completed = true
+				after.Completed = true
 			case 1:
-				after.network = ""
+				after.Network = ""
 			case 2:
-				after.network = `{"mac":"","addresses":["10.244.0.5/28"],"gateways":[]}`
+				after.Network = `{"mac":"","addresses":["10.244.0.5/28"],"gateways":[]}`
 			}
 			return w.put(&after)
 		}
 	case 9:
 		name := fmt.Sprintf("c%d", number)
 		ranges := []string{"10.96.0.0/16", "10.97.0.0/16", "10.97.4.0/24", "192.0.2.0/30", "203.0.113.0/29", "10.244.0.0/20", "100.64.1.0/24", "fd00:10:97::/112", "nonsense"}
-		return l.toggle(objectKey{serviceCIDRKind, name}, w.serviceCIDR(name, ranges[n(len(ranges))], ranges[n(len(ranges))]))
+		return l.toggle(objects.Key{Kind: objects.ServiceCIDRKind, Name: name}, w.serviceCIDR(name, ranges[n(len(ranges))], ranges[n(len(ranges))]))
 	case 8:
 		s := w.service(serviceName, fmt.Sprintf("10.96.0.%d", 10+n(5)))
-		s.internalLocal = n(2) == 0
-		s.ports[0].protocol = []protocol{"tcp", "udp", "sctp"}[n(3)]
-		s.clientIP = n(4) == 0
+		s.InternalLocal = n(2) == 0
+		s.Ports[0].Protocol = []objects.Protocol{"tcp", "udp", "sctp"}[n(3)]
+		s.ClientIP = n(4) == 0
 		s.CreationTimestamp = metav1.NewTime(time.Unix(int64(n(3)), 0))
-		s.externalLocal = n(2) == 0
+		s.ExternalLocal = n(2) == 0
 		if n(2) == 0 {
-			s.nodePorts = []nodePort{{s.ports[0], uint16(30000 + n(3))}}
+			s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: uint16(30000 + n(3))}}
 		}
 		if n(2) == 0 {
-			s.externalIPs = []netip.Addr{netip.MustParseAddr([]string{"192.0.2.200", "192.0.2.201", "192.0.2.1", "203.0.113.2", "203.0.113.20", "203.0.113.41"}[n(6)])}
-			s.ports[0].port = []uint16{80, 8000, 6443}[n(3)]
+			s.ExternalIPs = []netip.Addr{netip.MustParseAddr([]string{"192.0.2.200", "192.0.2.201", "192.0.2.1", "203.0.113.2", "203.0.113.20", "203.0.113.41"}[n(6)])}
+			s.Ports[0].Port = []uint16{80, 8000, 6443}[n(3)]
 			if n(2) == 0 {
-				s.ingress, s.sourceRanges = s.externalIPs, [][]string{nil, {"192.0.2.0/24"}, {"nonsense"}}[n(3)]
+				s.Ingress, s.SourceRanges = s.ExternalIPs, [][]string{nil, {"192.0.2.0/24"}, {"nonsense"}}[n(3)]
 			}
 		}
-		return l.toggle(objectKey{serviceKind, "default/" + serviceName}, s)
+		return l.toggle(objects.Key{Kind: objects.ServiceKind, Name: "default/" + serviceName}, s)
 	default:
 		name, target := fmt.Sprintf("%s-%d", serviceName, n(2)), []uint16{8080, 80, 8000, 30000}[n(4)]
 		if n(8) == 0 {
 			name, serviceName, target = "kubernetes", "kubernetes", 6443
 		}
-		var endpoints []endpoint
-		hint := []hints{"", "z1,", "z2,", "z1,z2,"}[n(4)]
-		onNode := []hints{"", "", "n1,", "n2,"}[n(4)]
+		var endpoints []objects.Endpoint
+		hint := []objects.Hints{"", "z1,", "z2,", "z1,z2,"}[n(4)]
+		onNode := []objects.Hints{"", "", "n1,", "n2,"}[n(4)]
 		for range n(4) {
 			e := ready(fmt.Sprintf("10.244.%d.%d", n(2), 3+n(5)), nodeName)
 			if n(4) == 0 { // a host's
-				e.addr = netip.MustParseAddr([]string{"172.18.0.10", "192.0.2.1", "203.0.113.2", "192.0.2.200", "10.96.0.11", "203.0.113.41"}[n(6)])
+				e.Addr = netip.MustParseAddr([]string{"172.18.0.10", "192.0.2.1", "203.0.113.2", "192.0.2.200", "10.96.0.11", "203.0.113.41"}[n(6)])
 			}
-			e.ready, e.terminating = n(3) > 0, n(2) == 0
-			e.zones, e.nodes = hint, onNode
+			e.Ready, e.Terminating = n(3) > 0, n(2) == 0
+			e.Zones, e.Nodes = hint, onNode
 			endpoints = append(endpoints, e)
 		}
-		return l.toggle(objectKey{sliceKind, "default/" + name}, w.slice(name, serviceName, []servicePort{{"http", "tcp", target}, {"http", "udp", target}, {"http", "sctp", target}}, endpoints...))
+		return l.toggle(objects.Key{Kind: objects.SliceKind, Name: "default/" + name}, w.slice(name, serviceName, []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: target}, {Name: "http", Protocol: "udp", Port: target}, {Name: "http", Protocol: "sctp", Port: target}}, endpoints...))
 	}
 	return nil
 }
@@ -310,10 +312,10 @@ func (l *life) facts(number int) string {
 }
 
 // toggle deletes an object that is there, mostly, and creates one that is not.
-func (l *life) toggle(k objectKey, o any) []objectKey {
+func (l *life) toggle(k objects.Key, o any) []event {
 	if _, ok := l.w.objects[k]; ok && l.random.IntN(3) > 0 {
 		delete(l.w.objects, k)
-		return []objectKey{k}
+		return []event{k}
 	}
 	return l.w.put(o)
 }
@@ -330,7 +332,7 @@ func (l *life) noAddressTwice() {
 		}
 	}
 	for name, p := range l.c.pods.all {
-		if len(p.addresses) == 0 && p.node.placed && p.node.pools[0].pool.free > 0 && p.node.pools[1].pool.free > 0 {
+		if len(p.addresses) == 0 && p.node.placed && p.node.pools[0].Pool.Free > 0 && p.node.pools[1].Pool.Free > 0 {
 			l.t.Errorf("%s waits while its node has free addresses", name)
 		}
 	}

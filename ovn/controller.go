@@ -24,6 +24,9 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -33,8 +36,8 @@ const agent = "weft-controller"
 // controller is what a running controller is made of. Standby and leader have all of it: a standby
 // keeps its stores and its copy of the Northbound warm, and only does not write.
 type controller struct {
-	config   Config
-	settings *settings
+	config   settings.Config
+	settings *settings.Settings
 	client   kubernetes.Interface
 	own      dynamic.Interface // of weft's own API group
 	annotate writeAnnotation
@@ -58,11 +61,11 @@ type database interface {
 	// Watch tells of owners whose rows another hand has changed, until ctx is done.
 	Watch(ctx context.Context, changed func([]ovsdb.Owner)) error
 	// Records are what earlier terms have decided.
-	Records(*settings) records
-	// Hosting are the chassis that have the ports of EgressIPs (carrierKind) and nodes (aliveKind) now.
-	Hosting() map[objectKey]string
+	Records(*settings.Settings) records
+	// Hosting are the chassis that have the ports of EgressIPs (egressHostingSignal) and nodes (livenessSignal) now.
+	Hosting() map[event]string
 	// Carriers tells of such ports that are on another chassis than is known, until ctx is done.
-	Carriers(ctx context.Context, known map[objectKey]string, moved func(what objectKey, chassis string))
+	Carriers(ctx context.Context, known map[event]string, moved func(what event, chassis string))
 	// Disabled are the features that its server's schema has no columns for.
 	Disabled() []string
 	// Connected says whether there is a connection now.
@@ -90,13 +93,13 @@ func (e engine) Connected() bool { return e.Client().Connected() }
 
 func (e engine) Disabled() []string { return e.Client().Disabled() }
 
-func (e engine) Records(s *settings) records {
+func (e engine) Records(s *settings.Settings) records {
 	return recordsOf(s, ovsdb.List[nb.LogicalSwitchPort](e.Client(), nil), ovsdb.List[nb.LogicalRouterPort](e.Client(), nil))
 }
 
 // Run runs a controller until ctx is done or it cannot go on. An API server or a Northbound that is
 // away is waited for, at start and later.
-func Run(ctx context.Context, config Config) error {
+func Run(ctx context.Context, config settings.Config) error {
 	client, own, err := connectKubernetes(config.Kubeconfig)
 	if err != nil {
 		return err
@@ -114,8 +117,8 @@ func Run(ctx context.Context, config Config) error {
 	})
 }
 
-func newController(config Config, client kubernetes.Interface, own dynamic.Interface, annotate writeAnnotation) (*controller, error) {
-	s, err := config.settings()
+func newController(config settings.Config, client kubernetes.Interface, own dynamic.Interface, annotate writeAnnotation) (*controller, error) {
+	s, err := config.Settings()
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +171,7 @@ func (c *controller) dial(ctx context.Context) (database, func(), error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("model of the Northbound: %w", err)
 	}
-	config := ovsdb.Config{Endpoints: strings.Join(c.config.Northbound, ","), Model: model, Tables: Tables, Probe: probe, Logger: c.log}
+	config := ovsdb.Config{Endpoints: strings.Join(c.config.Northbound, ","), Model: model, Tables: northbound.Tables, Probe: probe, Logger: c.log}
 	if c.config.CA != "" {
 		config.TLS = &ovsdb.TLS{CertFile: c.config.Certificate, KeyFile: c.config.PrivateKey, CAFile: c.config.CA}
 	}
@@ -228,12 +231,12 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 	defer broadcaster.Shutdown()
 	broadcaster.StartRecordingToSink(lastingEvents{&typedcorev1.EventSinkImpl{Interface: c.client.CoreV1().Events("")}})
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: agent})
-	report := func(p problem) {
-		c.metrics.problems.WithLabelValues(p.reason).Inc()
-		c.log.Warn(p.message, "object", p.kind+" "+key(p.meta.Namespace, p.meta.Name), "reason", p.reason)
-		recorder.AnnotatedEventf(p.reference(), p.annotations(), corev1.EventTypeWarning, p.reason, "%s", p.message)
+	report := func(p objects.Problem) {
+		c.metrics.problems.WithLabelValues(p.Reason).Inc()
+		c.log.Warn(p.Message, "object", p.Kind.String()+" "+objects.FullName(p.Object.Namespace, p.Object.Name), "reason", p.Reason)
+		recorder.AnnotatedEventf(p.Reference(), p.Annotations(), corev1.EventTypeWarning, p.Reason, "%s", p.Message)
 	}
-	there := func(k objectKey) bool { return c.informers.get(k) != nil }
+	there := func(k objects.Key) bool { return c.informers.get(k) != nil }
 	notes := newAnnotator(c.annotate, there, logAnnotation(c.log, c.metrics.failed), report)
 	hosting := c.database.Hosting()
 	l := &leader{

@@ -30,6 +30,9 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -43,15 +46,15 @@ type deployment struct {
 	view       *ovsdb.Client // the test's own
 }
 
-func deploy(t *testing.T, objects ...runtime.Object) *deployment {
+func deploy(t *testing.T, given ...runtime.Object) *deployment {
 	t.Helper()
 	d := ovsdbtest.Northbound(t)
 	p := ovsdbtest.Server(t, d)
 	own := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		v1alpha1.EgressIPs: "EgressIPList", v1alpha1.AddressPools: "AddressPoolList", serviceCIDRs: "ServiceCIDRList",
-		v1alpha1.ResolvedNamesResource: "ResolvedNamesList",
-		clusterPolicies:                "ClusterNetworkPolicyList", adminPolicies: "AdminNetworkPolicyList", baselinePolicies: "BaselineAdminNetworkPolicyList"})
-	return &deployment{t, fake.NewClientset(objects...), own, p, ovsdbtest.Connect(t, d, p.Endpoint, Tables...)}
+		v1alpha1.EgressIPs: "EgressIPList", v1alpha1.AddressPools: "AddressPoolList", objects.ServiceCIDRKind.Resource(): "ServiceCIDRList",
+		v1alpha1.ResolvedNamesResource:       "ResolvedNamesList",
+		objects.ClusterPolicyKind.Resource(): "ClusterNetworkPolicyList", objects.AdminPolicyKind.Resource(): "AdminNetworkPolicyList", objects.BaselinePolicyKind.Resource(): "BaselineAdminNetworkPolicyList"})
+	return &deployment{t, fake.NewClientset(given...), own, p, ovsdbtest.Connect(t, d, p.Endpoint, northbound.Tables...)}
 }
 
 // instance is one running controller.
@@ -60,13 +63,13 @@ type instance struct {
 	stop func()
 }
 
-func (d *deployment) start(identity string, edit func(*Config)) *instance {
+func (d *deployment) start(identity string, edit func(*settings.Config)) *instance {
 	d.t.Helper()
 	return d.startThrough((*controller).dial, identity, edit)
 }
 
 // startThrough is start with another way to the Northbound.
-func (d *deployment) startThrough(dial func(*controller, context.Context) (database, func(), error), identity string, edit func(*Config)) *instance {
+func (d *deployment) startThrough(dial func(*controller, context.Context) (database, func(), error), identity string, edit func(*settings.Config)) *instance {
 	d.t.Helper()
 	config := testConfig()
 	config.Northbound = []string{d.northbound.Endpoint}
@@ -105,17 +108,17 @@ func annotateThroughFake(client kubernetes.Interface, own dynamic.Interface) wri
 	return func(ctx context.Context, a annotation) error {
 		var err error
 		switch a.kind {
-		case egressKind:
+		case objects.EgressKind:
 			_, err = own.Resource(v1alpha1.EgressIPs).Patch(ctx, a.name, types.MergePatchType, a.patch(), metav1.PatchOptions{}, statusKey)
 			return gone(err)
-		case poolKind:
+		case objects.PoolKind:
 			_, err = own.Resource(v1alpha1.AddressPools).Patch(ctx, a.name, types.MergePatchType, a.patch(), metav1.PatchOptions{}, statusKey)
 			return gone(err)
-		case serviceKind:
+		case objects.ServiceKind:
 			_, err = client.CoreV1().Services(a.namespace).Patch(ctx, a.name, types.MergePatchType, a.patch(), metav1.PatchOptions{}, statusKey)
 			return gone(err)
 		}
-		if a.kind == nodeKind {
+		if a.kind == objects.NodeKind {
 			_, err = client.CoreV1().Nodes().Patch(ctx, a.name, types.MergePatchType, a.patch(), metav1.PatchOptions{})
 		} else {
 			_, err = client.CoreV1().Pods(a.namespace).Patch(ctx, a.name, types.MergePatchType, a.patch(), metav1.PatchOptions{})
@@ -164,7 +167,7 @@ func kubeNode(name string, cidrs ...string) *corev1.Node {
 // TestControllerStory follows pods and a Service from the API server to the Northbound and back.
 func TestControllerStory(t *testing.T) {
 	d := deploy(t, kubeNode("l1", "10.244.0.0/24"), kubePod("one", "l1"), web(), webSlice("a", at("10.244.0.3", "l1")))
-	c := d.start("only", func(c *Config) { c.MetricsAddress = freeAddress(t) })
+	c := d.start("only", func(c *settings.Config) { c.MetricsAddress = freeAddress(t) })
 	d.eventually("the first pod has a port", func() bool { return d.port("default_one") != nil })
 	d.eventually("the Service has a load balancer", func() bool {
 		return len(ovsdb.List[nb.LoadBalancer](d.view, func(b *nb.LoadBalancer) bool { return b.Vips["10.96.0.10:80"] == "10.244.0.3:8080" })) == 1
@@ -220,7 +223,7 @@ func TestProblemsBecomeEvents(t *testing.T) {
 // mixedCluster has a Windows node that shares the gateway of a Linux node, and Services that are not for it.
 func mixedCluster() []runtime.Object {
 	linux, windows := kubeNode("l1", "10.244.0.0/24"), kubeNode("w1", "10.244.1.0/24")
-	linux.Labels = map[string]string{gatewayLabel: ""}
+	linux.Labels = map[string]string{objects.GatewayLabel: ""}
 	linux.Annotations = map[string]string{contract.NodeFactsAnnotation: facts(1, false)}
 	windows.Labels = map[string]string{corev1.LabelOSStable: contract.Windows}
 	windows.Annotations = map[string]string{contract.NodeFactsAnnotation: sharing(2, contract.Windows)}
@@ -247,7 +250,7 @@ func TestRestartWritesNothing(t *testing.T) {
 	}
 	first.stop()
 	before := d.northbound.Transactions()
-	second := d.start("second", func(c *Config) { withShared(c); c.MetricsAddress = freeAddress(t) })
+	second := d.start("second", func(c *settings.Config) { withShared(c); c.MetricsAddress = freeAddress(t) })
 	d.eventually("the second is in step", func() bool {
 		return strings.Contains(second.page("/metrics"), "\nweft_controller_reconcile_seconds_count 1")
 	})
@@ -344,7 +347,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	d := deploy(t, kubeNode("l1", "10.244.0.0/24"), kubePod("one", "l1"))
 	first := d.start("first", nil)
 	d.eventually("the first leads", func() bool { return d.port("default_one") != nil })
-	second := d.start("second", func(c *Config) { c.MetricsAddress = freeAddress(t) })
+	second := d.start("second", func(c *settings.Config) { c.MetricsAddress = freeAddress(t) })
 	d.eventually("the standby is ready", func() bool { return second.page("/readyz") == "ok\n" })
 	if page := second.page("/metrics"); !strings.Contains(page, "\nweft_controller_leader 0") {
 		t.Error("two lead")
@@ -374,7 +377,7 @@ func TestLostLeaseStopsWriting(t *testing.T) {
 	d.eventually("it stops", func() bool { return c.leader.Load() == nil })
 	before := d.northbound.Transactions()
 	d.create(kubePod("two", "l1"))
-	d.eventually("the pod is known", func() bool { return c.informers.get(objectKey{podKind, "default/two"}) != nil })
+	d.eventually("the pod is known", func() bool { return c.informers.get(objects.Key{Kind: objects.PodKind, Name: "default/two"}) != nil })
 	if c.queue.len() > 0 {
 		t.Error("a standby collects")
 	}
@@ -415,7 +418,7 @@ func TestSuspendedLeaderIsFencedOff(t *testing.T) {
 		return suspended.Load() && (holder == nil || *holder != "second"), nil, errors.New("it is suspended")
 	})
 	first := d.startThrough(func(c *controller, ctx context.Context) (database, func(), error) {
-		config := ovsdb.Config{Endpoints: d.northbound.Endpoint, Model: ovsdbtest.Northbound(t).Model, Tables: Tables, Logger: c.log, Probe: time.Minute}
+		config := ovsdb.Config{Endpoints: d.northbound.Endpoint, Model: ovsdbtest.Northbound(t).Model, Tables: northbound.Tables, Logger: c.log, Probe: time.Minute}
 		config.Dial = func(ctx context.Context, e ovsdb.Endpoint) (net.Conn, error) {
 			conn, err := new(net.Dialer).DialContext(ctx, "unix", e.Address)
 			return late{conn, &line, sent}, err
@@ -472,7 +475,7 @@ func TestForeignHandInTheNorthbound(t *testing.T) {
 func TestNorthboundAwayAtStart(t *testing.T) {
 	d := deploy(t, kubeNode("l1", "10.244.0.0/24"), kubePod("one", "l1"))
 	d.northbound.Kill()
-	c := d.start("only", func(c *Config) { c.MetricsAddress = freeAddress(t) })
+	c := d.start("only", func(c *settings.Config) { c.MetricsAddress = freeAddress(t) })
 	d.eventually("it says that it waits", func() bool { return strings.Contains(c.page("/readyz"), d.northbound.Endpoint) })
 	if page := c.page("/healthz"); page != "ok\n" {
 		t.Errorf("a restart would not help, but /healthz says %q", page)
@@ -512,7 +515,7 @@ func TestRunNamesWhatIsWrong(t *testing.T) {
 	if err := c.run(context.Background(), func(context.Context) (database, func(), error) { return nil, nil, old }); !errors.Is(err, old) {
 		t.Errorf("a schema that is too old: %v", err)
 	}
-	if err := Run(context.Background(), Config{Kubeconfig: "/nonexistent"}); err == nil || !strings.Contains(err.Error(), "kubeconfig") {
+	if err := Run(context.Background(), settings.Config{Kubeconfig: "/nonexistent"}); err == nil || !strings.Contains(err.Error(), "kubeconfig") {
 		t.Errorf("no kubeconfig: %v", err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // costs plays an event again and again in a small cluster and in a large one, and tells how much more it costs there.
@@ -33,7 +35,7 @@ func costs(b *testing.B, of func(size int) (event func(i int))) {
 
 // playing is a cluster that takes an event in and writes nothing.
 func playing(b *testing.B, w *world) *cluster {
-	c := newCluster(testSettings(b, func(c *Config) { withBalancers(c); c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4 = true, 28 }))
+	c := newCluster(testSettings(b, func(c *settings.Config) { withBalancers(c); c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4 = true, 28 }))
 	c.begin(records{}, w.keys(), w.get)
 	c.everything()
 	for keys := w.absorb(c); len(keys) > 0; keys = w.absorb(c) {
@@ -50,19 +52,19 @@ func BenchmarkBalancerEvent(b *testing.B) {
 		w.put(w.namespace("default"), w.addressPool("p", "203.0.112.0/20"))
 		for i := range 10 {
 			n := w.node(fmt.Sprint("n", i))
-			n.facts, n.ready = facts(1+i, false), true
+			n.Facts, n.Ready = facts(1+i, false), true
 			w.put(n)
 		}
 		for i := range size {
 			s := w.service(fmt.Sprint("s", i), fmt.Sprintf("10.96.%d.%d", i/250, 1+i%250))
-			s.balancer = balancer{balances: true, families: "4"}
+			s.Balancer = objects.LoadBalancer{Wanted: true, Families: "4"}
 			w.put(s)
 		}
 		c := playing(b, w)
-		k := objectKey{serviceKind, "default/s0"}
+		k := objects.Key{Kind: objects.ServiceKind, Name: "default/s0"}
 		return func(i int) {
-			after := *w.objects[k].(*service)
-			after.externalLocal = i%2 == 0
+			after := *w.objects[k].(*objects.Service)
+			after.ExternalLocal = i%2 == 0
 			c.update(w.put(&after), w.get)
 			c.changes()
 		}
@@ -74,18 +76,18 @@ func BenchmarkPodWithHostPorts(b *testing.B) {
 	costs(b, func(size int) func(int) {
 		w := newWorld()
 		n := w.node("n1", "10.244.0.0/16")
-		n.facts = facts(1, false)
+		n.Facts = facts(1, false)
 		w.put(w.namespace("default"), n)
 		for i := range size {
 			p := w.pod("default", fmt.Sprint("p", i), "n1")
-			p.hostPorts = []hostPort{{protocol: "tcp", port: uint16(1024 + i), into: 80}}
+			p.HostPorts = []objects.HostPort{{Protocol: "tcp", Port: uint16(1024 + i), Into: 80}}
 			w.put(p)
 		}
 		c := playing(b, w)
-		k := objectKey{podKind, "default/p0"}
+		k := objects.Key{Kind: objects.PodKind, Name: "default/p0"}
 		return func(i int) {
-			after := *w.objects[k].(*pod)
-			after.labels = newLabelSet(map[string]string{"round": fmt.Sprint(i)})
+			after := *w.objects[k].(*objects.Pod)
+			after.Labels = objects.NewLabelSet(map[string]string{"round": fmt.Sprint(i)})
 			c.update(w.put(&after), w.get)
 			c.changes()
 		}
@@ -98,14 +100,14 @@ func BenchmarkPodAmongRivals(b *testing.B) {
 	costs(b, func(size int) func(int) {
 		w := newWorld()
 		n := w.node("n1", "10.244.0.0/16")
-		n.facts = facts(1, false)
+		n.Facts = facts(1, false)
 		last := w.pod("default", "z", "n1")
-		last.hostPorts = []hostPort{{protocol: "tcp", port: 1024, into: 80}}
+		last.HostPorts = []objects.HostPort{{Protocol: "tcp", Port: 1024, Into: 80}}
 		w.put(w.namespace("default"), n, last)
 		for i := range 10 {
 			p := w.pod("default", fmt.Sprint("p", i), "n1")
 			for j := range size {
-				p.hostPorts = append(p.hostPorts, hostPort{"tcp", netip.MustParseAddr("127.0.0.1"), uint16(1024 + j), 80})
+				p.HostPorts = append(p.HostPorts, objects.HostPort{Protocol: "tcp", IP: netip.MustParseAddr("127.0.0.1"), Port: uint16(1024 + j), Into: 80})
 			}
 			w.put(p)
 		}
@@ -125,14 +127,14 @@ func BenchmarkServiceOfManyPorts(b *testing.B) {
 			object, from := costly(ports, 5000)
 			object.Spec.LoadBalancerSourceRanges = nil
 			n1 := w.node("n1", "10.244.0.0/16")
-			n1.facts = facts(1, true)
-			w.put(w.namespace("shop"), n1, trimService(object))
+			n1.Facts = facts(1, true)
+			w.put(w.namespace("shop"), n1, objects.TrimService(object))
 			for _, s := range from {
-				w.put(trimSlice(s))
+				w.put(objects.TrimSlice(s))
 			}
 			c := playing(b, w)
 			start := time.Now()
-			c.update([]objectKey{{serviceKind, "shop/big"}}, w.get)
+			c.update([]event{objects.Key{Kind: objects.ServiceKind, Name: "shop/big"}}, w.get)
 			c.changes()
 			cost[ports] += time.Since(start)
 		}
@@ -145,14 +147,14 @@ func BenchmarkServiceOfManyPorts(b *testing.B) {
 }
 
 // gatewayNumber is one of many nodes whose gateways are on one network outside.
-func (w *world) gatewayNumber(i int) *node {
+func (w *world) gatewayNumber(i int) *objects.Node {
 	n := w.node(fmt.Sprint("n", i))
 	f := must(parseFacts(facts(1, false)))
 	f.Chassis, f.Gateway.MAC = fmt.Sprint("chassis-", i), fmt.Sprintf("02:00:00:00:%02x:%02x", i/256, i%256)
 	f.Addresses = []netip.Addr{netip.AddrFrom4([4]byte{198, 18, byte(i / 256), byte(i % 256)})}
 	f.Gateway.Addresses = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 19, byte(i / 256), byte(i % 256)}), 16)}
 	f.Gateway.NextHops = nil
-	n.facts, n.ready = contract.Format(f), true
+	n.Facts, n.Ready = contract.Format(f), true
 	return n
 }
 
@@ -163,16 +165,16 @@ func manyNodes(size int) *world {
 	for i := range size {
 		n := w.gatewayNumber(i)
 		if i < 10 {
-			n.labels = newLabelSet(map[string]string{v1alpha1.EgressLabel: ""})
+			n.Labels = objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: ""})
 		}
 		w.put(n)
 	}
 	for i := range 10 {
 		w.put(w.egressIP(fmt.Sprint("e", i), "team=a", fmt.Sprint("198.19.200.", i+1)))
 		s := w.service(fmt.Sprint("s", i), fmt.Sprint("10.96.0.", 10+i))
-		s.balancer = balancer{balances: true, families: "4"}
+		s.Balancer = objects.LoadBalancer{Wanted: true, Families: "4"}
 		w.put(s,
-			w.slice(fmt.Sprint("s", i, "-a"), fmt.Sprint("s", i), []servicePort{{"http", "tcp", 8080}}, ready("10.244.0.9", "n1"), ready("10.244.0.10", "n2")))
+			w.slice(fmt.Sprint("s", i, "-a"), fmt.Sprint("s", i), []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("10.244.0.9", "n1"), ready("10.244.0.10", "n2")))
 	}
 	return w
 }
@@ -183,10 +185,10 @@ func BenchmarkBalancerEventOfNodes(b *testing.B) {
 	costs(b, func(size int) func(int) {
 		w := manyNodes(size)
 		c := playing(b, w)
-		k := objectKey{serviceKind, "default/s0"}
+		k := objects.Key{Kind: objects.ServiceKind, Name: "default/s0"}
 		return func(i int) {
-			after := *w.objects[k].(*service)
-			after.balancer.local = i%2 == 0
+			after := *w.objects[k].(*objects.Service)
+			after.Balancer.Local = i%2 == 0
 			c.update(w.put(&after), w.get)
 			c.changes()
 		}
@@ -199,16 +201,16 @@ func BenchmarkNodePortEdit(b *testing.B) {
 		w := manyNodes(size)
 		s := w.service("doors", "10.96.77.1")
 		for i := range 100 {
-			p := servicePort{fmt.Sprint("p", i), "tcp", uint16(80 + i)}
-			s.ports = append(s.ports, p)
-			s.nodePorts = append(s.nodePorts, nodePort{p, uint16(31000 + i)})
+			p := objects.ServicePort{Name: fmt.Sprint("p", i), Protocol: "tcp", Port: uint16(80 + i)}
+			s.Ports = append(s.Ports, p)
+			s.NodePorts = append(s.NodePorts, objects.NodePort{ServicePort: p, Number: uint16(31000 + i)})
 		}
 		w.put(s)
 		c := playing(b, w)
-		k := objectKey{serviceKind, "default/doors"}
+		k := objects.Key{Kind: objects.ServiceKind, Name: "default/doors"}
 		return func(i int) {
-			after := *w.objects[k].(*service)
-			after.publishNotReady = i%2 == 0
+			after := *w.objects[k].(*objects.Service)
+			after.PublishNotReady = i%2 == 0
 			c.update(w.put(&after), w.get)
 			c.changes()
 		}
@@ -222,15 +224,15 @@ func BenchmarkTraitEvent(b *testing.B) {
 			costs(b, func(size int) func(int) {
 				w := manyNodes(size)
 				if one.name == "other" {
-					other := *w.objects[objectKey{nodeKind, one.node}].(*node)
-					other.labels = labelSet{}
+					other := *w.objects[objects.Key{Kind: objects.NodeKind, Name: one.node}].(*objects.Node)
+					other.Labels = objects.LabelSet{}
 					w.put(&other)
 				}
 				c := playing(b, w)
-				k := objectKey{nodeKind, one.node}
+				k := objects.Key{Kind: objects.NodeKind, Name: one.node}
 				return func(i int) {
-					after := *w.objects[k].(*node)
-					after.ready = i%2 == 0
+					after := *w.objects[k].(*objects.Node)
+					after.Ready = i%2 == 0
 					c.update(w.put(&after), w.get)
 					c.changes()
 				}
@@ -254,9 +256,9 @@ func BenchmarkNodeComesAndGoes(b *testing.B) {
 	costs(b, func(size int) func(int) {
 		w := onlyNodes(size)
 		c := playing(b, w)
-		k := objectKey{nodeKind, fmt.Sprint("n", size)}
+		k := objects.Key{Kind: objects.NodeKind, Name: fmt.Sprint("n", size)}
 		return func(i int) {
-			keys := []objectKey{k}
+			keys := []event{k}
 			if i%2 == 0 {
 				keys = w.put(w.gatewayNumber(size))
 			} else {
@@ -273,10 +275,10 @@ func BenchmarkNodeEvent(b *testing.B) {
 	costs(b, func(size int) func(int) {
 		w := onlyNodes(size)
 		c := playing(b, w)
-		k := objectKey{nodeKind, "n0"}
+		k := objects.Key{Kind: objects.NodeKind, Name: "n0"}
 		return func(i int) {
-			after := *w.objects[k].(*node)
-			after.ready = i%2 == 0
+			after := *w.objects[k].(*objects.Node)
+			after.Ready = i%2 == 0
 			c.update(w.put(&after), w.get)
 			c.changes()
 		}
@@ -289,14 +291,14 @@ func BenchmarkNodeEventBesideRefused(b *testing.B) {
 		w := onlyNodes(2)
 		for i := range size {
 			n := w.gatewayNumber(2 + i)
-			n.facts = w.objects[objectKey{nodeKind, "n1"}].(*node).facts
+			n.Facts = w.objects[objects.Key{Kind: objects.NodeKind, Name: "n1"}].(*objects.Node).Facts
 			w.put(n)
 		}
 		c := playing(b, w)
-		k := objectKey{nodeKind, "n0"}
+		k := objects.Key{Kind: objects.NodeKind, Name: "n0"}
 		return func(i int) {
-			after := *w.objects[k].(*node)
-			after.ready = i%2 == 0
+			after := *w.objects[k].(*objects.Node)
+			after.Ready = i%2 == 0
 			c.update(w.put(&after), w.get)
 			c.changes()
 		}
@@ -311,10 +313,10 @@ func BenchmarkNodeLabels(b *testing.B) {
 			costs(b, func(size int) func(int) {
 				w := manyNodes(size)
 				c := playing(b, w)
-				k := objectKey{nodeKind, "n9"}
+				k := objects.Key{Kind: objects.NodeKind, Name: "n9"}
 				return func(i int) {
-					after := *w.objects[k].(*node)
-					after.labels = newLabelSet(map[string]string{label: []string{"true", "false"}[i%2]})
+					after := *w.objects[k].(*objects.Node)
+					after.Labels = objects.NewLabelSet(map[string]string{label: []string{"true", "false"}[i%2]})
 					c.update(w.put(&after), w.get)
 					c.changes()
 				}
@@ -328,14 +330,14 @@ func BenchmarkNodeJoinsPools(b *testing.B) {
 	costs(b, func(size int) func(int) {
 		w := manyNodes(size)
 		c := playing(b, w)
-		k := objectKey{nodeKind, fmt.Sprint("n", size)}
+		k := objects.Key{Kind: objects.NodeKind, Name: fmt.Sprint("n", size)}
 		return func(i int) {
 			if i%2 == 0 {
 				w.put(w.gatewayNumber(size))
 			} else {
 				delete(w.objects, k)
 			}
-			c.update([]objectKey{k}, w.get)
+			c.update([]event{k}, w.get)
 			c.changes()
 		}
 	})

@@ -14,6 +14,9 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/models/outside"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // costly is a Service of many ports with so many endpoints, as the API server has it, and of everything else that has a
@@ -49,19 +52,19 @@ func costly(ports, endpoints int) (*corev1.Service, []*discoveryv1.EndpointSlice
 // What one Service or one pod may cost all nodes has a bound, whatever has a number in it.
 func TestCostlyServices(t *testing.T) {
 	w := newWorld()
-	c := newCluster(testSettings(t, func(*Config) {}))
+	c := newCluster(testSettings(t, func(*settings.Config) {}))
 	n1 := w.node("n1", "10.244.0.0/16")
-	n1.facts = facts(1, true)
+	n1.Facts = facts(1, true)
 	object, from := costly(3000, 300)
-	keys := w.put(n1, trimService(object))
+	keys := w.put(n1, objects.TrimService(object))
 	for _, s := range from {
-		keys = append(keys, w.put(trimSlice(s))...)
+		keys = append(keys, w.put(objects.TrimSlice(s))...)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "many", UID: "u-many"}, Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{}}}}
 	for i := range int32(3000) {
 		pod.Spec.Containers[0].Ports = append(pod.Spec.Containers[0].Ports, corev1.ContainerPort{HostPort: 20000 + i, ContainerPort: 1 + i, HostIP: "192.0.2.200"})
 	}
-	keys = append(keys, w.put(trimPod(pod))...)
+	keys = append(keys, w.put(objects.TrimPod(pod))...)
 	c.begin(records{}, keys, w.get)
 	vips, endpoints, match := 0, 0, 0
 	for _, change := range c.everything() {
@@ -88,15 +91,15 @@ func TestCostlyServices(t *testing.T) {
 	}
 	told := map[string]int{}
 	for _, p := range c.takeProblems() {
-		told[p.reason]++
+		told[p.Reason]++
 	}
 	for _, reason := range []string{"TooManyServicePorts", "TooManySourceRanges", "TooManyEndpoints", "TooManyHostPorts"} {
-		if told[reason] == 0 || told[reason] > maxTold+1 {
+		if told[reason] == 0 || told[reason] > objects.MaxTold+1 {
 			t.Errorf("%s is told %d times, of %v", reason, told[reason], told)
 		}
 	}
 	for reason, count := range told {
-		if count > maxTold+1 {
+		if count > objects.MaxTold+1 {
 			t.Errorf("%s is told %d times", reason, count)
 		}
 	}
@@ -107,16 +110,16 @@ func TestCostlyServices(t *testing.T) {
 func TestCostlyServicesOfManyNodes(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		edit func(s *service, all, first *slice) // first has the first port, all the others
-		cut  bool                                // with many nodes
+		edit func(s *objects.Service, all, first *objects.EndpointSlice) // first has the first port, all the others
+		cut  bool                                                        // with many nodes
 	}{
-		{"plain", func(*service, *slice, *slice) {}, false},
-		{"sticky", func(s *service, _, _ *slice) { s.clientIP, s.stickySeconds = true, 100 }, true},
-		{"hinted by node", func(_ *service, all, first *slice) { eachForItsNode(all, first) }, false},
-		{"a port hinted by node", func(_ *service, _, first *slice) { eachForItsNode(first) }, true},
-		{"aliased", func(_ *service, all, _ *slice) {
+		{"plain", func(*objects.Service, *objects.EndpointSlice, *objects.EndpointSlice) {}, false},
+		{"sticky", func(s *objects.Service, _, _ *objects.EndpointSlice) { s.ClientIP, s.StickySeconds = true, 100 }, true},
+		{"hinted by node", func(_ *objects.Service, all, first *objects.EndpointSlice) { eachForItsNode(all, first) }, false},
+		{"a port hinted by node", func(_ *objects.Service, _, first *objects.EndpointSlice) { eachForItsNode(first) }, true},
+		{"aliased", func(_ *objects.Service, all, _ *objects.EndpointSlice) {
 			for i := range 100 {
-				all.endpoints[i].addr = netip.AddrFrom4([4]byte{203, 0, 113, byte(1 + i)})
+				all.Endpoints[i].Addr = netip.AddrFrom4([4]byte{203, 0, 113, byte(1 + i)})
 			}
 		}, true},
 	} {
@@ -127,7 +130,7 @@ func TestCostlyServicesOfManyNodes(t *testing.T) {
 				c.edit(o, all, first)
 				s.do(o, all, first)
 				endpoints := 0
-				for _, row := range s.northbound[serviceOwner("default/big")].Rows {
+				for _, row := range s.northbound[northbound.ServiceOwner("default/big")].Rows {
 					if m, ok := row.Model.(*nb.LoadBalancer); ok {
 						for at, to := range m.Vips {
 							if to == "" {
@@ -152,26 +155,26 @@ func TestCostlyServicesOfManyNodes(t *testing.T) {
 }
 
 // manyPorts are a Service with twenty ports and 400 endpoints of each, and so many nodes.
-func (s *scene) manyPorts(nodes int) (o *service, all, first *slice) {
+func (s *scene) manyPorts(nodes int) (o *objects.Service, all, first *objects.EndpointSlice) {
 	s.t.Helper()
-	var keys []objectKey
+	var keys []event
 	for i := 1; i <= nodes; i++ {
 		n := s.node(fmt.Sprint("n", i), fmt.Sprintf("10.244.%d.0/24", i))
-		n.facts = editFacts(i, false, func(f *contract.NodeFacts) { f.Gateway.HostAddresses = true })
+		n.Facts = editFacts(i, false, func(f *contract.NodeFacts) { f.Gateway.HostAddresses = true })
 		keys = append(keys, s.put(n)...)
 	}
 	s.touch(append(keys, s.put(s.namespace("default"))...))
 	s.problems = nil
 	o = s.service("big", "10.96.0.10")
-	o.ports = nil
-	o.ingress = []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("198.51.100.2")}
-	var served []servicePort
+	o.Ports = nil
+	o.Ingress = []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("198.51.100.2")}
+	var served []objects.ServicePort
 	for i := range 20 {
-		p := servicePort{fmt.Sprint("p", i), "tcp", uint16(1 + i)}
-		o.ports, o.nodePorts = append(o.ports, p), append(o.nodePorts, nodePort{p, uint16(30000 + i)})
-		served = append(served, servicePort{p.name, "tcp", 8080})
+		p := objects.ServicePort{Name: fmt.Sprint("p", i), Protocol: "tcp", Port: uint16(1 + i)}
+		o.Ports, o.NodePorts = append(o.Ports, p), append(o.NodePorts, objects.NodePort{ServicePort: p, Number: uint16(30000 + i)})
+		served = append(served, objects.ServicePort{Name: p.Name, Protocol: "tcp", Port: 8080})
 	}
-	var list []endpoint
+	var list []objects.Endpoint
 	for i := range 400 {
 		list = append(list, ready(fmt.Sprintf("10.244.%d.%d", 1+i%100, 3+i/100), fmt.Sprint("n", 1+i%100)))
 	}
@@ -179,10 +182,10 @@ func (s *scene) manyPorts(nodes int) (o *service, all, first *slice) {
 }
 
 // eachForItsNode gives endpoints hints, as trafficDistribution PreferSameNode does.
-func eachForItsNode(list ...*slice) {
+func eachForItsNode(list ...*objects.EndpointSlice) {
 	for _, s := range list {
-		for i := range s.endpoints {
-			s.endpoints[i].nodes = newHints([]string{s.endpoints[i].node})
+		for i := range s.Endpoints {
+			s.Endpoints[i].Nodes = objects.NewHints([]string{s.Endpoints[i].Node})
 		}
 	}
 }
@@ -192,21 +195,21 @@ func eachForItsNode(list ...*slice) {
 func TestSoManyPortsOfSoManyNodes(t *testing.T) {
 	w := newWorld()
 	o := w.service("big", "10.96.0.10")
-	o.clientIP, o.stickySeconds, o.ports = true, 100, nil
-	var served []servicePort
+	o.ClientIP, o.StickySeconds, o.Ports = true, 100, nil
+	var served []objects.ServicePort
 	for i := range outside.Most {
-		p := servicePort{fmt.Sprint("p", i), "tcp", uint16(1 + i)}
-		o.ports, o.nodePorts = append(o.ports, p), append(o.nodePorts, nodePort{p, uint16(30000 + i)})
-		served = append(served, servicePort{p.name, "tcp", 8080})
+		p := objects.ServicePort{Name: fmt.Sprint("p", i), Protocol: "tcp", Port: uint16(1 + i)}
+		o.Ports, o.NodePorts = append(o.Ports, p), append(o.NodePorts, objects.NodePort{ServicePort: p, Number: uint16(30000 + i)})
+		served = append(served, objects.ServicePort{Name: p.Name, Protocol: "tcp", Port: 8080})
 	}
-	on := &nodeSet{balanced: func(claim) bool { return false },
+	on := &nodeSet{balanced: func(objects.Claim) bool { return false },
 		announcer: func(netip.Addr) (string, bool) { return "", false }}
 	for i := range 500 {
 		on.names = append(on.names, fmt.Sprintf("n%03d", i))
 		addr := netip.AddrFrom4([4]byte{198, 18, byte(i / 256), byte(i % 256)})
 		on.own[0] = append(on.own[0], ownAddress{addr, on.names[i]})
 	}
-	from := []*slice{w.slice("big-1", "big", served, ready("10.244.1.3", "n001"), ready("10.244.1.4", "n001"))}
+	from := []*objects.EndpointSlice{w.slice("big-1", "big", served, ready("10.244.1.3", "n001"), ready("10.244.1.4", "n001"))}
 	_, to := sized(o, from, on)
 	if to.endpoints != 1 || to.ports == 0 || to.ports > 500 || to.ports < 100 {
 		t.Errorf("%d ports of %d endpoints are served", to.ports, to.endpoints)

@@ -19,6 +19,7 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -44,7 +45,7 @@ func TestControllerAndItsOwnKinds(t *testing.T) {
 		handled, _, err := missing(a)
 		return handled, nil, err
 	})
-	d.start("one", func(c *Config) { c.AllocateLoadBalancerAddresses = true })
+	d.start("one", func(c *settings.Config) { c.AllocateLoadBalancerAddresses = true })
 	d.eventually("the pod has a port", func() bool { return d.port("default_web") != nil })
 
 	w := newWorld()
@@ -165,19 +166,4 @@ func (r *fakeResource) Watch(context.Context, metav1.ListOptions) (watch.Interfa
 		return nil, err
 	}
 	return r.watch, nil
-}
-
-func TestLabelSets(t *testing.T) {
-	set := newLabelSet(map[string]string{"b": "2", "a": "1", "empty": ""})
-	if set != newLabelSet(map[string]string{"a": "1", "b": "2", "empty": ""}) || set == newLabelSet(nil) || newLabelSet(nil) != newLabelSet(map[string]string{}) {
-		t.Error("equal sets differ, or others are equal")
-	}
-	for selector, want := range map[string]bool{"a=1": true, "a=2": false, "c": false, "!c": true, "empty": true, "empty=": true, "b in (1,2)": true, "": true} {
-		if got := must(parseSelector(selector)).Matches(set); got != want {
-			t.Errorf("%q matches: %v", selector, got)
-		}
-	}
-	if !must(parseSelector("!a")).Matches(labelSet{}) || (labelSet{}).Has("") || set.Get("a") != "1" {
-		t.Error("no labels are some, or the other way round")
-	}
 }

@@ -21,6 +21,8 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -49,7 +51,7 @@ type datapath struct {
 	port atomic.Int32
 }
 
-func newDatapath(t *testing.T, s *settings) *datapath {
+func newDatapath(t *testing.T, s *settings.Settings) *datapath {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Fatal("this test makes network namespaces: run it as root")
@@ -60,12 +62,12 @@ func newDatapath(t *testing.T, s *settings) *datapath {
 		"external_ids:ovn-bridge-mappings=external:br-ex")
 	o.VS("--may-exist", "add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type="+nodetest.Datapath(), "fail_mode=secure",
 		"--", "add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type="+nodetest.Datapath())
-	northbound := ovsdbtest.Northbound(t)
-	d := &datapath{world: newWorld(), t: t, ovn: o, c: newCluster(s), engine: ovsdb.NewEngine(ovsdbtest.Connect(t, northbound, o.Northbound(), Tables...))}
+	schema := ovsdbtest.Northbound(t)
+	d := &datapath{world: newWorld(), t: t, ovn: o, c: newCluster(s), engine: ovsdb.NewEngine(ovsdbtest.Connect(t, schema, o.Northbound(), northbound.Tables...))}
 	d.patience = 4 * time.Second
 	d.port.Store(10000) // below those that the kernel gives
 	n1 := d.node("n1", "10.244.0.0/24", "fd00:10:244::/64")
-	n1.facts = facts(1, true)
+	n1.Facts = facts(1, true)
 	d.c.begin(records{}, d.put(n1), d.get)
 	if err := d.engine.Replace(context.Background(), d.c.everything()); err != nil {
 		t.Fatal(err)
@@ -74,13 +76,13 @@ func newDatapath(t *testing.T, s *settings) *datapath {
 }
 
 // do puts objects, and waits until their flows are in force.
-func (d *datapath) do(objects ...any) {
+func (d *datapath) do(given ...any) {
 	d.t.Helper()
-	d.touch(d.put(objects...))
+	d.touch(d.put(given...))
 }
 
 // touch has objects looked at again, and waits until the flows are in force.
-func (d *datapath) touch(keys []objectKey) {
+func (d *datapath) touch(keys []event) {
 	d.t.Helper()
 	for ; len(keys) > 0; keys = d.absorb(d.c) {
 		d.c.update(keys, d.get)

@@ -1,13 +1,9 @@
 package ovn
 
 import (
-	"fmt"
+	"github.com/weftnet/weft/ovn/objects"
 	"slices"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Whoever is believed about a domain name opens the rules of all that name it. So a right that follows from a pod's being on a node
@@ -16,24 +12,15 @@ import (
 // NodeRestriction has a mirror pod owned by its Node, as its controller, so that no other adopts it, and no request for
 // a pod's status changes its owners. So a pod counts that a controller has made (a ReplicaSet, a DaemonSet), and the Scheduler has placed.
 
-// madeByController says whether a controller of the control plane has made a pod, and no node.
-func madeByController(o *corev1.Pod) bool {
-	if _, mirror := o.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
-		return false
-	}
-	owner := metav1.GetControllerOf(o)
-	return owner != nil && owner.Kind != "Node"
-}
-
 // updatePod takes in a pod that may be a DNS server's, which may be on its host's network.
-func (b *domainBook) updatePod(name string, object *pod) {
+func (b *domainBook) updatePod(name string, object *objects.Pod) {
 	namespace, _, _ := strings.Cut(name, "/")
-	if !slices.ContainsFunc(b.settings.dnsServices, func(service string) bool { return strings.HasPrefix(service, namespace+"/") }) {
+	if !slices.ContainsFunc(b.settings.DNSServices, func(service string) bool { return strings.HasPrefix(service, namespace+"/") }) {
 		return
 	}
 	uid, known := b.podUID[name]
-	counts := object != nil && object.controlled && !object.completed && object.node != ""
-	if known && counts && object.UID == uid && object.node == b.pods[uid].node {
+	counts := object != nil && object.Controlled && !object.Completed && object.Node != ""
+	if known && counts && object.UID == uid && object.Node == b.pods[uid].Node {
 		return
 	}
 	if known {
@@ -48,7 +35,7 @@ func (b *domainBook) updatePod(name string, object *pod) {
 
 // updateSlices is told of a Service's slices.
 func (b *domainBook) updateSlices(name string) {
-	b.moved = b.moved || slices.Contains(b.settings.dnsServices, name)
+	b.moved = b.moved || slices.Contains(b.settings.DNSServices, name)
 }
 
 // followServers finds the nodes that DNS servers run on. Other nodes are not believed: their agents see no
@@ -59,14 +46,14 @@ func (b *domainBook) followServers() {
 	}
 	b.moved = false
 	clear(b.servers)
-	for _, node := range b.settings.dnsNodes {
+	for _, node := range b.settings.DNSNodes {
 		b.servers[node] = struct{}{}
 	}
-	for _, name := range b.settings.dnsServices {
+	for _, name := range b.settings.DNSServices {
 		for _, slice := range b.services.slicesOf(name) {
-			for i := range slice.endpoints {
-				if e := &slice.endpoints[i]; b.isServer(slice.Namespace, e) {
-					b.servers[e.node] = struct{}{}
+			for i := range slice.Endpoints {
+				if e := &slice.Endpoints[i]; b.isServer(slice.Namespace, e) {
+					b.servers[e.Node] = struct{}{}
 				}
 			}
 		}
@@ -79,17 +66,7 @@ func (b *domainBook) followServers() {
 }
 
 // isServer says whether an endpoint is a DNS server on the node that it names.
-func (b *domainBook) isServer(namespace string, e *endpoint) bool {
-	p := b.pods[e.pod]
-	return p != nil && e.serving && p.Namespace == namespace && p.node == e.node
-}
-
-// checkDNSNodes checks the key dns-server-nodes.
-func checkDNSNodes(nodes []string) error {
-	for _, node := range nodes {
-		if why := validation.IsDNS1123Subdomain(node); len(why) > 0 {
-			return fmt.Errorf("dns-server-nodes: %q is no name of a Node: %s", node, why[0])
-		}
-	}
-	return nil
+func (b *domainBook) isServer(namespace string, e *objects.Endpoint) bool {
+	p := b.pods[e.Pod]
+	return p != nil && e.Serving && p.Namespace == namespace && p.Node == e.Node
 }

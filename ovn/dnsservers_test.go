@@ -3,6 +3,8 @@ package ovn
 import (
 	"testing"
 
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,7 +69,7 @@ func TestWhoIsADNSServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, podFirst := range []bool{true, false} {
 				s := &dnsScene{T: t, w: newWorld(), now: midnight}
-				s.c = newCluster(testSettings(t, func(config *Config) { dual(config); config.DNSNodes = c.nodes }))
+				s.c = newCluster(testSettings(t, func(config *settings.Config) { dual(config); config.DNSNodes = c.nodes }))
 				s.c.at(s.now)
 				s.c.begin(records{}, s.w.keys(), s.w.get)
 				s.c.domains.use("www.example.com", 1)
@@ -75,10 +77,10 @@ func TestWhoIsADNSServer(t *testing.T) {
 				puts := []func(){
 					func() {
 						if c.pod != nil {
-							s.touch(s.w.put(trimPod(c.pod)))
+							s.touch(s.w.put(objects.TrimPod(c.pod)))
 						}
 					},
-					func() { s.touch(s.w.put(trimSlice(c.slice))) },
+					func() { s.touch(s.w.put(objects.TrimSlice(c.slice))) },
 				}
 				if !podFirst {
 					puts[0], puts[1] = puts[1], puts[0]
@@ -99,14 +101,14 @@ func TestWhoIsADNSServer(t *testing.T) {
 func TestDNSServersComeAndGo(t *testing.T) {
 	s := newDNSScene(t)
 	s.c.domains.use("www.example.com", 1)
-	s.touch(s.w.put(trimPod(dnsPod()), trimSlice(dnsSlice())))
+	s.touch(s.w.put(objects.TrimPod(dnsPod()), objects.TrimSlice(dnsSlice())))
 	s.saw("l2", "www.example.com 203.0.113.1 90")
 	s.want("with its server", "www.example.com: 203.0.113.1")
-	delete(s.w.objects, objectKey{podKind, "kube-system/dns"})
-	s.touch([]objectKey{{podKind, "kube-system/dns"}})
+	delete(s.w.objects, objects.Key{Kind: objects.PodKind, Name: "kube-system/dns"})
+	s.touch([]event{objects.Key{Kind: objects.PodKind, Name: "kube-system/dns"}})
 	s.saw("l2", "www.example.com 203.0.113.2 90")
 	s.want("the pod is gone, its slice not yet")
 	again := dnsPod(func(o *corev1.Pod) { o.UID = types.UID("again") })
-	s.touch(s.w.put(trimPod(again), trimSlice(dnsSlice(func(e *discoveryv1.Endpoint) { e.TargetRef.UID = again.UID }))))
+	s.touch(s.w.put(objects.TrimPod(again), objects.TrimSlice(dnsSlice(func(e *discoveryv1.Endpoint) { e.TargetRef.UID = again.UID }))))
 	s.want("a new pod of the name", "www.example.com: 203.0.113.2")
 }

@@ -5,99 +5,32 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
-
-// resolvedNames is a ResolvedNames: what a node's agent has seen DNS servers answer.
-type resolvedNames struct {
-	metav1.ObjectMeta // with its generation
-	names             map[string][]resolvedAddress
-}
-
-type resolvedAddress struct {
-	addr  netip.Addr
-	until int64 // seconds, as Unix counts them
-}
-
-// maxDomainName is the longest domain name's length, as text.
-const maxDomainName = 253
-
-// trimResolvedNames leaves out what no host outside can have: nobody is let through to a node's own
-// addresses because a name says so. Whoever owns a node may write anything into its object: what no agent
-// writes, in number and length, is left out, too.
-func trimResolvedNames(u *unstructured.Unstructured, o *v1alpha1.ResolvedNames, err error) *resolvedNames {
-	r := &resolvedNames{newCustom(u, nil, err).ObjectMeta, map[string][]resolvedAddress{}}
-	total := 0
-	for _, said := range o.Names {
-		if len(said.Name) == 0 || len(said.Name) > maxDomainName {
-			continue
-		}
-		name, most := shared(contract.DomainName(said.Name)), contract.DomainAddresses
-		if strings.HasPrefix(name, "*") {
-			most = contract.DomainAddressesInAll
-		}
-		for _, a := range said.Addresses {
-			addr, err := netip.ParseAddr(a.Address)
-			if err != nil || addr.Zone() != "" || !addr.Unmap().IsGlobalUnicast() || len(r.names[name]) == most {
-				continue
-			}
-			if total++; total > contract.DomainAddressesInAll {
-				return r
-			}
-			r.names[name] = append(r.names[name], resolvedAddress{addr.Unmap(), a.Until.Unix()})
-		}
-	}
-	return r
-}
-
-// bounded is what is believed of an object that comes now: no address counts for longer than an agent may say.
-func (r *resolvedNames) bounded(now int64) *resolvedNames {
-	last := now + int64((contract.DomainLongest + contract.DomainGrace + clockSkew).Seconds())
-	late := func(a resolvedAddress) bool { return a.until > last }
-	bounded := r
-	for name, list := range r.names {
-		if !slices.ContainsFunc(list, late) {
-			continue
-		}
-		if bounded == r { // which others may be reading
-			bounded = &resolvedNames{r.ObjectMeta, maps.Clone(r.names)}
-		}
-		list = slices.Clone(list)
-		for i := range list {
-			list[i].until = min(list[i].until, last)
-		}
-		bounded.names[name] = list
-	}
-	return bounded
-}
-
-// clockSkew is by how much the nodes' clocks may differ from this one.
-const clockSkew = 30 * time.Second
 
 // domainBook is what is known of the domain names that policies name, in normal form.
 type domainBook struct {
 	*outbox
-	settings *settings
+	settings *settings.Settings
 	clock    *clock
 	services serviceView
 
-	used    map[string]int            // how many want a name or a pattern
-	seen    map[string]*resolvedNames // by node
-	servers map[string]struct{}       // the nodes that DNS servers run on
-	pods    map[types.UID]*pod        // of the DNS Services' namespaces, those that a controller has made
-	podUID  map[string]types.UID      // of the same, by NAMESPACE/NAME
+	used    map[string]int                    // how many want a name or a pattern
+	seen    map[string]*objects.ResolvedNames // by node
+	servers map[string]struct{}               // the nodes that DNS servers run on
+	pods    map[types.UID]*objects.Pod        // of the DNS Services' namespaces, those that a controller has made
+	podUID  map[string]types.UID              // of the same, by NAMESPACE/NAME
 	// taken is what counts of seen: what a node has said while it had a DNS server. Where the server moves
 	// away, clients have its answers still, until their time is over.
-	taken     map[string]*resolvedNames
+	taken     map[string]*objects.ResolvedNames
 	addresses map[string]map[netip.Addr]struct{} // of used names
 	stale     map[string]struct{}                // used names whose addresses may be others
 	dirty     map[string]int
@@ -106,22 +39,20 @@ type domainBook struct {
 	waiting   bool // for time to pass
 }
 
-func newDomainBook(o *outbox, s *settings, t *clock, services serviceView) domainBook {
+func newDomainBook(o *outbox, s *settings.Settings, t *clock, services serviceView) domainBook {
 	return domainBook{
 		outbox: o, settings: s, clock: t, services: services,
-		used: map[string]int{}, seen: map[string]*resolvedNames{}, servers: map[string]struct{}{},
-		pods: map[types.UID]*pod{}, podUID: map[string]types.UID{}, taken: map[string]*resolvedNames{},
+		used: map[string]int{}, seen: map[string]*objects.ResolvedNames{}, servers: map[string]struct{}{},
+		pods: map[types.UID]*objects.Pod{}, podUID: map[string]types.UID{}, taken: map[string]*objects.ResolvedNames{},
 		addresses: map[string]map[netip.Addr]struct{}{}, stale: map[string]struct{}{}, dirty: map[string]int{}, moved: true,
 	}
 }
-
-func domainOwner(name string) ovsdb.Owner { return ovsdb.Owner("DomainName/" + name) }
 
 // domainSet is the name of the address set with a domain's addresses, which exists while somebody uses the
 // domain. It reads like the domain as far as OVN's names allow.
 func domainSet(name string, ipv4 bool) string {
 	name = contract.DomainName(name)
-	return "domain_" + distinct(name, name) + "_" + ipWord(ipv4)
+	return "domain_" + distinct(name, name) + "_" + northbound.IPWord(ipv4)
 }
 
 // use is told of a policy that begins (1) or ceases (-1) to name a domain.
@@ -140,20 +71,20 @@ func (b *domainBook) use(name string, by int) {
 	}
 }
 
-func (b *domainBook) refresh(k objectKey) {
-	if k.kind == instantKind {
+func (b *domainBook) refresh(s signal) {
+	if s.what == instantSignal {
 		b.waiting = false
 		return
 	}
-	b.dirty[k.name]++
+	b.dirty[s.name]++
 }
 
 // update takes in what nodes' agents have seen.
 func (b *domainBook) update(nodes []string, get lookup) {
 	for _, node := range nodes {
-		object, _ := get(objectKey{resolvedKind, node}).(*resolvedNames)
+		object, _ := get(objects.Key{Kind: objects.ResolvedKind, Name: node}).(*objects.ResolvedNames)
 		if object != nil {
-			object = object.bounded(b.clock.now())
+			object = object.Bounded(b.clock.now())
 		}
 		b.seen[node] = object
 		_, server := b.servers[node]
@@ -168,19 +99,19 @@ func (b *domainBook) update(nodes []string, get lookup) {
 }
 
 // take lets a node's word count, and notes for which names that makes a difference.
-func (b *domainBook) take(node string, object *resolvedNames) {
+func (b *domainBook) take(node string, object *objects.ResolvedNames) {
 	before := b.taken[node]
 	if object == nil {
 		delete(b.taken, node)
 	} else {
 		b.taken[node] = object
 	}
-	differs := func(one, other *resolvedNames) {
+	differs := func(one, other *objects.ResolvedNames) {
 		if one == nil {
 			return
 		}
-		for name, list := range one.names {
-			if other != nil && slices.Equal(list, other.names[name]) {
+		for name, list := range one.Names {
+			if other != nil && slices.Equal(list, other.Names[name]) {
 				continue
 			}
 			for pattern := range contract.DomainPatterns(name) {
@@ -211,31 +142,31 @@ func (b *domainBook) settle() {
 	empty(&b.stale)
 	if b.next > 0 && !b.waiting {
 		b.waiting = true
-		b.expect(objectKey{kind: instantKind})
+		b.expect(signal{what: instantSignal})
 	}
 }
 
 // resolve finds the addresses that a name or a pattern has now.
 func (b *domainBook) resolve(pattern string) {
 	now := map[netip.Addr]struct{}{}
-	collect := func(list []resolvedAddress) {
+	collect := func(list []objects.ResolvedAddress) {
 		for _, a := range list {
-			if a.until <= b.clock.now() {
+			if a.Until <= b.clock.now() {
 				continue
 			}
-			now[a.addr] = struct{}{}
-			if b.next == 0 || a.until < b.next {
-				b.next = a.until
+			now[a.Addr] = struct{}{}
+			if b.next == 0 || a.Until < b.next {
+				b.next = a.Until
 			}
 		}
 	}
 	suffix, wildcard := strings.CutPrefix(pattern, "*")
 	for _, object := range b.taken {
 		if !wildcard {
-			collect(object.names[pattern])
+			collect(object.Names[pattern])
 			continue
 		}
-		for name, list := range object.names {
+		for name, list := range object.Names {
 			if strings.HasSuffix(name, suffix) {
 				collect(list)
 			}
@@ -249,12 +180,12 @@ func (b *domainBook) resolve(pattern string) {
 
 // change is a domain's pair of address sets.
 func (b *domainBook) change(name string) ovsdb.Change {
-	r := newRows(domainOwner(name))
+	r := newRows(northbound.DomainOwner(name))
 	if b.used[name] == 0 {
 		return r.Change
 	}
 	for _, ipv4 := range []bool{true, false} {
-		set := r.add(nb.AddressSetTable, ipWord(ipv4), &nb.AddressSet{Name: domainSet(name, ipv4)})
+		set := r.Add(nb.AddressSetTable, northbound.IPWord(ipv4), &nb.AddressSet{Name: domainSet(name, ipv4)})
 		var members []string
 		for addr := range b.addresses[name] {
 			if addr.Is4() == ipv4 {
@@ -263,7 +194,7 @@ func (b *domainBook) change(name string) ovsdb.Change {
 		}
 		if len(members) > 0 {
 			slices.Sort(members)
-			r.member(nb.AddressSetTable, set, "addresses", members...)
+			r.Member(nb.AddressSetTable, set, "addresses", members...)
 		}
 	}
 	return r.Change

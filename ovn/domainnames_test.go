@@ -13,6 +13,8 @@ import (
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -43,20 +45,20 @@ func (s *dnsScene) restart() {
 
 // servers moves the DNS servers.
 func (s *dnsScene) servers(nodes ...string) {
-	object := &slice{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns-1"}, service: "kube-dns", ports: []servicePort{{"dns", "udp", 53}}}
-	var keys []objectKey
+	object := &objects.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns-1"}, Service: "kube-dns", Ports: []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 53}}}
+	var keys []event
 	for i, node := range nodes {
 		server := s.w.pod("kube-system", fmt.Sprintf("coredns-%d", i), node)
-		server.controlled = true
+		server.Controlled = true
 		keys = append(keys, s.w.put(server)...)
 		e := ready(fmt.Sprintf("10.244.%d.9", i), node)
-		e.pod = server.UID
-		object.endpoints = append(object.endpoints, e)
+		e.Pod = server.UID
+		object.Endpoints = append(object.Endpoints, e)
 	}
 	s.touch(append(keys, s.w.put(object)...))
 }
 
-func (s *dnsScene) touch(keys []objectKey) {
+func (s *dnsScene) touch(keys []event) {
 	if s.c != nil {
 		s.c.at(s.now)
 		s.c.update(keys, s.w.get)
@@ -80,7 +82,7 @@ func (s *dnsScene) saw(node string, lines ...string) {
 			o.Names = o.Names[:n-1]
 		}
 	}
-	object := trimResolvedNames(&unstructured.Unstructured{}, o, nil)
+	object := objects.TrimResolvedNames(&unstructured.Unstructured{}, o, nil)
 	object.ObjectMeta = s.w.meta("", node)
 	s.touch(s.w.put(object))
 }
@@ -136,8 +138,8 @@ func TestAddressSetsOfDomains(t *testing.T) {
 	s.c.domains.use("www.example.com", 1)
 	s.want("it comes back", "www.example.com: 2001:db8::1")
 
-	delete(s.w.objects, objectKey{resolvedKind, "l2"})
-	s.touch([]objectKey{{resolvedKind, "l2"}})
+	delete(s.w.objects, objects.Key{Kind: objects.ResolvedKind, Name: "l2"})
+	s.touch([]event{objects.Key{Kind: objects.ResolvedKind, Name: "l2"}})
 	s.want("a node is gone", "*.example.com:", "www.example.com:")
 }
 
@@ -147,7 +149,7 @@ func TestDomainsAddressesExpire(t *testing.T) {
 	s.saw("l1", "www.example.com 203.0.113.1 90", "www.example.com 203.0.113.2 300")
 	s.saw("l2", "www.example.com 203.0.113.1 120")
 	s.want("both", "www.example.com: 203.0.113.1 203.0.113.2")
-	if expected := s.c.takeExpected(); !slices.Equal(expected, []objectKey{{kind: instantKind}}) {
+	if expected := s.c.takeExpected(); !slices.Equal(expected, []event{signal{what: instantSignal}}) {
 		t.Fatalf("the cluster waits for %v", expected)
 	}
 	for _, step := range []struct {
@@ -161,7 +163,7 @@ func TestDomainsAddressesExpire(t *testing.T) {
 		{1, []string{"www.example.com:"}},
 	} {
 		s.now = s.now.Add(time.Duration(step.seconds) * time.Second)
-		s.touch([]objectKey{{kind: instantKind}})
+		s.touch([]event{signal{what: instantSignal}})
 		s.want(s.now.Format("04:05"), step.sets...)
 		if waits := len(s.c.takeExpected()) == 1; waits != (s.now.Sub(midnight) < 300*time.Second) {
 			t.Errorf("%s: the cluster waits for time to pass: %v", s.now.Format("04:05"), waits)
@@ -231,7 +233,7 @@ func TestDomainsInTheNorthbound(t *testing.T) {
 	s.saw("l1", "www.example.com 203.0.113.1 90", "www.example.com 2001:db8::1 90")
 	d := ovsdbtest.Northbound(t)
 	server := ovsdbtest.Server(t, d)
-	client := ovsdbtest.Connect(t, d, server.Endpoint, Tables...)
+	client := ovsdbtest.Connect(t, d, server.Endpoint, northbound.Tables...)
 	engine := ovsdb.NewEngine(client)
 	apply := func(c *cluster) {
 		t.Helper()
@@ -256,7 +258,7 @@ func TestDomainsInTheNorthbound(t *testing.T) {
 	if after := server.Transactions(); after != before {
 		t.Errorf("a restart makes %d transactions", after-before)
 	}
-	if owner, ok := ownerKey(domainOwner("*.example.com")); !ok || owner != (objectKey{domainKind, "*.example.com"}) {
+	if owner := ownerEvent(northbound.DomainOwner("*.example.com")); owner != event(signal{domainSignal, "*.example.com"}) {
 		t.Errorf("the owner stands for %v", owner)
 	}
 }
@@ -297,16 +299,16 @@ func TestHostileResolvedNames(t *testing.T) {
 		count int           // of addresses that count
 		after time.Duration // when none counts any more
 	}{
-		{"a day and its grace, by a clock that is fast", []v1alpha1.ResolvedName{at(midnight.Add(day+time.Minute+clockSkew), "203.0.113.1")}, "www.example.com", 1, day + time.Minute + clockSkew},
-		{"two days", []v1alpha1.ResolvedName{at(midnight.Add(2*day), "203.0.113.1")}, "www.example.com", 1, day + time.Minute + clockSkew},
-		{"for ever", []v1alpha1.ResolvedName{at(end, "203.0.113.1", "2001:db8::1")}, "www.example.com", 2, day + time.Minute + clockSkew},
+		{"a day and its grace, by a clock that is fast", []v1alpha1.ResolvedName{at(midnight.Add(day+time.Minute+objects.ClockSkew), "203.0.113.1")}, "www.example.com", 1, day + time.Minute + objects.ClockSkew},
+		{"two days", []v1alpha1.ResolvedName{at(midnight.Add(2*day), "203.0.113.1")}, "www.example.com", 1, day + time.Minute + objects.ClockSkew},
+		{"for ever", []v1alpha1.ResolvedName{at(end, "203.0.113.1", "2001:db8::1")}, "www.example.com", 2, day + time.Minute + objects.ClockSkew},
 		{"since ever", []v1alpha1.ResolvedName{at(time.Time{}, "203.0.113.1")}, "www.example.com", 0, 0},
 		{"before 1970", []v1alpha1.ResolvedName{at(time.Unix(-1, 0), "203.0.113.1")}, "www.example.com", 0, 0},
 		{"no time at all", []v1alpha1.ResolvedName{{Name: "www.example.com", Addresses: []v1alpha1.ResolvedAddress{{Address: "203.0.113.1"}}}}, "www.example.com", 0, 0},
-		{"many of a name", []v1alpha1.ResolvedName{at(end, numbered(9000)...)}, "www.example.com", 256, day + time.Minute + clockSkew},
+		{"many of a name", []v1alpha1.ResolvedName{at(end, numbered(9000)...)}, "www.example.com", 256, day + time.Minute + objects.ClockSkew},
 		{"a name many times", spread(9000, func(int) string { return "www.example.com" }), "www.example.com", 256, time.Hour},
 		{"a name in many forms", spread(9000, func(i int) string { return []string{"www.example.com", "WWW.example.com."}[i%2] }), "www.example.com", 256, time.Hour},
-		{"many of a pattern", []v1alpha1.ResolvedName{named(at(end, numbered(20000)...), "*.example.com")}, "*.example.com", 8000, day + time.Minute + clockSkew},
+		{"many of a pattern", []v1alpha1.ResolvedName{named(at(end, numbered(20000)...), "*.example.com")}, "*.example.com", 8000, day + time.Minute + objects.ClockSkew},
 		{"many names of a pattern", spread(20000, func(i int) string { return fmt.Sprintf("a%d.example.com", i) }), "*.example.com", 8000, time.Hour},
 		{"a long name", []v1alpha1.ResolvedName{named(at(end, "203.0.113.1"), strings.Repeat("a.", 1<<19)+"example.com")}, "*.example.com", 0, 0},
 		{"no name", []v1alpha1.ResolvedName{named(at(end, "203.0.113.1"), "")}, "*.example.com", 0, 0},
@@ -315,19 +317,19 @@ func TestHostileResolvedNames(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newDNSScene(t, "l1")
 			s.c.domains.use(c.uses, 1)
-			object := trimResolvedNames(&unstructured.Unstructured{}, &v1alpha1.ResolvedNames{Names: c.names}, nil)
+			object := objects.TrimResolvedNames(&unstructured.Unstructured{}, &v1alpha1.ResolvedNames{Names: c.names}, nil)
 			object.ObjectMeta = s.w.meta("", "l1")
-			said := fmt.Sprint(object.names)
+			said := fmt.Sprint(object.Names)
 			counts := func(what string, want int) {
 				t.Helper()
-				s.touch([]objectKey{{kind: instantKind}})
+				s.touch([]event{signal{what: instantSignal}})
 				if got := len(s.c.domains.addresses[c.uses]); got != want {
 					t.Errorf("%s: %d addresses count, want %d", what, got, want)
 				}
 			}
 			s.touch(s.w.put(object))
 			counts("at first", c.count)
-			if fmt.Sprint(object.names) != said {
+			if fmt.Sprint(object.Names) != said {
 				t.Error("the object, which others read, is changed")
 			}
 			s.now = midnight.Add(c.after - time.Second)

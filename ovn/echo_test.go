@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -49,26 +50,26 @@ func statusOf(status string, edit func(map[string]any)) string {
 func TestAStatusEchoIsNoWork(t *testing.T) {
 	s := newScene(t, withBalancers)
 	n := s.egressNode(1)
-	n.podCIDRs, n.facts = n.podCIDRs[:1], facts(1, false)
+	n.PodCIDRs, n.Facts = n.PodCIDRs[:1], facts(1, false)
 	s.do(n, s.namespace("default", "team=a"), s.pod("default", "web", "e1"), s.addressPool("p", "203.0.113.64/28"),
 		s.egressIP("a", "team=a", "203.0.113.20"), s.balanced("web"))
 	s.touch(s.c.takeExpected())
-	pool, egress := objectKey{poolKind, "p"}, objectKey{egressKind, "a"}
+	pool, egress := objects.Key{Kind: objects.PoolKind, Name: "p"}, objects.Key{Kind: objects.EgressKind, Name: "a"}
 	// say has an object come with another status, and gives what is written then.
-	say := func(k objectKey, edit func(map[string]any)) (written string) {
+	say := func(k objects.Key, edit func(map[string]any)) (written string) {
 		t.Helper()
 		looks := s.looks()
 		switch o := s.objects[k].(type) {
-		case *addressPool:
+		case *objects.AddressPool:
 			after := *o
-			after.status = statusOf(o.status, edit)
+			after.Status = statusOf(o.Status, edit)
 			s.put(&after)
-		case *egressIP:
+		case *objects.EgressIP:
 			after := *o
-			after.status = statusOf(o.status, edit)
+			after.Status = statusOf(o.Status, edit)
 			s.put(&after)
 		}
-		s.c.update([]objectKey{k}, s.get)
+		s.c.update([]event{k}, s.get)
 		if changes := s.c.changes(); len(changes) > 0 {
 			t.Errorf("%v asks for %d owners' rows, of %s first", k, len(changes), changes[0].Owner)
 		}
@@ -76,11 +77,11 @@ func TestAStatusEchoIsNoWork(t *testing.T) {
 		notes := s.c.takeNotes()
 		for _, a := range notes {
 			written += a.value
-			s.absorbStatus(objectKey{a.kind, a.name}, a)
+			s.absorbStatus(objects.Key{Kind: a.kind, Name: a.name}, a)
 		}
 		return written
 	}
-	for k, want := range map[objectKey]string{pool: `"used":1`, egress: `"pods":1`} {
+	for k, want := range map[objects.Key]string{pool: `"used":1`, egress: `"pods":1`} {
 		field := strings.Trim(strings.Split(want, ":")[0], `"`)
 		s.want("nothing is new", say(k, func(map[string]any) {}), "")
 		for _, forge := range []func(map[string]any){
@@ -95,7 +96,7 @@ func TestAStatusEchoIsNoWork(t *testing.T) {
 		}
 	}
 	looks := s.looks()
-	edited := *s.objects[pool].(*addressPool)
+	edited := *s.objects[pool].(*objects.AddressPool)
 	edited.Generation++
 	s.do(&edited)
 	s.want("what another spec has looked at", looks(), "AddressPools")
@@ -107,7 +108,7 @@ func TestRowsOfWhatHasAStatusComeBack(t *testing.T) {
 		q := newQueue()
 		w := &lockedWorld{world: newWorld(), queue: q}
 		n := w.node("l1", "10.244.0.0/24")
-		n.facts, n.ready, n.labels = facts(1, false), true, newLabelSet(map[string]string{v1alpha1.EgressLabel: ""})
+		n.Facts, n.Ready, n.Labels = facts(1, false), true, objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: ""})
 		policies := w.policies(t, "{kind: NetworkPolicy, metadata: {namespace: default, name: it}, spec: {podSelector: {}, policyTypes: [Ingress]}}")
 		w.put(append(policies, n, w.namespace("default"), w.egressIP("a", "", "203.0.113.20"))...)
 		m := &memory{}
@@ -130,8 +131,8 @@ func TestRowsOfWhatHasAStatusComeBack(t *testing.T) {
 			})
 			l.suspect(t.Context(), mine)
 			if withStatus {
-				after := *w.get(objectKey{egressKind, "a"}).(*egressIP)
-				after.status = `{"pods":1}`
+				after := *w.get(objects.Key{Kind: objects.EgressKind, Name: "a"}).(*objects.EgressIP)
+				after.Status = `{"pods":1}`
 				w.change(&after)
 			}
 			time.Sleep(2 * spacing)

@@ -14,6 +14,10 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -23,14 +27,14 @@ const maxCarriers = 5
 // egressBook is what is known of EgressIPs, and of what they follow from.
 type egressBook struct {
 	*outbox
-	settings   *settings
+	settings   *settings.Settings
 	around     surroundings
 	nodes      nodeView
 	pods       podView
 	namespaces namespaceView
 	pools      poolView
-	ids        *pool          // of all routers on the join switch: number n is its n-1
-	recorded   map[string]int // numbers of earlier terms, until they are claimed
+	ids        *ipam.NumberPool // of all routers on the join switch: number n is its n-1
+	recorded   map[string]int   // numbers of earlier terms, until they are claimed
 
 	all    map[string]*egressState
 	order  []*egressState        // the oldest first: of two that select a pod, it is right
@@ -46,7 +50,7 @@ type egressBook struct {
 }
 
 func newEgressBook(
-	o *outbox, s *settings, ids *pool, around surroundings, nodes nodeView, pods podView, namespaces namespaceView, pools poolView,
+	o *outbox, s *settings.Settings, ids *ipam.NumberPool, around surroundings, nodes nodeView, pods podView, namespaces namespaceView, pools poolView,
 ) egressBook {
 	return egressBook{
 		outbox: o, settings: s, ids: ids, around: around, nodes: nodes, pods: pods, namespaces: namespaces, pools: pools,
@@ -57,7 +61,7 @@ func newEgressBook(
 
 // egressState is an EgressIP and what was decided for it.
 type egressState struct {
-	object *egressIP
+	object *objects.EgressIP
 	number int // its router's on the join switch, 0 without one
 	plan   egressPlan
 	// standing are the nodes among which the plan chooses.
@@ -78,55 +82,35 @@ type egressPlan struct {
 	message string
 }
 
-func egressOwner(name string) ovsdb.Owner { return ovsdb.Owner("EgressIP/" + name) }
-
-// egressNodesOwner has what all EgressIPs share.
-const egressNodesOwner ovsdb.Owner = "Egress/nodes"
-
 // egressPodsID is the row of the address set with the pods of all EgressIPs.
 func egressPodsID(ipv4 bool) string {
-	return ovsdb.ID(nb.AddressSetTable, egressNodesOwner, "pods/"+ipWord(ipv4))
+	return ovsdb.ID(nb.AddressSetTable, northbound.EgressNodesOwner, "pods/"+northbound.IPWord(ipv4))
 }
 
 // egressSet is the name of the address set with an EgressIP's pods. OVN's names have no hyphens, an
 // object's no underscores.
 func egressSet(name string, ipv4 bool) string {
-	return "egress_" + strings.ReplaceAll(name, "-", "_") + "_" + ipWord(ipv4)
-}
-
-func ipWord(ipv4 bool) string {
-	if ipv4 {
-		return "ip4"
-	}
-	return "ip6"
+	return "egress_" + strings.ReplaceAll(name, "-", "_") + "_" + northbound.IPWord(ipv4)
 }
 
 func egressSetID(name string, ipv4 bool) string {
-	return ovsdb.ID(nb.AddressSetTable, egressOwner(name), ipWord(ipv4))
-}
-
-// family2 is the place of an address family in a pair.
-func family2(ipv4 bool) int {
-	if ipv4 {
-		return 0
-	}
-	return 1
+	return ovsdb.ID(nb.AddressSetTable, northbound.EgressOwner(name), northbound.IPWord(ipv4))
 }
 
 // wants says whether an EgressIP has an address of a family.
 func (e *egressState) wants(ipv4 bool) bool {
-	return slices.ContainsFunc(e.object.addresses, func(a netip.Addr) bool { return a.Is4() == ipv4 })
+	return slices.ContainsFunc(e.object.Addresses, func(a netip.Addr) bool { return a.Is4() == ipv4 })
 }
 
 // update takes in EgressIPs. The pods that they select are looked at again.
 func (b *egressBook) update(names []string, get lookup) {
 	reselect := false
 	for _, name := range names {
-		object, _ := get(objectKey{egressKind, name}).(*egressIP)
+		object, _ := get(objects.Key{Kind: objects.EgressKind, Name: name}).(*objects.EgressIP)
 		e := b.all[name]
 		// Its status alone is another: what Weft has written, or another hand.
-		if object != nil && e != nil && e.object.asks(&object.custom) {
-			if e.object.status != object.status {
+		if object != nil && e != nil && e.object.AsksTheSame(&object.Custom) {
+			if e.object.Status != object.Status {
 				e.noted = ""
 			}
 			e.object, b.untold[name] = object, struct{}{}
@@ -145,7 +129,7 @@ func (b *egressBook) update(names []string, get lookup) {
 			e = &egressState{number: b.recorded[name], carrier: carrierOf(name, get)}
 			b.all[name] = e
 		}
-		if e.object == nil || e.object.UID != object.UID || e.object.status != object.status {
+		if e.object == nil || e.object.UID != object.UID || e.object.Status != object.Status {
 			e.noted = ""
 		}
 		e.object = object
@@ -154,11 +138,11 @@ func (b *egressBook) update(names []string, get lookup) {
 		return
 	}
 	b.order = slices.SortedFunc(maps.Values(b.all), func(a, b *egressState) int {
-		return cmp.Or(older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.object.Name, b.object.Name))
+		return cmp.Or(Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.object.Name, b.object.Name))
 	})
 	b.wanted = map[netip.Addr]string{}
 	for _, e := range slices.Backward(b.order) {
-		for _, addr := range e.object.addresses {
+		for _, addr := range e.object.Addresses {
 			b.wanted[addr] = e.object.Name
 		}
 	}
@@ -173,7 +157,7 @@ func (b *egressBook) update(names []string, get lookup) {
 func (b *egressBook) claim(recorded map[string]int) {
 	b.recorded = recorded
 	for name, number := range b.recorded {
-		if number > 0 && !b.ids.reserve(number-1) {
+		if number > 0 && !b.ids.Reserve(number-1) {
 			delete(b.recorded, name)
 		}
 	}
@@ -195,13 +179,13 @@ func (b *egressBook) takeNumber(e *egressState) bool {
 	if e.number > 0 {
 		return true
 	}
-	size := b.ids.size
+	size := b.ids.Size
 	start := 0
 	if size > 1 {
 		start = size - 1 - int(rendezvous("", e.object.Name)%uint64(size/2))
 	}
 	for i := range size {
-		if n := (start - i + size) % size; b.ids.reserve(n) {
+		if n := (start - i + size) % size; b.ids.Reserve(n) {
 			e.number = n + 1
 			return true
 		}
@@ -237,7 +221,7 @@ func (b *egressBook) selecting(namespace string) []*egressState {
 		return nil
 	}
 	for _, e := range b.order {
-		if e.object.wrong == "" && e.object.namespaces.Matches(set) {
+		if e.object.Wrong == "" && e.object.Namespaces.Matches(set) {
 			list = append(list, e)
 		}
 	}
@@ -249,12 +233,12 @@ func (b *egressBook) selecting(namespace string) []*egressState {
 func (b *egressBook) reselect(name string, p *podState) {
 	var now [2]*egressState
 	for _, e := range b.selecting(p.object.Namespace) {
-		if !e.object.pods.Matches(p.object.labels) {
+		if !e.object.Pods.Matches(p.object.Labels) {
 			continue
 		}
 		for _, ipv4 := range []bool{true, false} {
-			if now[family2(ipv4)] == nil && e.wants(ipv4) {
-				now[family2(ipv4)] = e
+			if now[ipam.FamilyIndex(ipv4)] == nil && e.wants(ipv4) {
+				now[ipam.FamilyIndex(ipv4)] = e
 			}
 		}
 	}
@@ -283,17 +267,17 @@ func (b *egressBook) leaveBy(p *podState, now [2]*egressState) {
 func (b *egressBook) countLater(e *egressState) {
 	if !e.counting && b.all[e.object.Name] == e {
 		e.counting = true
-		b.expect(objectKey{countKind, e.object.Name})
+		b.expect(signal{countSignal, e.object.Name})
 	}
 }
 
 // egressMembers puts a pod's addresses into the sets that its EgressIPs' policies ask.
 func egressMembers(p *podState, change *ovsdb.Change) {
-	r := rows{Change: *change}
+	r := rows{Builder: northbound.Extend(*change)}
 	for _, address := range p.addresses {
-		if e := p.egress[family2(address.Addr().Is4())]; e != nil {
-			r.member(nb.AddressSetTable, egressSetID(e.object.Name, address.Addr().Is4()), "addresses", address.Addr().String())
-			r.member(nb.AddressSetTable, egressPodsID(address.Addr().Is4()), "addresses", address.Addr().String())
+		if e := p.egress[ipam.FamilyIndex(address.Addr().Is4())]; e != nil {
+			r.Member(nb.AddressSetTable, egressSetID(e.object.Name, address.Addr().Is4()), "addresses", address.Addr().String())
+			r.Member(nb.AddressSetTable, egressPodsID(address.Addr().Is4()), "addresses", address.Addr().String())
 		}
 	}
 	*change = r.Change
@@ -328,7 +312,7 @@ func (b *egressBook) planAgain() {
 	}
 	taken := b.around.outsideAddresses()
 	for _, e := range b.order {
-		for _, addr := range e.object.addresses {
+		for _, addr := range e.object.Addresses {
 			if holder, ok := b.pools.holder(addr); ok {
 				taken[addr] = "Service " + holder
 			}
@@ -336,7 +320,7 @@ func (b *egressBook) planAgain() {
 		if _, stale := b.stale[e]; stale || b.replan {
 			b.follows(e, b.planOf(e, taken))
 		}
-		for _, addr := range e.object.addresses {
+		for _, addr := range e.object.Addresses {
 			if _, other := taken[addr]; !other {
 				taken[addr] = "EgressIP " + e.object.Name
 			}
@@ -368,37 +352,22 @@ func (p egressPlan) equal(o egressPlan) bool {
 		slices.Equal(p.gateway.Addresses, o.gateway.Addresses) && slices.Equal(p.gateway.NextHops, o.gateway.NextHops)
 }
 
-// clusterRange is one of the cluster's own ranges that an address is in, and its key.
-func (s *settings) clusterRange(overlaps func(netip.Prefix) bool) (key string, in netip.Prefix, ok bool) {
-	for _, own := range []struct {
-		key  string
-		list []netip.Prefix
-	}{{"pod-cidrs", s.pods}, {"service-cidrs", s.services}, {"join-cidrs", s.joins}, {"weft's range", contract.OwnRanges[:]}} {
-		for _, p := range own.list {
-			if overlaps(p) {
-				return own.key, p, true
-			}
-		}
-	}
-	return "", netip.Prefix{}, false
-}
-
 // noteStatusOf has an EgressIP's status written.
 func (b *egressBook) noteStatusOf(e *egressState) {
 	status := map[string]any{
 		"observedGeneration": e.object.Generation,
-		"conditions":         []metav1.Condition{e.object.ready(len(e.plan.members) > 0, e.plan.reason, e.statusMessage())},
+		"conditions":         []metav1.Condition{e.object.Ready(len(e.plan.members) > 0, e.plan.reason, e.statusMessage())},
 		"pods":               e.pods,
 		"node":               nil,
 	}
 	if node := b.nodes.withChassis(e.carrier); len(e.plan.members) > 0 && node != "" {
 		status["node"] = node
 	}
-	b.noteStatus(egressKind, &e.object.custom, status, &e.noted)
+	b.noteStatus(objects.EgressKind, &e.object.Custom, status, &e.noted)
 }
 
 func (e *egressState) statusMessage() string {
-	if len(e.plan.members) > 0 || e.object.wrong != "" {
+	if len(e.plan.members) > 0 || e.object.Wrong != "" {
 		return e.plan.message
 	}
 	return e.plan.message + "; until then what the selected pods send outside is dropped"
@@ -423,8 +392,8 @@ func (b *egressBook) countNow(name string) {
 func (b *egressBook) reshape(before, now *nodeTraits) {
 	b.dirtyNodes = b.dirtyNodes || len(b.all) > 0
 	for _, e := range b.order {
-		wanted := func(addr netip.Addr) bool { return slices.Contains(e.object.addresses, addr) }
-		if e.plan.reason == noNumber || e.object.nodes.Matches(before.labels) || e.object.nodes.Matches(now.labels) ||
+		wanted := func(addr netip.Addr) bool { return slices.Contains(e.object.Addresses, addr) }
+		if e.plan.reason == noNumber || e.object.Nodes.Matches(before.labels) || e.object.Nodes.Matches(now.labels) ||
 			slices.ContainsFunc(before.taken, wanted) || slices.ContainsFunc(now.taken, wanted) {
 			b.stale[e] = struct{}{}
 		}
@@ -432,9 +401,9 @@ func (b *egressBook) reshape(before, now *nodeTraits) {
 }
 
 // relabel has those looked at again to whom a node's labels make a difference.
-func (b *egressBook) relabel(before, now labelSet) {
+func (b *egressBook) relabel(before, now objects.LabelSet) {
 	for _, e := range b.order {
-		if e.object.nodes.Matches(before) != e.object.nodes.Matches(now) {
+		if e.object.Nodes.Matches(before) != e.object.Nodes.Matches(now) {
 			b.stale[e] = struct{}{}
 		}
 	}

@@ -11,18 +11,20 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // egressNode is a Linux node number n that may carry egress addresses.
-func (w *world) egressNode(n int) *node {
+func (w *world) egressNode(n int) *objects.Node {
 	e := w.node(fmt.Sprint("e", n), fmt.Sprintf("10.244.%d.0/24", n), fmt.Sprintf("fd00:10:244:%d::/64", n))
-	e.facts, e.ready, e.labels = facts(n, true), true, newLabelSet(map[string]string{v1alpha1.EgressLabel: ""})
+	e.Facts, e.Ready, e.Labels = facts(n, true), true, objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: ""})
 	return e
 }
 
-func (w *world) labelled(p *pod, pairs ...string) *pod {
+func (w *world) labelled(p *objects.Pod, pairs ...string) *objects.Pod {
 	after := *p
-	after.labels = newLabelSet(labelMap(pairs))
+	after.Labels = objects.NewLabelSet(labelMap(pairs))
 	return &after
 }
 
@@ -30,12 +32,12 @@ func (w *world) labelled(p *pod, pairs ...string) *pod {
 func (s *scene) egressStatus(name string) v1alpha1.EgressIPStatus {
 	s.t.Helper()
 	var status v1alpha1.EgressIPStatus
-	o, _ := s.objects[objectKey{egressKind, name}].(*egressIP)
+	o, _ := s.objects[objects.Key{Kind: objects.EgressKind, Name: name}].(*objects.EgressIP)
 	if o == nil {
 		s.t.Fatalf("there is no EgressIP %s", name)
 	}
-	if err := json.Unmarshal([]byte(o.status), &status); err != nil {
-		s.t.Fatalf("status %q: %v", o.status, err)
+	if err := json.Unmarshal([]byte(o.Status), &status); err != nil {
+		s.t.Fatalf("status %q: %v", o.Status, err)
 	}
 	return status
 }
@@ -94,7 +96,7 @@ func TestEgressStory(t *testing.T) {
 	s.want("pods", s.leaving("a"), "web=10.244.1.3 web=fd00:10:244:1::3")
 	s.want("number of pods", fmt.Sprint(s.egressStatus("a").Pods), "1")
 	s.want("members", members(s.c.egress.change("a")), "chassis-1=32767")
-	hops := s.c.settings.joinAddresses(s.c.egress.all["a"].number)
+	hops := s.c.settings.JoinAddresses(s.c.egress.all["a"].number)
 	s.want("way", s.way("a"), fmt.Sprintf("reroute %s reroute %s", hops[0].Addr(), hops[1].Addr()))
 
 	s.do(s.labelled(s.pod("default", "db", "e1"), "app=db"))
@@ -103,32 +105,32 @@ func TestEgressStory(t *testing.T) {
 	s.want("number of pods after a while", fmt.Sprint(s.egressStatus("a").Pods), "2")
 
 	b := s.egressIP("b", "", "203.0.113.21")
-	b.pods = must(parseSelector("app=web"))
+	b.Pods = must(parseSelector("app=web"))
 	s.do(b)
 	s.wantEgress("b", "True", "Carried")
-	web := s.labelled(s.objects[objectKey{podKind, "default/web"}].(*pod), "app=web")
+	web := s.labelled(s.objects[objects.Key{Kind: objects.PodKind, Name: "default/web"}].(*objects.Pod), "app=web")
 	s.do(web)
 	s.want("the younger one gets no pod", s.leaving("b"), "")
-	s.remove(egressKind, "a")
+	s.remove(objects.EgressKind, "a")
 	s.want("until the older goes", s.leaving("b"), "web=10.244.1.3")
 	s.want("rows of what is gone", fmt.Sprint(len(s.c.egress.change("a").Rows)), "0")
 	s.do(s.labelled(web, "app=api"))
 	s.want("without the label", s.leaving("b"), "")
 	s.do(web)
 
-	s.remove(nodeKind, "e1")
+	s.remove(objects.NodeKind, "e1")
 	s.wantEgress("b", "False", "NoNode", "spec.nodeSelector", "weft.net/egress=", "is dropped")
 	s.want("way without a node", s.way("b"), "drop")
-	s.remove(egressKind, "b")
+	s.remove(objects.EgressKind, "b")
 	s.want("what all share", fmt.Sprint(len(s.c.egress.commonChange().Rows)), "0")
-	s.want("what remains", fmt.Sprint(len(s.c.egress.all), len(s.c.egress.order), s.c.nodes.ids.size-s.c.nodes.ids.free), "0 0 0")
+	s.want("what remains", fmt.Sprint(len(s.c.egress.all), len(s.c.egress.order), s.c.nodes.ids.Size-s.c.nodes.ids.Free), "0 0 0")
 }
 
 // TestNamespacesLabels: a label of a namespace moves its pods.
 func TestNamespacesLabels(t *testing.T) {
 	s := newScene(t, nil)
 	n := s.egressNode(1)
-	n.podCIDRs = n.podCIDRs[:1]
+	n.PodCIDRs = n.PodCIDRs[:1]
 	s.do(n, s.pod("default", "web", "e1"), s.egressIP("a", "team=a", "203.0.113.20"))
 	s.want("an unknown namespace", s.leaving("a"), "")
 	s.do(s.namespace("default"))
@@ -142,7 +144,7 @@ func TestNamespacesLabels(t *testing.T) {
 	s.do(s.namespace("default", "team=b"))
 	s.want("with another", s.leaving("a"), "")
 	s.do(s.namespace("default", "team=a"))
-	s.remove(namespaceKind, "default")
+	s.remove(objects.NamespaceKind, "default")
 	s.want("without the namespace", s.leaving("a"), "")
 }
 
@@ -150,38 +152,38 @@ func TestNamespacesLabels(t *testing.T) {
 func TestEgressRefused(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		edit   func(*scene, *egressIP)
+		edit   func(*scene, *objects.EgressIP)
 		reason string
 		words  []string
 		way    string
 	}{
-		{"in the pods' range", func(_ *scene, e *egressIP) { e.addresses = addrsOf("10.244.9.9") }, "AddressInCluster", []string{"spec.addresses: 10.244.9.9 is in pod-cidrs 10.244.0.0/16"}, "drop"},
-		{"a node's", func(_ *scene, e *egressIP) { e.addresses = addrsOf("203.0.113.1") }, "AddressTaken", []string{"203.0.113.1", "Node e1"}, "drop"},
-		{"the next hop's", func(_ *scene, e *egressIP) { e.addresses = addrsOf("203.0.113.254") }, "AddressTaken", []string{"next hop"}, "drop"},
-		{"another EgressIP's", func(s *scene, e *egressIP) {
+		{"in the pods' range", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("10.244.9.9") }, "AddressInCluster", []string{"spec.addresses: 10.244.9.9 is in pod-cidrs 10.244.0.0/16"}, "drop"},
+		{"a node's", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("203.0.113.1") }, "AddressTaken", []string{"203.0.113.1", "Node e1"}, "drop"},
+		{"the next hop's", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("203.0.113.254") }, "AddressTaken", []string{"next hop"}, "drop"},
+		{"another EgressIP's", func(s *scene, e *objects.EgressIP) {
 			s.do(s.egressIP("0", "team=z", "203.0.113.20"))
 			e.UID = "younger"
 		}, "AddressTaken", []string{"EgressIP 0"}, "drop"},
-		{"of a family that pods lack", func(_ *scene, e *egressIP) { e.addresses = addrsOf("2001:db8::20") }, "NoSuchFamily", []string{"2001:db8::20"}, "drop"},
-		{"in no node's network", func(_ *scene, e *egressIP) { e.addresses = addrsOf("198.51.100.9") }, "AddressNotInNetwork", []string{"198.51.100.9", "203.0.113.0/24"}, "drop"},
-		{"no node", func(_ *scene, e *egressIP) { e.nodes = must(parseSelector("rack=9")) }, "NoNode", []string{"no node matches", "rack=9"}, "drop"},
-		{"a network that no node has", func(_ *scene, e *egressIP) { e.network = "storage" }, "NoNode", []string{"Node e1", `"external"`, `"storage"`}, "drop"},
-		{"Windows", func(s *scene, e *egressIP) {
-			n := *s.objects[objectKey{nodeKind, "e1"}].(*node)
-			n.os = contract.Windows
+		{"of a family that pods lack", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("2001:db8::20") }, "NoSuchFamily", []string{"2001:db8::20"}, "drop"},
+		{"in no node's network", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("198.51.100.9") }, "AddressNotInNetwork", []string{"198.51.100.9", "203.0.113.0/24"}, "drop"},
+		{"no node", func(_ *scene, e *objects.EgressIP) { e.Nodes = must(parseSelector("rack=9")) }, "NoNode", []string{"no node matches", "rack=9"}, "drop"},
+		{"a network that no node has", func(_ *scene, e *objects.EgressIP) { e.Network = "storage" }, "NoNode", []string{"Node e1", `"external"`, `"storage"`}, "drop"},
+		{"Windows", func(s *scene, e *objects.EgressIP) {
+			n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "e1"}].(*objects.Node)
+			n.OS = contract.Windows
 			s.do(&n)
 		}, "NoNode", []string{"runs Windows", "select Linux nodes"}, "drop"},
-		{"no gateway", func(s *scene, e *egressIP) {
-			n := *s.objects[objectKey{nodeKind, "e1"}].(*node)
-			n.facts = editFacts(1, false, func(f *contract.NodeFacts) { f.Gateway = nil })
+		{"no gateway", func(s *scene, e *objects.EgressIP) {
+			n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "e1"}].(*objects.Node)
+			n.Facts = editFacts(1, false, func(f *contract.NodeFacts) { f.Gateway = nil })
 			s.do(&n)
 		}, "NoNode", []string{"no gateway of its own", "gateway: local"}, "drop"},
-		{"it cannot be read", func(_ *scene, e *egressIP) { e.wrong = "spec.addresses: \"x\" is not an IP address" }, "BadSpec", []string{"selects no pod"}, ""},
+		{"it cannot be read", func(_ *scene, e *objects.EgressIP) { e.Wrong = "spec.addresses: \"x\" is not an IP address" }, "BadSpec", []string{"selects no pod"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t, nil)
 			n := s.egressNode(1)
-			n.podCIDRs, n.facts = n.podCIDRs[:1], facts(1, false)
+			n.PodCIDRs, n.Facts = n.PodCIDRs[:1], facts(1, false)
 			s.do(n, s.namespace("default", "team=a"), s.pod("default", "web", "e1"))
 			e := s.egressIP("a", "team=a", "203.0.113.20")
 			c.edit(s, e)
@@ -218,8 +220,8 @@ func TestEgressSpreads(t *testing.T) {
 		t.Errorf("40 objects prefer %v", first)
 	}
 	before := s.c.egress.all["a0"].plan.names
-	n := *s.objects[objectKey{nodeKind, before[0]}].(*node)
-	n.ready = false
+	n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: before[0]}].(*objects.Node)
+	n.Ready = false
 	s.do(&n)
 	if after := s.c.egress.all["a0"].plan.names; slices.Contains(after, before[0]) || !slices.Equal(after[:4], before[1:]) {
 		t.Errorf("without %s the nodes are %v, before %v", before[0], after, before)
@@ -238,10 +240,10 @@ func TestEgressSpreads(t *testing.T) {
 
 // TestEgressNumbersSurvive a restart, whatever nodes and objects come with it.
 func TestEgressNumbersSurvive(t *testing.T) {
-	s := newScene(t, func(c *Config) { c.JoinCIDRs = []string{"100.64.0.0/28"} }) // 12 numbers
+	s := newScene(t, func(c *settings.Config) { c.JoinCIDRs = []string{"100.64.0.0/28"} }) // 12 numbers
 	for n := range 4 {
 		node := s.egressNode(1 + n)
-		node.podCIDRs, node.facts = node.podCIDRs[:1], facts(1+n, false)
+		node.PodCIDRs, node.Facts = node.PodCIDRs[:1], facts(1+n, false)
 		s.do(node)
 	}
 	before := map[string]int{}
@@ -256,7 +258,7 @@ func TestEgressNumbersSurvive(t *testing.T) {
 	for name, number := range before {
 		r.egress[name] = number
 	}
-	delete(s.objects, objectKey{egressKind, "a3"})
+	delete(s.objects, objects.Key{Kind: objects.EgressKind, Name: "a3"})
 	s.put(s.node("new", "10.244.9.0/24"))
 	s.c = newCluster(s.c.settings)
 	s.c.begin(r, s.keys(), s.get)
@@ -267,13 +269,13 @@ func TestEgressNumbersSurvive(t *testing.T) {
 	}
 	seen := map[netip.Addr]string{}
 	for _, n := range s.c.nodes.all {
-		seen[s.c.settings.joinAddresses(n.id)[0].Addr()] = n.name
+		seen[s.c.settings.JoinAddresses(n.id)[0].Addr()] = n.name
 	}
 	for name, e := range s.c.egress.all {
 		if e.number == 0 {
 			continue
 		}
-		a := s.c.settings.joinAddresses(e.number)[0].Addr()
+		a := s.c.settings.JoinAddresses(e.number)[0].Addr()
 		if other, ok := seen[a]; ok {
 			t.Errorf("%s and %s both have %s", name, other, a)
 		}
@@ -287,21 +289,21 @@ func TestCarrierIsTold(t *testing.T) {
 	s.do(s.egressNode(1), s.egressNode(2), s.egressIP("a", "", "203.0.113.20"))
 	s.want("node", s.egressStatus("a").Node, "")
 	move := func(chassis string) {
-		s.objects[objectKey{carrierKind, "a"}] = chassis
-		s.touch([]objectKey{{carrierKind, "a"}})
+		s.objects[signal{egressHostingSignal, "a"}] = chassis
+		s.touch([]event{signal{egressHostingSignal, "a"}})
 	}
 	move("chassis-2")
 	s.want("node", s.egressStatus("a").Node, "e2")
 	move("chassis-1")
 	s.want("node after it moved", s.egressStatus("a").Node, "e1")
-	s.remove(egressKind, "a")
+	s.remove(objects.EgressKind, "a")
 	s.do(s.egressIP("a", "", "203.0.113.20")) // before OVN has moved the port, or anybody has looked
 	s.want("node when it is made again", s.egressStatus("a").Node, "e1")
 	s.restart(nil)
 	s.want("node after a restart", s.egressStatus("a").Node, "e1")
 	for _, chassis := range []string{"chassis-2", "chassis-1"} { // faster than a status is written
-		s.objects[objectKey{carrierKind, "a"}] = chassis
-		s.c.update([]objectKey{{carrierKind, "a"}}, s.get)
+		s.objects[signal{egressHostingSignal, "a"}] = chassis
+		s.c.update([]event{signal{egressHostingSignal, "a"}}, s.get)
 	}
 	notes := s.c.takeNotes()
 	if last := notes[len(notes)-1].value; !strings.Contains(last, `"node":"e1"`) {
@@ -309,6 +311,6 @@ func TestCarrierIsTold(t *testing.T) {
 	}
 	move("")
 	s.want("node when none carries it", s.egressStatus("a").Node, "")
-	delete(s.objects, objectKey{carrierKind, "a"})
-	s.touch([]objectKey{{carrierKind, "nobody"}, {countKind, "nobody"}})
+	delete(s.objects, signal{egressHostingSignal, "a"})
+	s.touch([]event{signal{egressHostingSignal, "nobody"}, signal{countSignal, "nobody"}})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
 
@@ -14,14 +15,14 @@ func TestSelectedPodsLeaveByTheirAddress(t *testing.T) {
 	w := newWorld()
 	e1, e2 := w.egressNode(1), w.egressNode(2)
 	windows := w.node("w3", "10.244.3.0/24", "fd00:10:244:3::/64")
-	windows.facts = editFacts(3, true, func(f *contract.NodeFacts) { f.OS = contract.Windows })
+	windows.Facts = editFacts(3, true, func(f *contract.NodeFacts) { f.OS = contract.Windows })
 	bare := w.node("bare", "10.244.4.0/24", "fd00:10:244:4::/64")
 	w.put(e1, e2, windows, bare, w.namespace("a", "team=a"), w.namespace("b", "team=b"), w.namespace("c", "team=c"), w.namespace("default"))
 	w.put(w.pod("a", "one", "e1"), w.pod("a", "win", "w3"), w.pod("a", "bare", "bare"), w.pod("b", "none", "e1"), w.pod("c", "v4only", "e1"), w.pod("default", "other", "e2"))
 	w.put(w.egressIP("team-a.x", "team=a", "203.0.113.20", "2001:db8::20"), w.egressIP("lost", "team=b", "198.51.100.1", "2001:db8:77::1"),
 		w.egressIP("four", "team=c", "203.0.113.21"))
 	web := w.service("web", "10.96.0.10")
-	w.put(web, w.slice("web-a", "web", []servicePort{{"http", "tcp", 8080}}, ready("10.244.2.3", "e2")))
+	w.put(web, w.slice("web-a", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("10.244.2.3", "e2")))
 	o := compile(t, testSettings(t, dual), w)
 	for i, chassis := range []string{"chassis-1", "chassis-2", "chassis-3"} {
 		ovsdbtest.Run(t, "ovn-sbctl", "--db="+o.southbound.Endpoint, "chassis-add", chassis, "geneve", fmt.Sprintf("192.0.2.%d", 1+i))

@@ -10,6 +10,8 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/capability"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // noNumber is the reason of an EgressIP that waits until a node or another one goes.
@@ -22,18 +24,18 @@ func (b *egressBook) planOf(e *egressState, taken map[netip.Addr]string) egressP
 	}
 	o := e.object
 	e.standing = nil
-	if o.wrong != "" {
-		return refuse("BadSpec", "%s; it selects no pod until then", o.wrong)
+	if o.Wrong != "" {
+		return refuse("BadSpec", "%s; it selects no pod until then", o.Wrong)
 	}
-	for _, addr := range o.addresses {
-		if key, in, ok := b.settings.clusterRange(func(p netip.Prefix) bool { return p.Contains(addr) }); ok {
+	for _, addr := range o.Addresses {
+		if key, in, ok := b.settings.ClusterRange(func(p netip.Prefix) bool { return p.Contains(addr) }); ok {
 			return refuse("AddressInCluster", "spec.addresses: %s is in %s %s; give a free address of the nodes' external subnet", addr, key, in)
 		}
 		if whose, ok := taken[addr]; ok {
 			return refuse("AddressTaken", "spec.addresses: %s is already that of %s; give another one", addr, whose)
 		}
-		if family(b.settings.pods, addr) == nil {
-			return refuse("NoSuchFamily", "spec.addresses: pods have no address of the family of %s (pod-cidrs %s); remove it", addr, join(b.settings.pods))
+		if ipam.Family(b.settings.Pods, addr) == nil {
+			return refuse("NoSuchFamily", "spec.addresses: pods have no address of the family of %s (pod-cidrs %s); remove it", addr, ipam.Join(b.settings.Pods))
 		}
 	}
 	nodes, why := b.carriers(o)
@@ -45,7 +47,7 @@ func (b *egressBook) planOf(e *egressState, taken map[netip.Addr]string) egressP
 		return refuse("AddressNotInNetwork", "%s", why)
 	}
 	if !b.takeNumber(e) {
-		return refuse(noNumber, "all %d numbers that join-cidrs %s has room for are taken; remove unused Nodes or EgressIPs, or make join-cidrs larger", b.ids.size, join(b.settings.joins))
+		return refuse(noNumber, "all %d numbers that join-cidrs %s has room for are taken; remove unused Nodes or EgressIPs, or make join-cidrs larger", b.ids.Size, ipam.Join(b.settings.Joins))
 	}
 	e.standing = nodes
 	return b.choose(e)
@@ -56,9 +58,9 @@ func (b *egressBook) planOf(e *egressState, taken map[netip.Addr]string) egressP
 func (b *egressBook) choose(e *egressState) (plan egressPlan) {
 	nodes := prefer(e.object.Name, slices.Clone(e.standing), maxCarriers)
 	first := nodes[0].facts.Gateway
-	plan.gateway = contract.Gateway{Network: nodes[0].outside, MAC: contract.MAC(e.object.addresses...).String()}
-	for _, addr := range e.object.addresses {
-		on := family(first.Addresses, addr)
+	plan.gateway = contract.Gateway{Network: nodes[0].outside, MAC: contract.MAC(e.object.Addresses...).String()}
+	for _, addr := range e.object.Addresses {
+		on := ipam.Family(first.Addresses, addr)
 		plan.gateway.Addresses = append(plan.gateway.Addresses, netip.PrefixFrom(addr, on.Bits()))
 		for _, next := range first.NextHops {
 			if next.Is4() == addr.Is4() && (on.Contains(next) || next.IsLinkLocalUnicast()) {
@@ -80,10 +82,10 @@ func (b *egressBook) choose(e *egressState) (plan egressPlan) {
 }
 
 // carriers are the nodes that an EgressIP selects and that can carry addresses at all, the oldest first.
-func (b *egressBook) carriers(o *egressIP) (nodes []*nodeState, why string) {
+func (b *egressBook) carriers(o *objects.EgressIP) (nodes []*nodeState, why string) {
 	selected, excuse := 0, ""
 	for n := range b.nodes.placed() {
-		if !o.nodes.Matches(n.object.labels) {
+		if !o.Nodes.Matches(n.object.Labels) {
 			continue
 		}
 		selected++
@@ -95,9 +97,9 @@ func (b *egressBook) carriers(o *egressIP) (nodes []*nodeState, why string) {
 		case g == nil:
 			excuse = fmt.Sprintf("Node %s has no gateway of its own (gateway: local for its agent)", n.name)
 		case n.outside == "":
-			excuse = fmt.Sprintf("no administrator has granted Node %s the network %q of its gateway (label %s; an Event on the Node says more)", n.name, quoted(g.Network), networkLabel)
-		case o.network != "" && n.outside != o.network:
-			excuse = fmt.Sprintf("the gateway of Node %s is on network %q and spec.network is %q", n.name, quoted(g.Network), o.network)
+			excuse = fmt.Sprintf("no administrator has granted Node %s the network %q of its gateway (label %s; an Event on the Node says more)", n.name, objects.Quoted(g.Network), networkLabel)
+		case o.Network != "" && n.outside != o.Network:
+			excuse = fmt.Sprintf("the gateway of Node %s is on network %q and spec.network is %q", n.name, objects.Quoted(g.Network), o.Network)
 		default:
 			nodes = append(nodes, n)
 		}
@@ -107,18 +109,18 @@ func (b *egressBook) carriers(o *egressIP) (nodes []*nodeState, why string) {
 	case len(nodes) > 0:
 		return nodes, ""
 	case selected == 0:
-		return nil, fmt.Sprintf("spec.nodeSelector: no node matches %q; label Linux nodes that have a gateway, like kubectl label node NAME weft.net/egress=", quoted(o.nodes.String()))
+		return nil, fmt.Sprintf("spec.nodeSelector: no node matches %q; label Linux nodes that have a gateway, like kubectl label node NAME weft.net/egress=", objects.Quoted(o.Nodes.String()))
 	}
 	return nil, fmt.Sprintf("spec.nodeSelector: none of the %d nodes that match can carry the addresses: %s; select Linux nodes with a gateway", selected, excuse)
 }
 
 // onNetwork keeps the nodes of the one network that has the addresses, or says why there are none.
-func (b *egressBook) onNetwork(o *egressIP, nodes []*nodeState) (on []*nodeState, why string) {
+func (b *egressBook) onNetwork(o *objects.EgressIP, nodes []*nodeState) (on []*nodeState, why string) {
 	subnets := map[string]struct{}{}
 	lacking := netip.Addr{}
 	nodes = slices.DeleteFunc(nodes, func(n *nodeState) bool {
-		for _, addr := range o.addresses {
-			if on := family(n.facts.Gateway.Addresses, addr); on == nil || !on.Contains(addr) {
+		for _, addr := range o.Addresses {
+			if on := ipam.Family(n.facts.Gateway.Addresses, addr); on == nil || !on.Contains(addr) {
 				lacking = addr
 				if on != nil {
 					subnets[on.Masked().String()] = struct{}{}
@@ -133,9 +135,9 @@ func (b *egressBook) onNetwork(o *egressIP, nodes []*nodeState) (on []*nodeState
 		if len(subnets) > 0 {
 			known = strings.Join(slices.Sorted(maps.Keys(subnets)), ", ")
 		}
-		return nil, fmt.Sprintf("spec.addresses: %s is not in the network of any selected node's gateway (%s); give a free address there, or select other nodes", lacking, quoted(known))
+		return nil, fmt.Sprintf("spec.addresses: %s is not in the network of any selected node's gateway (%s); give a free address there, or select other nodes", lacking, objects.Quoted(known))
 	}
-	network := b.settings.networkOf(o.network, nodes)
+	network := networkOf(b.settings, o.Network, nodes)
 	return slices.DeleteFunc(nodes, func(n *nodeState) bool { return n.outside != network }), ""
 }
 
@@ -148,8 +150,8 @@ func prefer(what string, nodes []*nodeState, most int) []*nodeState {
 	}
 	byRank := func(a, b *nodeState) int { return cmp.Or(cmp.Compare(rank[b], rank[a]), cmp.Compare(a.name, b.name)) }
 	slices.SortFunc(nodes, func(a, b *nodeState) int {
-		if a.object.ready != b.object.ready {
-			if a.object.ready {
+		if a.object.Ready != b.object.Ready {
+			if a.object.Ready {
 				return -1
 			}
 			return 1

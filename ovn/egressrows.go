@@ -5,6 +5,9 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -25,21 +28,21 @@ const answerMark = 42
 // members at a time, like the shared gateway's. Without a member the policies drop: a pod that shall
 // have one address outside does not leave with another.
 func (b *egressBook) change(name string) ovsdb.Change {
-	r := newRows(egressOwner(name))
+	r := newRows(northbound.EgressOwner(name))
 	e := b.all[name]
-	if e == nil || e.object.wrong != "" {
+	if e == nil || e.object.Wrong != "" {
 		return r.Change
 	}
-	for _, addr := range e.object.addresses {
-		ip := ipWord(addr.Is4())
-		r.add(nb.AddressSetTable, ip, &nb.AddressSet{Name: egressSet(name, addr.Is4())})
+	for _, addr := range e.object.Addresses {
+		ip := northbound.IPWord(addr.Is4())
+		r.Add(nb.AddressSetTable, ip, &nb.AddressSet{Name: egressSet(name, addr.Is4())})
 		policy := &nb.LogicalRouterPolicy{Priority: policyEgress, Match: ip + ".src == $" + egressSet(name, addr.Is4()),
 			Action: nb.LogicalRouterPolicyActionDrop}
 		if len(e.plan.members) > 0 {
 			policy.Action = nb.LogicalRouterPolicyActionReroute
-			policy.Nexthops = []string{family(b.settings.joinAddresses(e.number), addr).Addr().String()}
+			policy.Nexthops = []string{ipam.Family(b.settings.JoinAddresses(e.number), addr).Addr().String()}
 		}
-		r.policy(clusterRouterID, ip, policy)
+		r.Policy(northbound.ClusterRouterID, ip, policy)
 	}
 	if len(e.plan.members) > 0 {
 		r.egressRouter(b.settings, e)
@@ -48,21 +51,21 @@ func (b *egressBook) change(name string) ovsdb.Change {
 }
 
 // egressRouter is the router that turns pods' addresses into an EgressIP's.
-func (r *rows) egressRouter(s *settings, e *egressState) {
+func (r *rows) egressRouter(s *settings.Settings, e *egressState) {
 	name, g := "egress@"+e.object.Name, &e.plan.gateway
-	group := r.add(nb.HAChassisGroupTable, "gateway", &nb.HAChassisGroup{Name: name})
+	group := r.Add(nb.HAChassisGroupTable, "gateway", &nb.HAChassisGroup{Name: name})
 	for i, m := range e.plan.members {
-		r.member(nb.HAChassisGroupTable, group, "ha_chassis", r.add(nb.HAChassisTable, e.plan.names[i], &nb.HAChassis{
-			ChassisName: m.chassis, Priority: max(maxPriority-i, 0)}))
+		r.Member(nb.HAChassisGroupTable, group, "ha_chassis", r.Add(nb.HAChassisTable, e.plan.names[i], &nb.HAChassis{
+			ChassisName: m.chassis, Priority: max(northbound.MaxPriority-i, 0)}))
 	}
-	id := r.logicalRouter("gateway", name, nil)
-	r.link("join", id, joinSwitchID, routerPort("rtoj-"+name, s.joinAddresses(e.number)), "jtor-"+name, nil)
+	id := r.LogicalRouter("gateway", name, nil)
+	r.Link("join", id, northbound.JoinSwitchID, northbound.RouterPort("rtoj-"+name, s.JoinAddresses(e.number)), "jtor-"+name, nil)
 	outside := r.external("-"+name, g.Network, g.Network)
-	port := &nb.LogicalRouterPort{Name: "rtoe-" + name, MAC: g.MAC, Networks: texts(g.Addresses), HaChassisGroup: &group}
-	r.link("external", id, outside, port, "etor-"+name, map[string]string{"nat-addresses": "router", "exclude-lb-vips-from-garp": "true"})
+	port := &nb.LogicalRouterPort{Name: "rtoe-" + name, MAC: g.MAC, Networks: ipam.Texts(g.Addresses), HaChassisGroup: &group}
+	r.Link("external", id, outside, port, "etor-"+name, map[string]string{"nat-addresses": "router", "exclude-lb-vips-from-garp": "true"})
 	r.gatewayRoutes(s, id, port.Name, g)
-	for _, pods := range s.pods {
-		if address := family(g.Addresses, pods.Addr()); address != nil {
+	for _, pods := range s.Pods {
+		if address := ipam.Family(g.Addresses, pods.Addr()); address != nil {
 			r.snat(id, pods, address.Addr())
 		}
 	}
@@ -72,30 +75,30 @@ func (r *rows) egressRouter(s *settings, e *egressState) {
 // does what is for nodes, and so do answers: a client outside that came by a node's gateway with an address
 // of its own (externalTrafficPolicy: Local) shall not hear from another one.
 func (b *egressBook) commonChange() ovsdb.Change {
-	r := newRows(egressNodesOwner)
+	r := newRows(northbound.EgressNodesOwner)
 	if len(b.all) == 0 {
 		return r.Change
 	}
-	r.policy(clusterRouterID, "answers", &nb.LogicalRouterPolicy{Priority: policyEgressWithin, Match: fmt.Sprint("pkt.mark == ", answerMark), Action: nb.LogicalRouterPolicyActionAllow})
-	for _, pods := range b.settings.pods {
+	r.Policy(northbound.ClusterRouterID, "answers", &nb.LogicalRouterPolicy{Priority: policyEgressWithin, Match: fmt.Sprint("pkt.mark == ", answerMark), Action: nb.LogicalRouterPolicyActionAllow})
+	for _, pods := range b.settings.Pods {
 		ipv4 := pods.Addr().Is4()
-		all := "weft_egress_pods_" + ipWord(ipv4)
-		r.add(nb.AddressSetTable, "pods/"+ipWord(ipv4), &nb.AddressSet{Name: all})
-		ip, set := ipWord(ipv4), "egress_nodes_"+ipWord(ipv4)
+		all := "weft_egress_pods_" + northbound.IPWord(ipv4)
+		r.Add(nb.AddressSetTable, "pods/"+northbound.IPWord(ipv4), &nb.AddressSet{Name: all})
+		ip, set := northbound.IPWord(ipv4), "egress_nodes_"+northbound.IPWord(ipv4)
 		answer := "ct.trk && ct.rpl && " + ip + ".src == $" + all
-		within := fmt.Sprintf("%s.dst == {%s, %s, $weft_%s}", ip, pods, family(b.settings.joins, pods.Addr()), set)
+		within := fmt.Sprintf("%s.dst == {%s, %s, $weft_%s}", ip, pods, ipam.Family(b.settings.Joins, pods.Addr()), set)
 		for key, qos := range map[string]*nb.QoS{
 			ip: {Priority: 1000, Match: answer, Action: map[string]int{nb.QoSActionMark: answerMark}},
 			// A mark would be looked for in the route of the tunnel, too (ovs_router_lookup of ovs-router.c).
 			"within/" + ip: {Priority: 1001, Match: answer + " && " + within, Action: map[string]int{nb.QoSActionMark: 0}},
 		} {
 			qos.Direction = nb.QoSDirectionFromLport
-			id := r.add(nb.QoSTable, key, qos)
+			id := r.Add(nb.QoSTable, key, qos)
 			for n := range b.nodes.placed() {
-				r.member(nb.LogicalSwitchTable, switchID(n.name), "qos_rules", id)
+				r.Member(nb.LogicalSwitchTable, northbound.SwitchID(n.name), "qos_rules", id)
 			}
 		}
-		id := r.add(nb.AddressSetTable, ip, &nb.AddressSet{Name: "weft_" + set})
+		id := r.Add(nb.AddressSetTable, ip, &nb.AddressSet{Name: "weft_" + set})
 		var addresses []string
 		for n := range b.nodes.placed() {
 			for _, addr := range n.facts.Addresses {
@@ -106,14 +109,14 @@ func (b *egressBook) commonChange() ovsdb.Change {
 		}
 		slices.Sort(addresses)
 		if addresses = slices.Compact(addresses); len(addresses) > 0 {
-			r.member(nb.AddressSetTable, id, "addresses", addresses...)
+			r.Member(nb.AddressSetTable, id, "addresses", addresses...)
 		}
 		for key, match := range map[string]string{
 			"pods/":  ip + ".dst == " + pods.String(),
-			"join/":  ip + ".dst == " + family(b.settings.joins, pods.Addr()).String(),
+			"join/":  ip + ".dst == " + ipam.Family(b.settings.Joins, pods.Addr()).String(),
 			"nodes/": ip + ".dst == $weft_" + set,
 		} {
-			r.policy(clusterRouterID, key+ip, &nb.LogicalRouterPolicy{Priority: policyEgressWithin, Match: match, Action: nb.LogicalRouterPolicyActionAllow})
+			r.Policy(northbound.ClusterRouterID, key+ip, &nb.LogicalRouterPolicy{Priority: policyEgressWithin, Match: match, Action: nb.LogicalRouterPolicyActionAllow})
 		}
 	}
 	return r.Change

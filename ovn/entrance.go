@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // entrances are where the cluster is entered from outside, as far as Services' rows depend on it.
@@ -104,7 +106,7 @@ func (b *serviceBook) updateEntrances(touched []*nodeState) {
 	widths, before := b.gateways.widths, map[netip.Addr]string{}
 	for _, n := range touched {
 		for name, p := range n.pods {
-			if len(p.object.hostPorts) > 0 {
+			if len(p.object.HostPorts) > 0 {
 				b.pods.touch(name)
 			}
 		}
@@ -148,7 +150,7 @@ func (b *serviceBook) touchNodePortServices(wider, readdressed bool) {
 		return
 	}
 	for name := range b.claims.at[netip.Addr{}] {
-		if wider || b.all[name].object.clientIP {
+		if wider || b.all[name].object.ClientIP {
 			b.dirty[name] = struct{}{}
 		}
 	}
@@ -161,9 +163,9 @@ const apiServer = "default/kubernetes"
 func (b *serviceBook) updateAPIServers(state *serviceState) {
 	now := map[netip.AddrPort]bool{}
 	for _, s := range state.slices {
-		for _, p := range s.ports {
-			for _, e := range s.endpoints {
-				now[netip.AddrPortFrom(e.addr, p.port)] = true
+		for _, p := range s.Ports {
+			for _, e := range s.Endpoints {
+				now[netip.AddrPortFrom(e.Addr, p.Port)] = true
 			}
 		}
 	}
@@ -173,7 +175,7 @@ func (b *serviceBook) updateAPIServers(state *serviceState) {
 	for _, list := range []map[netip.AddrPort]bool{now, b.hosts.apiServers} {
 		for at := range list {
 			b.touchClaims(at.Addr())
-			b.pods.touchHostPorts([]claim{{at.Addr(), at.Port(), "tcp"}})
+			b.pods.touchHostPorts([]objects.Claim{{Addr: at.Addr(), Port: at.Port(), Protocol: "tcp"}})
 		}
 	}
 	b.hosts.apiServers = now
@@ -182,10 +184,10 @@ func (b *serviceBook) updateAPIServers(state *serviceState) {
 
 // updateOutward takes in whether a Service has endpoints that are no pods' addresses: they may be hosts'.
 func (b *serviceBook) updateOutward(name string, state *serviceState) {
-	if slices.ContainsFunc(state.slices, func(s *slice) bool {
-		return slices.ContainsFunc(s.endpoints, func(e endpoint) bool {
-			pods := family(b.settings.pods, e.addr)
-			return pods == nil || !pods.Contains(e.addr)
+	if slices.ContainsFunc(state.slices, func(s *objects.EndpointSlice) bool {
+		return slices.ContainsFunc(s.Endpoints, func(e objects.Endpoint) bool {
+			pods := ipam.Family(b.settings.Pods, e.Addr)
+			return pods == nil || !pods.Contains(e.Addr)
 		})
 	}) {
 		b.outward[name] = struct{}{}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // Addresses of the tests' node n1, see facts: its host's, its gateway router's, and of clients outside.
@@ -61,17 +63,17 @@ func (d *datapath) visits(list ...visit) {
 // TestNodePortsWithPackets: NodePorts, external addresses and host ports, from outside and within, for both
 // policies of who shall see whom.
 func TestNodePortsWithPackets(t *testing.T) {
-	d := newDatapath(t, testSettings(t, func(c *Config) { dual(c); allowHosts(c) }))
+	d := newDatapath(t, testSettings(t, func(c *settings.Config) { dual(c); allowHosts(c) }))
 	d.pods("a", "b")
 	d.host()
 	d.outside(nil, "192.0.2.1/32 via "+testGateway, "198.51.100.0/24 via "+testGateway, "2001:db8:1::/64 via "+testGateway6, "2001:db8:5::/64 via "+testGateway6)
 	d.serve("outside")
 	a4, a6 := d.c.pods.all["default/a"].addresses[0].Addr(), d.c.pods.all["default/a"].addresses[1].Addr()
 	s := d.service("web", "10.96.0.10", "fd00:10:96::a")
-	s.ports = append(s.ports, servicePort{"https", "tcp", 443}) // which nobody serves
-	s.nodePorts = []nodePort{{s.ports[0], 30080}, {s.ports[1], 30443}}
-	s.externalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.2"), netip.MustParseAddr(testHost6)}
-	http := []servicePort{{"http", "tcp", 8080}}
+	s.Ports = append(s.Ports, objects.ServicePort{Name: "https", Protocol: "tcp", Port: 443}) // which nobody serves
+	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30080}, {ServicePort: s.Ports[1], Number: 30443}}
+	s.ExternalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.2"), netip.MustParseAddr(testHost6)}
+	http := []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}
 	four, six := d.slice("web-4", "web", http, ready(a4.String(), "n1")), d.slice("web-6", "web", http, ready(a6.String(), "n1"))
 	d.do(s, four, six)
 
@@ -107,7 +109,7 @@ func TestNodePortsWithPackets(t *testing.T) {
 	d.visits(unserved...)
 
 	near := *s
-	near.externalLocal = true
+	near.ExternalLocal = true
 	d.do(&near)
 	d.visits(within...)
 	d.visits(outside(testClient, testClient6)...)
@@ -115,7 +117,7 @@ func TestNodePortsWithPackets(t *testing.T) {
 
 	// A family that nobody serves, beside one that is.
 	none6 := *six
-	none6.endpoints = nil
+	none6.Endpoints = nil
 	d.do(&none6)
 	d.visits(outside(testClient, refused)...)
 	d.do(s)
@@ -124,7 +126,7 @@ func TestNodePortsWithPackets(t *testing.T) {
 
 	// An endpoint elsewhere: another node's host, as far as n1 can tell.
 	elsewhere4, elsewhere6 := *four, *six
-	elsewhere4.endpoints, elsewhere6.endpoints = []endpoint{ready(testClient, "n2")}, []endpoint{ready(testClient6, "n2")}
+	elsewhere4.Endpoints, elsewhere6.Endpoints = []objects.Endpoint{ready(testClient, "n2")}, []objects.Endpoint{ready(testClient6, "n2")}
 	d.do(&elsewhere4, &elsewhere6)
 	d.visits(outside(noAnswer, noAnswer)...)
 	d.visits(visit{"the outside by NodePort", "b", testHost + ":30080", testGateway})
@@ -133,14 +135,14 @@ func TestNodePortsWithPackets(t *testing.T) {
 
 	// No endpoint at all is told to everybody.
 	gone4, gone6 := *four, *six
-	gone4.endpoints, gone6.endpoints = nil, nil
+	gone4.Endpoints, gone6.Endpoints = nil, nil
 	d.do(&near, &gone4, &gone6)
 	d.visits(outside(refused, refused)...)
 	d.visits(visit{"no endpoint", "b", testHost + ":30080", refused})
 
 	// Back to where it began, by the other type.
 	plain := *s
-	plain.nodePorts, plain.externalIPs = nil, nil
+	plain.NodePorts, plain.ExternalIPs = nil, nil
 	d.do(four, six, &plain)
 	d.visits(visit{"no NodePort any more", "b", contract.HostVIPs[0].String() + ":30080", noAnswer},
 		visit{"the ClusterIP stays", "b", "10.96.0.10:80", "10.244.0.4"})
@@ -156,7 +158,7 @@ func TestHostPortsWithPackets(t *testing.T) {
 	d.host()
 	d.outside(nil, "192.0.2.1/32 via "+testGateway, "2001:db8:1::/64 via "+testGateway6)
 	p := d.pod("default", "a", "n1")
-	p.hostPorts = []hostPort{{protocol: "tcp", port: 8443, into: 8080}, {protocol: "tcp", ip: netip.MustParseAddr(testHost), port: 8444, into: 8080}}
+	p.HostPorts = []objects.HostPort{{Protocol: "tcp", Port: 8443, Into: 8080}, {Protocol: "tcp", IP: netip.MustParseAddr(testHost), Port: 8444, Into: 8080}}
 	d.do(p)
 	d.plug("a", contract.PodPort("default", "a"), string(p.UID), d.c.pods.all["default/a"].addresses)
 	d.serve("a")
@@ -169,7 +171,7 @@ func TestHostPortsWithPackets(t *testing.T) {
 		visit{"host port of itself", "a", testHost + ":8443", "169.254.169.5"},
 	)
 	over := *p
-	over.completed = true
+	over.Completed = true
 	d.do(&over)
 	d.visits(visit{"host port of a pod that is over", "outside", testHost + ":8443", noAnswer})
 }
@@ -182,20 +184,20 @@ func TestDaemonsPortsWithPackets(t *testing.T) {
 	d.host(testHost+"/32", testHost6+"/128 nodad")
 	d.serve("host")
 	p := d.pod("default", "a", "n1")
-	p.hostPorts = []hostPort{{protocol: "tcp", port: 8080, into: 8080}}
+	p.HostPorts = []objects.HostPort{{Protocol: "tcp", Port: 8080, Into: 8080}}
 	d.do(p)
 	d.plug("a", contract.PodPort("default", "a"), string(p.UID), d.c.pods.all["default/a"].addresses)
 	d.serve("a")
 	a4, a6 := d.c.pods.all["default/a"].addresses[0].Addr().String(), d.c.pods.all["default/a"].addresses[1].Addr().String()
 	s := d.service("web", "10.96.0.10", "fd00:10:96::a")
-	s.nodePorts, s.ports[0].port = []nodePort{{s.ports[0], 30080}}, 8080
-	s.ingress = []netip.Addr{netip.MustParseAddr(testHost), netip.MustParseAddr(testHost6)}
-	http := []servicePort{{"http", "tcp", 8080}}
+	s.NodePorts, s.Ports[0].Port = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30080}}, 8080
+	s.Ingress = []netip.Addr{netip.MustParseAddr(testHost), netip.MustParseAddr(testHost6)}
+	http := []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}
 	slices4, slices6 := d.slice("web-4", "web", http, ready(a4, "n1")), d.slice("web-6", "web", http, ready(a6, "n1"))
-	n1 := *d.objects[objectKey{nodeKind, "n1"}].(*node)
-	listen := func(ports ...uint16) *node {
+	n1 := *d.objects[objects.Key{Kind: objects.NodeKind, Name: "n1"}].(*objects.Node)
+	listen := func(ports ...uint16) *objects.Node {
 		now := n1
-		now.facts = editFacts(1, true, func(f *contract.NodeFacts) {
+		now.Facts = editFacts(1, true, func(f *contract.NodeFacts) {
 			for _, port := range ports {
 				f.Listeners = append(f.Listeners, contract.Listener{Protocol: "tcp", Port: port})
 			}
@@ -225,8 +227,8 @@ func TestDaemonsPortsWithPackets(t *testing.T) {
 // alias, and the host to itself. A namespace stands for what the external bridge makes of the alias.
 func TestHostAliasWithPackets(t *testing.T) {
 	d := newDatapath(t, testSettings(t, dual))
-	n1 := *d.objects[objectKey{nodeKind, "n1"}].(*node)
-	n1.facts = editFacts(1, true, func(f *contract.NodeFacts) {
+	n1 := *d.objects[objects.Key{Kind: objects.NodeKind, Name: "n1"}].(*objects.Node)
+	n1.Facts = editFacts(1, true, func(f *contract.NodeFacts) {
 		f.Gateway.HostAddresses = true
 		f.Addresses = contract.Addrs(f.Gateway.Addresses)
 	})
@@ -236,11 +238,11 @@ func TestHostAliasWithPackets(t *testing.T) {
 	d.outside(nil)
 	d.alias()
 	d.serve("alias")
-	http := []servicePort{{"http", "tcp", 8080}}
+	http := []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}
 	s := d.service("host", "10.96.0.10", "fd00:10:96::a")
-	s.nodePorts = []nodePort{{s.ports[0], 30080}}
+	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30080}}
 	pods := d.service("pods", "10.96.0.11", "fd00:10:96::b")
-	pods.nodePorts = []nodePort{{pods.ports[0], 30081}}
+	pods.NodePorts = []objects.NodePort{{ServicePort: pods.Ports[0], Number: 30081}}
 	d.do(s, pods, d.slice("host-4", "host", http, ready(testGateway, "n1")), d.slice("host-6", "host", http, ready(testGateway6, "n1")),
 		d.slice("pods-4", "pods", http, ready("10.244.0.3", "n1")), d.slice("pods-6", "pods", http, ready("fd00:10:244::3", "n1")))
 	all := func(as4, as6, pod4, pod6 string) []visit {
@@ -259,14 +261,14 @@ func TestHostAliasWithPackets(t *testing.T) {
 	}
 	d.visits(all(testGateway, testGateway6, "100.64.0.2", "fd98::2")...)
 	near, nearPods := *s, *pods
-	near.externalLocal, nearPods.externalLocal = true, true
+	near.ExternalLocal, nearPods.ExternalLocal = true, true
 	d.do(&near, &nearPods)
 	d.visits(all(testClient, testClient6, testClient, testClient6)...)
 
 	// What OVN remembers of a client is the alias, too.
 	sticky, stickyPods := *s, *pods
-	for _, s := range []*service{&sticky, &stickyPods} {
-		s.clientIP, s.stickySeconds = true, 100
+	for _, s := range []*objects.Service{&sticky, &stickyPods} {
+		s.ClientIP, s.StickySeconds = true, 100
 	}
 	d.do(&sticky, &stickyPods)
 	for range 2 {
@@ -298,9 +300,9 @@ func TestSocketsByNodePortLeaveWhoIsGone(t *testing.T) {
 	d.pods("a", "b", "client")
 	d.outside(nil, "192.0.2.1/32 via "+testGateway, "198.51.100.0/24 via "+testGateway, "2001:db8:1::/64 via "+testGateway6)
 	s := d.service("log", "10.96.0.10", "fd00:10:96::a")
-	s.ports = []servicePort{{"log", "udp", 514}}
-	s.nodePorts = []nodePort{{s.ports[0], 30514}}
-	s.externalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.2")}
+	s.Ports = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}
+	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30514}}
+	s.ExternalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.2")}
 	for _, c := range []struct {
 		namespace, to string
 		local         bool
@@ -312,7 +314,7 @@ func TestSocketsByNodePortLeaveWhoIsGone(t *testing.T) {
 		t.Run(fmt.Sprintf("%s to %s, local %v", c.namespace, c.to, c.local), func(t *testing.T) {
 			d.t = t
 			changed := *s
-			changed.externalLocal = c.local
+			changed.ExternalLocal = c.local
 			var conn net.Conn
 			var err error
 			d.within(c.namespace, func() { conn, err = net.Dial("udp", c.to) })
@@ -321,11 +323,11 @@ func TestSocketsByNodePortLeaveWhoIsGone(t *testing.T) {
 			}
 			defer conn.Close()
 			for _, name := range []string{"a", "b"} {
-				objects := []any{&changed}
+				given := []any{&changed}
 				for i, a := range d.c.pods.all["default/"+name].addresses {
-					objects = append(objects, d.slice(fmt.Sprint("log-", i), "log", []servicePort{{"log", "udp", 8080}}, ready(a.Addr().String(), "n1")))
+					given = append(given, d.slice(fmt.Sprint("log-", i), "log", []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}}, ready(a.Addr().String(), "n1")))
 				}
-				d.do(objects...)
+				d.do(given...)
 				nodetest.Eventually(t, 5*time.Second, func() error {
 					if text, _, err := exchange(conn, true); err != nil || !strings.HasPrefix(text, name+" ") {
 						return fmt.Errorf("%q answers: %v", text, err)
@@ -344,10 +346,10 @@ func TestChangesLeaveOtherPortsAlone(t *testing.T) {
 	d.pods("a", "client")
 	d.outside(nil, "192.0.2.1/32 via "+testGateway, "198.51.100.0/24 via "+testGateway)
 	s := d.service("web", "10.96.0.10")
-	s.ports = []servicePort{{"http", "tcp", 80}, {"admin", "tcp", 81}}
-	s.nodePorts = []nodePort{{s.ports[1], 30081}}
-	s.externalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.2")}
-	d.do(s, d.slice("web-a", "web", []servicePort{{"http", "tcp", 8080}, {"http", "udp", 8080}, {"admin", "tcp", 8080}}, ready("10.244.0.3", "n1")))
+	s.Ports = []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 80}, {Name: "admin", Protocol: "tcp", Port: 81}}
+	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[1], Number: 30081}}
+	s.ExternalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.2")}
+	d.do(s, d.slice("web-a", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}, {Name: "http", Protocol: "udp", Port: 8080}, {Name: "admin", Protocol: "tcp", Port: 8080}}, ready("10.244.0.3", "n1")))
 	stop := make(chan struct{})
 	var clients sync.WaitGroup
 	asked, slow := [3]int{}, [3]int{}
@@ -370,19 +372,21 @@ func TestChangesLeaveOtherPortsAlone(t *testing.T) {
 			}
 		})
 	}
-	for _, change := range []func(*service){
-		func(s *service) { s.nodePorts = append(s.nodePorts, nodePort{s.ports[0], 30080}) },
-		func(s *service) { s.nodePorts[1].number = 30082 },
-		func(s *service) { s.ports[0].protocol, s.nodePorts[1].protocol = "udp", "udp" },
-		func(s *service) { s.ports[0].protocol, s.nodePorts[1].protocol = "tcp", "tcp" },
-		func(s *service) { s.externalIPs = nil },
-		func(s *service) { s.ingress = []netip.Addr{netip.MustParseAddr("198.51.100.3")} },
-		func(s *service) { s.internalLocal = true },
-		func(s *service) { s.internalLocal = false },
-		func(s *service) { s.ports, s.nodePorts, s.ingress = s.ports[1:], s.nodePorts[:1], nil },
+	for _, change := range []func(*objects.Service){
+		func(s *objects.Service) {
+			s.NodePorts = append(s.NodePorts, objects.NodePort{ServicePort: s.Ports[0], Number: 30080})
+		},
+		func(s *objects.Service) { s.NodePorts[1].Number = 30082 },
+		func(s *objects.Service) { s.Ports[0].Protocol, s.NodePorts[1].Protocol = "udp", "udp" },
+		func(s *objects.Service) { s.Ports[0].Protocol, s.NodePorts[1].Protocol = "tcp", "tcp" },
+		func(s *objects.Service) { s.ExternalIPs = nil },
+		func(s *objects.Service) { s.Ingress = []netip.Addr{netip.MustParseAddr("198.51.100.3")} },
+		func(s *objects.Service) { s.InternalLocal = true },
+		func(s *objects.Service) { s.InternalLocal = false },
+		func(s *objects.Service) { s.Ports, s.NodePorts, s.Ingress = s.Ports[1:], s.NodePorts[:1], nil },
 	} {
 		changed := *s
-		changed.ports, changed.nodePorts = slices.Clone(s.ports), slices.Clone(s.nodePorts)
+		changed.Ports, changed.NodePorts = slices.Clone(s.Ports), slices.Clone(s.NodePorts)
 		change(&changed)
 		s = &changed
 		d.do(s)

@@ -14,6 +14,9 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -22,14 +25,14 @@ import (
 // 203.0.113.2 (host), a Windows node like the first (win), and one without a gateway (bare).
 func entranceScene(t *testing.T) *scene { return entranceSceneOf(t, nil) }
 
-func entranceSceneOf(t *testing.T, edit func(*Config)) *scene {
+func entranceSceneOf(t *testing.T, edit func(*settings.Config)) *scene {
 	s := newScene(t, edit)
 	own, host, win := s.node("own", "10.244.1.0/24"), s.node("host", "10.244.2.0/24"), s.node("win", "10.244.3.0/24")
-	own.facts = facts(1, false)
-	host.facts = editFacts(2, false, func(f *contract.NodeFacts) {
+	own.Facts = facts(1, false)
+	host.Facts = editFacts(2, false, func(f *contract.NodeFacts) {
 		f.Gateway.HostAddresses, f.Addresses = true, contract.Addrs(f.Gateway.Addresses)
 	})
-	win.facts = editFacts(3, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })
+	win.Facts = editFacts(3, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })
 	s.do(own, host, win, s.node("bare", "10.244.4.0/24"))
 	s.problems = nil
 	return s
@@ -37,9 +40,9 @@ func entranceSceneOf(t *testing.T, edit func(*Config)) *scene {
 
 // entries are a change's load balancers as "key [where] options vip=endpoints".
 func (s *scene) entries(change ovsdb.Change) []string {
-	places := map[string]string{clusterGroupID: "all", linuxGroupID: "linux", gatewaysGroupID: "gateways", linuxGatewaysGroupID: "linux-gateways"}
+	places := map[string]string{northbound.ClusterGroupID: "all", northbound.LinuxGroupID: "linux", northbound.GatewaysGroupID: "gateways", northbound.LinuxGatewaysGroupID: "linux-gateways"}
 	for _, name := range s.c.nodes.names {
-		places[switchID(name)], places[gatewayID(name)] = name, "gw-"+name
+		places[northbound.SwitchID(name)], places[northbound.GatewayID(name)] = name, "gw-"+name
 	}
 	var list []string
 	for _, r := range change.Rows {
@@ -103,72 +106,72 @@ func TestServicesFromOutside(t *testing.T) {
 		}
 		s.Spec.Ports = append(s.Spec.Ports, other)
 	}
-	type objects []runtime.Object
+	type given []runtime.Object
 	sliceOf := func(kind corev1.Protocol, endpoints ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
 		return edit(webSlice("a", endpoints...), func(s *discoveryv1.EndpointSlice) { s.Ports[0].Protocol = &kind })
 	}
 	for _, c := range []struct {
-		name    string
-		objects objects
-		want    string
-		config  func(*Config)
+		name   string
+		given  given
+		want   string
+		config func(*settings.Config)
 	}{
-		{name: "NodePort", objects: objects{web(nodePort), webSlice("a", at("10.244.1.3", "own"))},
+		{name: "NodePort", given: given{web(nodePort), webSlice("a", at("10.244.1.3", "own"))},
 			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080
 			tcp/nodeport4 [all gateways] ipv4 ^HOSTIP4:30080=10.244.1.3:8080 ^NODEIP4_0:30080=10.244.1.3:8080 ^NODEIP4_1:30080=10.244.1.3:8080`},
 
-		{name: "LoadBalancer without NodePorts", objects: objects{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeVIP)), webSlice("a", at("10.244.1.3", "own"))},
+		{name: "LoadBalancer without NodePorts", given: given{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeVIP)), webSlice("a", at("10.244.1.3", "own"))},
 			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080
 			tcp/external [all gateways] 198.51.100.1:80=10.244.1.3:8080`},
 
-		{name: "LoadBalancer that is a proxy", objects: objects{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeProxy)), webSlice("a", at("10.244.1.3", "own"))},
+		{name: "LoadBalancer that is a proxy", given: given{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeProxy)), webSlice("a", at("10.244.1.3", "own"))},
 			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080`},
 
-		{name: "an address of a type that it no longer has", objects: objects{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeVIP), func(s *corev1.Service) {
+		{name: "an address of a type that it no longer has", given: given{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeVIP), func(s *corev1.Service) {
 			s.Spec.Type = corev1.ServiceTypeClusterIP
 		}), webSlice("a", at("10.244.1.3", "own"))},
 			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080`},
 
-		{name: "an external address that is also the load balancer's", objects: objects{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeVIP), external), webSlice("a", at("10.244.1.3", "own"))},
+		{name: "an external address that is also the load balancer's", given: given{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeVIP), external), webSlice("a", at("10.244.1.3", "own"))},
 			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080
 			tcp/external [all gateways] 198.51.100.1:80=10.244.1.3:8080`},
 
-		{name: "an external address of another family", objects: objects{web(func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"2001:db8:5::1"} }), webSlice("a", at("10.244.1.3", "own"))},
+		{name: "an external address of another family", given: given{web(func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"2001:db8:5::1"} }), webSlice("a", at("10.244.1.3", "own"))},
 			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080`},
 
-		{name: "no endpoint is refused, from the address that was asked", objects: objects{web(nodePort, external)},
+		{name: "no endpoint is refused, from the address that was asked", given: given{web(nodePort, external)},
 			want: `tcp [all] 10.96.0.10:80=
 			tcp/external [all gateways] keep 198.51.100.1:80=
 			tcp/nodeport4 [all gateways] ipv4 keep ^HOSTIP4:30080= ^NODEIP4_0:30080= ^NODEIP4_1:30080=`},
 
-		{name: "with the client's address", objects: objects{web(external, keep), webSlice("a", at("10.244.1.3", "own"), at("10.244.1.4", "own"), at("10.244.4.3", "bare"))},
+		{name: "with the client's address", given: given{web(external, keep), webSlice("a", at("10.244.1.3", "own"), at("10.244.1.4", "own"), at("10.244.4.3", "bare"))},
 			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080,10.244.1.4:8080,10.244.4.3:8080
 			tcp/external [all] 198.51.100.1:80=10.244.1.3:8080,10.244.1.4:8080,10.244.4.3:8080
 			tcp/external@gw=* [gw-host gw-win] keep drop 198.51.100.1:80=
 			tcp/external@gw=own [gw-own] keep drop 198.51.100.1:80=10.244.1.3:8080,10.244.1.4:8080`},
 
-		{name: "with the client's address, terminating", objects: objects{web(nodePort, keep), webSlice("a", terminating(at("10.244.1.3", "own"), true), at("10.244.2.3", "host"))},
+		{name: "with the client's address, terminating", given: given{web(nodePort, keep), webSlice("a", terminating(at("10.244.1.3", "own"), true), at("10.244.2.3", "host"))},
 			want: `tcp [all] 10.96.0.10:80=10.244.2.3:8080
 			tcp/nodeport4 [all] ipv4 ^HOSTIP4:30080=10.244.2.3:8080 ^NODEIP4_0:30080=10.244.2.3:8080 ^NODEIP4_1:30080=10.244.2.3:8080
 			tcp/nodeport4@gw=* [gw-win] ipv4 keep drop ^HOSTIP4:30080= ^NODEIP4_0:30080= ^NODEIP4_1:30080=
 			tcp/nodeport4@gw=host [gw-host] ipv4 keep drop ^HOSTIP4:30080=10.244.2.3:8080 ^NODEIP4_0:30080=10.244.2.3:8080 ^NODEIP4_1:30080=10.244.2.3:8080
 			tcp/nodeport4@gw=own [gw-own] ipv4 keep drop ^HOSTIP4:30080=10.244.1.3:8080 ^NODEIP4_0:30080=10.244.1.3:8080 ^NODEIP4_1:30080=10.244.1.3:8080`},
 
-		{name: "a port that nobody serves, beside one that is served", objects: objects{web(nodePort, external, twoPorts), webSlice("a", at("10.244.1.3", "own"))},
+		{name: "a port that nobody serves, beside one that is served", given: given{web(nodePort, external, twoPorts), webSlice("a", at("10.244.1.3", "own"))},
 			want: `tcp [all] 10.96.0.10:443= 10.96.0.10:80=10.244.1.3:8080
 			tcp/external [all gateways] 198.51.100.1:80=10.244.1.3:8080
 			tcp/external/refused [all gateways] keep 198.51.100.1:443=
 			tcp/nodeport4 [all gateways] ipv4 ^HOSTIP4:30080=10.244.1.3:8080 ^NODEIP4_0:30080=10.244.1.3:8080 ^NODEIP4_1:30080=10.244.1.3:8080
 			tcp/nodeport4/refused [all gateways] ipv4 keep ^HOSTIP4:30443= ^NODEIP4_0:30443= ^NODEIP4_1:30443=`},
 
-		{name: "a port that nobody serves, with the client's address", objects: objects{web(external, keep, twoPorts), webSlice("a", at("10.244.1.3", "own"))},
+		{name: "a port that nobody serves, with the client's address", given: given{web(external, keep, twoPorts), webSlice("a", at("10.244.1.3", "own"))},
 			want: `tcp [all] 10.96.0.10:443= 10.96.0.10:80=10.244.1.3:8080
 			tcp/external [all] 198.51.100.1:80=10.244.1.3:8080
 			tcp/external/refused [all gw-host gw-own gw-win] keep 198.51.100.1:443=
 			tcp/external@gw=* [gw-host gw-win] keep drop 198.51.100.1:80=
 			tcp/external@gw=own [gw-own] keep drop 198.51.100.1:80=10.244.1.3:8080`},
 
-		{name: "a family that nobody serves", objects: objects{web(external, keep, func(s *corev1.Service) {
+		{name: "a family that nobody serves", given: given{web(external, keep, func(s *corev1.Service) {
 			s.Spec.ClusterIPs, s.Spec.ExternalIPs = append(s.Spec.ClusterIPs, "fd00:10:96::a"), append(s.Spec.ExternalIPs, "2001:db8:5::1")
 		}), webSlice("a", at("10.244.1.3", "own"))},
 			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080 [fd00:10:96::a]:80=
@@ -177,7 +180,7 @@ func TestServicesFromOutside(t *testing.T) {
 			tcp/external@gw=* [gw-host gw-win] keep drop 198.51.100.1:80=
 			tcp/external@gw=own [gw-own] keep drop 198.51.100.1:80=10.244.1.3:8080`, config: dual},
 
-		{name: "a sticky NodePort is on its own node alone", objects: objects{web(nodePort, clientIP), webSlice("a", at("10.244.1.3", "own"))},
+		{name: "a sticky NodePort is on its own node alone", given: given{web(nodePort, clientIP), webSlice("a", at("10.244.1.3", "own"))},
 			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080
 			tcp/nodeport4@bare [bare] 169.254.169.4:30080=10.244.1.3:8080
 			tcp/nodeport4@host [gw-host host] 169.254.169.4:30080=10.244.1.3:8080 203.0.113.2:30080=10.244.1.3:8080
@@ -185,7 +188,7 @@ func TestServicesFromOutside(t *testing.T) {
 			tcp/nodeport4@win [gw-win win] 169.254.169.4:30080=10.244.1.3:8080 192.0.2.3:30080=10.244.1.3:8080 203.0.113.3:30080=10.244.1.3:8080
 			tcp/self [all gateways] drop 10.244.1.3:8080=10.244.1.3:8080`},
 
-		{name: "a sticky NodePort with the client's address", objects: objects{web(nodePort, clientIP, keep), webSlice("a", at("10.244.1.3", "own"))},
+		{name: "a sticky NodePort with the client's address", given: given{web(nodePort, clientIP, keep), webSlice("a", at("10.244.1.3", "own"))},
 			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080
 			tcp/nodeport4@bare [bare] 169.254.169.4:30080=10.244.1.3:8080
 			tcp/nodeport4@gw=host [gw-host] keep drop 169.254.169.4:30080= 203.0.113.2:30080=
@@ -196,12 +199,12 @@ func TestServicesFromOutside(t *testing.T) {
 			tcp/nodeport4@win [win] 169.254.169.4:30080=10.244.1.3:8080 192.0.2.3:30080=10.244.1.3:8080 203.0.113.3:30080=10.244.1.3:8080
 			tcp/self [all gateways] keep drop 10.244.1.3:8080=10.244.1.3:8080`},
 
-		{name: "with the client's address, nobody serves", objects: objects{web(external, keep), webSlice("a", unready(at("10.244.1.3", "own")))},
+		{name: "with the client's address, nobody serves", given: given{web(external, keep), webSlice("a", unready(at("10.244.1.3", "own")))},
 			want: `tcp [all] 10.96.0.10:80=
 			tcp/external [all] keep 198.51.100.1:80=
 			tcp/external@gw=* [gw-host gw-own gw-win] keep 198.51.100.1:80=`},
 
-		{name: "both policies", objects: objects{web(external, keep, local), webSlice("a", at("10.244.1.3", "own"), at("10.244.4.3", "bare"))},
+		{name: "both policies", given: given{web(external, keep, local), webSlice("a", at("10.244.1.3", "own"), at("10.244.4.3", "bare"))},
 			want: `tcp@* [host win] 10.96.0.10:80=
 			tcp@bare [bare] 10.96.0.10:80=10.244.4.3:8080
 			tcp@own [own] 10.96.0.10:80=10.244.1.3:8080
@@ -209,20 +212,20 @@ func TestServicesFromOutside(t *testing.T) {
 			tcp/external@gw=* [gw-host gw-win] keep drop 198.51.100.1:80=
 			tcp/external@gw=own [gw-own] keep drop 198.51.100.1:80=10.244.1.3:8080`},
 
-		{name: "an endpoint on a host whose gateway has its address", objects: objects{web(external), webSlice("a", at("203.0.113.2", "host"), at("203.0.113.77", "own"))},
+		{name: "an endpoint on a host whose gateway has its address", given: given{web(external), webSlice("a", at("203.0.113.2", "host"), at("203.0.113.77", "own"))},
 			want: `tcp [all] 10.96.0.10:80=203.0.113.2:8080,203.0.113.77:8080
 			tcp/external [all gw-own gw-win] 198.51.100.1:80=203.0.113.2:8080,203.0.113.77:8080
 			tcp/external@gw=host [gw-host] 198.51.100.1:80=169.254.169.2:8080,203.0.113.77:8080`},
 
-		{name: "UDP", objects: objects{web(external, of(corev1.ProtocolUDP)), sliceOf(corev1.ProtocolUDP, at("10.244.1.3", "own"))},
+		{name: "UDP", given: given{web(external, of(corev1.ProtocolUDP)), sliceOf(corev1.ProtocolUDP, at("10.244.1.3", "own"))},
 			want: `udp [all] flush 10.96.0.10:80=10.244.1.3:8080
 			udp/external [all gateways] flush 198.51.100.1:80=10.244.1.3:8080`},
 
-		{name: "SCTP has no Windows node", objects: objects{web(nodePort, of(corev1.ProtocolSCTP)), sliceOf(corev1.ProtocolSCTP, at("10.244.1.3", "own"), at("10.244.3.3", "win"))},
+		{name: "SCTP has no Windows node", given: given{web(nodePort, of(corev1.ProtocolSCTP)), sliceOf(corev1.ProtocolSCTP, at("10.244.1.3", "own"), at("10.244.3.3", "win"))},
 			want: `sctp [linux] 10.96.0.10:80=10.244.1.3:8080
 			sctp/nodeport4 [linux linux-gateways] ipv4 ^HOSTIP4:30080=10.244.1.3:8080 ^NODEIP4_0:30080=10.244.1.3:8080 ^NODEIP4_1:30080=10.244.1.3:8080`},
 
-		{name: "SCTP with the client's address", objects: objects{web(external, keep, of(corev1.ProtocolSCTP)), sliceOf(corev1.ProtocolSCTP, at("10.244.1.3", "own"), at("10.244.3.3", "win"))},
+		{name: "SCTP with the client's address", given: given{web(external, keep, of(corev1.ProtocolSCTP)), sliceOf(corev1.ProtocolSCTP, at("10.244.1.3", "own"), at("10.244.3.3", "win"))},
 			want: `sctp [linux] 10.96.0.10:80=10.244.1.3:8080
 			sctp/external [linux] 198.51.100.1:80=10.244.1.3:8080
 			sctp/external@gw=* [gw-host] keep drop 198.51.100.1:80=
@@ -230,8 +233,8 @@ func TestServicesFromOutside(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := entranceSceneOf(t, c.config)
-			for _, o := range c.objects {
-				s.do(must(trim(o)))
+			for _, o := range c.given {
+				s.do(must(objects.Trim(o)))
 			}
 			sameLines(t, s.entries(s.c.services.change("default/web")), c.want)
 		})
@@ -241,36 +244,36 @@ func TestServicesFromOutside(t *testing.T) {
 // TestServicesFollowGateways: whatever sort of rows a Service has, a gateway or a node that comes or goes after it
 // leaves those that a new controller would write.
 func TestServicesFollowGateways(t *testing.T) {
-	hinted := func(zones, nodes hints) func(*slice) {
-		return func(sl *slice) {
-			for i := range sl.endpoints {
-				sl.endpoints[i].zones, sl.endpoints[i].nodes = zones, nodes
+	hinted := func(zones, nodes objects.Hints) func(*objects.EndpointSlice) {
+		return func(sl *objects.EndpointSlice) {
+			for i := range sl.Endpoints {
+				sl.Endpoints[i].Zones, sl.Endpoints[i].Nodes = zones, nodes
 			}
 		}
 	}
 	for name, c := range map[string]struct {
-		service func(*service)
-		slice   func(*slice)
+		service func(*objects.Service)
+		slice   func(*objects.EndpointSlice)
 	}{
 		"plain":                  {},
 		"hints of nodes":         {slice: hinted("", "own,bare,")},
 		"hints of zones":         {slice: hinted("z1,", "")},
 		"hints of both":          {slice: hinted("z1,", "own,")},
-		"local within":           {service: func(s *service) { s.internalLocal = true }},
-		"local from outside":     {service: func(s *service) { s.externalLocal = true }},
-		"sticky":                 {service: func(s *service) { s.clientIP, s.stickySeconds = true, 60 }},
-		"sticky, hints of nodes": {func(s *service) { s.clientIP, s.stickySeconds = true, 60 }, hinted("", "own,bare,")},
-		"on hosts":               {slice: func(sl *slice) { sl.endpoints = append(sl.endpoints, ready("203.0.113.4", "bare")) }},
-		"UDP, hints of nodes": {func(s *service) { s.ports[0].protocol, s.nodePorts[0].protocol = "udp", "udp" }, func(sl *slice) {
+		"local within":           {service: func(s *objects.Service) { s.InternalLocal = true }},
+		"local from outside":     {service: func(s *objects.Service) { s.ExternalLocal = true }},
+		"sticky":                 {service: func(s *objects.Service) { s.ClientIP, s.StickySeconds = true, 60 }},
+		"sticky, hints of nodes": {func(s *objects.Service) { s.ClientIP, s.StickySeconds = true, 60 }, hinted("", "own,bare,")},
+		"on hosts":               {slice: func(sl *objects.EndpointSlice) { sl.Endpoints = append(sl.Endpoints, ready("203.0.113.4", "bare")) }},
+		"UDP, hints of nodes": {func(s *objects.Service) { s.Ports[0].Protocol, s.NodePorts[0].Protocol = "udp", "udp" }, func(sl *objects.EndpointSlice) {
 			hinted("", "own,bare,")(sl)
-			sl.ports[0].protocol = "udp"
+			sl.Ports[0].Protocol = "udp"
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := entranceScene(t)
 			web := s.service("web", "10.96.0.10")
-			web.nodePorts, web.externalIPs = []nodePort{{web.ports[0], 30080}}, []netip.Addr{netip.MustParseAddr("198.51.100.1")}
-			sl := s.slice("web-a", "web", []servicePort{{"http", "tcp", 8080}}, ready("10.244.1.3", "own"), ready("10.244.4.3", "bare"))
+			web.NodePorts, web.ExternalIPs = []objects.NodePort{{ServicePort: web.Ports[0], Number: 30080}}, []netip.Addr{netip.MustParseAddr("198.51.100.1")}
+			sl := s.slice("web-a", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("10.244.1.3", "own"), ready("10.244.4.3", "bare"))
 			if c.service != nil {
 				c.service(web)
 			}
@@ -279,7 +282,7 @@ func TestServicesFollowGateways(t *testing.T) {
 			}
 			s.do(web, sl)
 			written := s.c.services.change("default/web")
-			follow := func(what string, keys []objectKey) {
+			follow := func(what string, keys []event) {
 				s.c.update(keys, s.get)
 				for _, change := range s.c.changes() {
 					if change.Owner == written.Owner {
@@ -303,12 +306,12 @@ func TestServicesFollowGateways(t *testing.T) {
 				{"a node is one of Windows", editFacts(4, false, func(f *contract.NodeFacts) { f.OS, f.Gateway = contract.Windows, nil })},
 				{"and has a gateway", editFacts(4, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })},
 			} {
-				n := *s.objects[objectKey{nodeKind, "bare"}].(*node)
-				n.facts, n.zone = step.facts, "z1"
+				n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "bare"}].(*objects.Node)
+				n.Facts, n.Zone = step.facts, "z1"
 				follow(fmt.Sprint(i+1, ". ", step.what), s.put(&n))
 			}
-			delete(s.objects, objectKey{nodeKind, "bare"})
-			follow("the node goes", []objectKey{{nodeKind, "bare"}})
+			delete(s.objects, objects.Key{Kind: objects.NodeKind, Name: "bare"})
+			follow("the node goes", []event{objects.Key{Kind: objects.NodeKind, Name: "bare"}})
 			follow("another one comes", s.put(s.node("late", "10.244.5.0/24")))
 		})
 	}
@@ -316,32 +319,32 @@ func TestServicesFollowGateways(t *testing.T) {
 
 // TestHostPorts states what pods' ports on their nodes become, and what is said of those that cannot be.
 func TestHostPorts(t *testing.T) {
-	all := hostPort{protocol: "tcp", port: 8443, into: 443}
-	of := func(p hostPort, change func(*hostPort)) hostPort { change(&p); return p }
+	all := objects.HostPort{Protocol: "tcp", Port: 8443, Into: 443}
+	of := func(p objects.HostPort, change func(*objects.HostPort)) objects.HostPort { change(&p); return p }
 	for _, c := range []struct {
 		name, node string
-		ports      []hostPort
+		ports      []objects.HostPort
 		want, told string
 	}{
-		{"all addresses", "own", []hostPort{all}, `hostport/tcp [gw-own own] keep drop 192.0.2.1:8443=10.244.1.3:443 203.0.113.1:8443=10.244.1.3:443`, ""},
-		{"one address", "own", []hostPort{of(all, func(p *hostPort) { p.ip = netip.MustParseAddr("192.0.2.1") })},
+		{"all addresses", "own", []objects.HostPort{all}, `hostport/tcp [gw-own own] keep drop 192.0.2.1:8443=10.244.1.3:443 203.0.113.1:8443=10.244.1.3:443`, ""},
+		{"one address", "own", []objects.HostPort{of(all, func(p *objects.HostPort) { p.IP = netip.MustParseAddr("192.0.2.1") })},
 			`hostport/tcp [gw-own own] keep drop 192.0.2.1:8443=10.244.1.3:443`, ""},
-		{"another's address", "own", []hostPort{of(all, func(p *hostPort) { p.ip = netip.MustParseAddr("192.0.2.9") })},
+		{"another's address", "own", []objects.HostPort{of(all, func(p *objects.HostPort) { p.IP = netip.MustParseAddr("192.0.2.9") })},
 			``, "hostPort 8443: hostIP 192.0.2.9 is no address of Node own"},
-		{"of a family that the pod lacks", "own", []hostPort{of(all, func(p *hostPort) { p.ip = netip.MustParseAddr("2001:db8::1") })},
+		{"of a family that the pod lacks", "own", []objects.HostPort{of(all, func(p *objects.HostPort) { p.IP = netip.MustParseAddr("2001:db8::1") })},
 			``, "hostPort 8443: hostIP 2001:db8::1 is no address of Node own"},
-		{"UDP", "own", []hostPort{of(all, func(p *hostPort) { p.protocol = "udp" })},
+		{"UDP", "own", []objects.HostPort{of(all, func(p *objects.HostPort) { p.Protocol = "udp" })},
 			`hostport/udp [gw-own own] flush keep drop 192.0.2.1:8443=10.244.1.3:443 203.0.113.1:8443=10.244.1.3:443`, ""},
-		{"UDP on Windows", "win", []hostPort{of(all, func(p *hostPort) { p.protocol = "udp" })},
+		{"UDP on Windows", "win", []objects.HostPort{of(all, func(p *objects.HostPort) { p.Protocol = "udp" })},
 			`hostport/udp [gw-win win] keep drop 192.0.2.3:8443=10.244.3.3:443 203.0.113.3:8443=10.244.3.3:443`, ""},
-		{"SCTP on Windows", "win", []hostPort{of(all, func(p *hostPort) { p.protocol = "sctp" })}, ``, "hostPort 8443: SCTP is not served on Windows nodes"},
-		{"on a host whose gateway has its address", "host", []hostPort{all}, `hostport/tcp [gw-host host] keep drop 203.0.113.2:8443=10.244.2.3:443`, ""},
-		{"on a node that has said nothing", "bare", []hostPort{all}, ``, ""},
+		{"SCTP on Windows", "win", []objects.HostPort{of(all, func(p *objects.HostPort) { p.Protocol = "sctp" })}, ``, "hostPort 8443: SCTP is not served on Windows nodes"},
+		{"on a host whose gateway has its address", "host", []objects.HostPort{all}, `hostport/tcp [gw-host host] keep drop 203.0.113.2:8443=10.244.2.3:443`, ""},
+		{"on a node that has said nothing", "bare", []objects.HostPort{all}, ``, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := entranceScene(t)
 			p := s.pod("default", "web", c.node)
-			p.hostPorts = c.ports
+			p.HostPorts = c.ports
 			s.do(p)
 			sameLines(t, s.entries(s.c.podChange("default/web")), c.want)
 			told := fmt.Sprint(s.problems)
@@ -357,18 +360,18 @@ func TestHostPorts(t *testing.T) {
 func TestEntrancesFollowNodes(t *testing.T) {
 	s := entranceScene(t)
 	onNodes, host, plain := s.service("nodeport", "10.96.0.10"), s.service("host", "10.96.0.11"), s.service("plain", "10.96.0.12")
-	onNodes.nodePorts = []nodePort{{onNodes.ports[0], 30080}}
-	host.externalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.1")}
+	onNodes.NodePorts = []objects.NodePort{{ServicePort: onNodes.Ports[0], Number: 30080}}
+	host.ExternalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.1")}
 	p := s.pod("default", "web", "own")
-	p.hostPorts = []hostPort{{protocol: "tcp", port: 8443, into: 443}}
+	p.HostPorts = []objects.HostPort{{Protocol: "tcp", Port: 8443, Into: 443}}
 	s.do(onNodes, host, plain, p, s.pod("default", "other", "own"),
-		s.slice("host-a", "host", []servicePort{{"http", "tcp", 8080}}, ready("203.0.113.1", "own")),
-		s.slice("plain-a", "plain", []servicePort{{"http", "tcp", 8080}}, ready("10.244.1.3", "own")))
+		s.slice("host-a", "host", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("203.0.113.1", "own")),
+		s.slice("plain-a", "plain", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("10.244.1.3", "own")))
 	change := func(edit func(*contract.NodeFacts)) (owners []string) {
-		n := *s.objects[objectKey{nodeKind, "own"}].(*node)
-		f := must(parseFacts(n.facts))
+		n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "own"}].(*objects.Node)
+		f := must(parseFacts(n.Facts))
 		edit(&f)
-		n.facts = contract.Format(f)
+		n.Facts = contract.Format(f)
 		s.c.update(s.put(&n), s.get)
 		for _, change := range s.c.changes() {
 			owners = append(owners, string(change.Owner))
@@ -397,7 +400,7 @@ func TestGatewayModes(t *testing.T) {
 	w := newWorld()
 	node := func(number int, name string, change func(*contract.NodeFacts)) {
 		n := w.node(name, fmt.Sprintf("10.244.%d.0/24", number), fmt.Sprintf("fd00:10:244:%d::/64", number))
-		n.facts = editFacts(number, true, change)
+		n.Facts = editFacts(number, true, change)
 		w.put(n)
 	}
 	node(1, "host", func(f *contract.NodeFacts) {
@@ -414,16 +417,16 @@ func TestGatewayModes(t *testing.T) {
 		f.OS, f.Gateway.HostAddresses, f.Gateway.NextHops = contract.Windows, true, nil
 	})
 	p := w.pod("default", "web", "host")
-	p.hostPorts = []hostPort{{protocol: "tcp", port: 8443, into: 443}}
+	p.HostPorts = []objects.HostPort{{Protocol: "tcp", Port: 8443, Into: 443}}
 	s := w.service("web", "10.96.0.10", "fd00:10:96::a")
-	s.nodePorts = []nodePort{{s.ports[0], 30080}}
-	http := []servicePort{{"http", "tcp", 8080}}
+	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30080}}
+	http := []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}
 	w.put(p, s, w.slice("web-4", "web", http, ready("203.0.113.1", "host")), w.slice("web-6", "web", http, ready("fd00:10:244:1::3", "host")))
 	d := ovsdbtest.Northbound(t)
 	server := ovsdbtest.Server(t, d)
 	settings := testSettings(t, dual)
 	start := func() (*cluster, *ovsdb.Engine) {
-		e := ovsdb.NewEngine(ovsdbtest.Connect(t, d, server.Endpoint, Tables...))
+		e := ovsdb.NewEngine(ovsdbtest.Connect(t, d, server.Endpoint, northbound.Tables...))
 		c := newCluster(settings)
 		c.begin(engine{Engine: e}.Records(settings), w.keys(), w.get)
 		if err := e.Replace(t.Context(), c.everything()); err != nil {
@@ -480,9 +483,9 @@ func TestBadGateways(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t, nil)
 			n := s.node("n1", "10.244.1.0/24")
-			n.facts = editFacts(1, false, c.edit)
+			n.Facts = editFacts(1, false, c.edit)
 			s.do(n)
-			if len(s.problems) != 1 || !strings.Contains(s.problems[0].message, c.told) {
+			if len(s.problems) != 1 || !strings.Contains(s.problems[0].Message, c.told) {
 				t.Errorf("told %v, want %q", s.problems, c.told)
 			}
 			hops := 0
@@ -508,16 +511,16 @@ func TestBadGateways(t *testing.T) {
 // TestNodePortsCostServices: nodes add no row to a Service, and a Service none to a node.
 func TestNodePortsCostServices(t *testing.T) {
 	rows := func(nodes, services int) (balancers, members, variables int) {
-		s := newScene(t, func(c *Config) { c.AllocateNodeCIDRs = true })
+		s := newScene(t, func(c *settings.Config) { c.AllocateNodeCIDRs = true })
 		for i := range nodes {
 			n := s.node(fmt.Sprintf("n%d", i))
-			n.facts = facts(1+i, false)
+			n.Facts = facts(1+i, false)
 			s.put(n)
 		}
 		for i := range services {
 			v := s.service(fmt.Sprintf("s%d", i), fmt.Sprintf("10.96.1.%d", i))
-			v.nodePorts = []nodePort{{v.ports[0], uint16(30000 + i)}}
-			s.put(v, s.slice(fmt.Sprintf("s%d-a", i), v.Name, []servicePort{{"http", "tcp", 8080}}, ready("10.244.0.3", "n0")))
+			v.NodePorts = []objects.NodePort{{ServicePort: v.Ports[0], Number: uint16(30000 + i)}}
+			s.put(v, s.slice(fmt.Sprintf("s%d-a", i), v.Name, []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("10.244.0.3", "n0")))
 		}
 		s.c.begin(records{}, s.keys(), s.get)
 		for _, change := range s.c.everything() {

@@ -1,28 +1,14 @@
 package ovn
 
 import (
-	"fmt"
-	"hash/fnv"
 	"strings"
 
+	"github.com/weftnet/weft/ovn/objects"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/record"
 )
-
-// lastingAnnotation marks the Event of a lasting problem with what tells it from others.
-const lastingAnnotation = "weft.net/lasting"
-
-// annotations are those of a problem's Event.
-func (p problem) annotations() map[string]string {
-	if !p.lasting {
-		return nil
-	}
-	h := fnv.New64a()
-	fmt.Fprintf(h, "%s\x00%s\x00%s", p.meta.UID, p.reason, p.message)
-	return map[string]string{lastingAnnotation: fmt.Sprintf("%016x", h.Sum64())}
-}
 
 // lastingEvents gives the Event of a lasting problem a name that follows from what it says: another
 // controller, or this one after a restart, finds it there and does not say it again. The API server
@@ -31,7 +17,7 @@ type lastingEvents struct{ record.EventSink }
 
 // Create makes an Event that is not there.
 func (s lastingEvents) Create(e *corev1.Event) (*corev1.Event, error) {
-	id := e.Annotations[lastingAnnotation]
+	id := e.Annotations[objects.LastingAnnotation]
 	if id == "" {
 		return s.EventSink.Create(e)
 	}

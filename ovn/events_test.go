@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weftnet/weft/ovn/objects"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,36 +27,36 @@ func (s *sink) Create(e *corev1.Event) (*corev1.Event, error) {
 
 // TestLastingEvents have a name that is the same for the same text on the same object, and no other.
 func TestLastingEvents(t *testing.T) {
-	name := func(object string, p problem, err error) (string, error) {
+	name := func(object string, p objects.Problem, err error) (string, error) {
 		s := &sink{err: err}
-		_, got := lastingEvents{s}.Create(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "by-time", Annotations: p.annotations()},
+		_, got := lastingEvents{s}.Create(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "by-time", Annotations: p.Annotations()},
 			InvolvedObject: corev1.ObjectReference{Name: object}})
 		return s.names[0], got
 	}
 	meta := &metav1.ObjectMeta{Name: "web", UID: "u1"}
-	one, _ := name("web", limitf("Service", meta, "Reason", "text"), nil)
-	same, err := name("web", limitf("Service", meta, "Reason", "text"), apierrors.NewAlreadyExists(corev1.Resource("events"), "web"))
+	one, _ := name("web", objects.Limitf(objects.ServiceKind, meta, "Reason", "text"), nil)
+	same, err := name("web", objects.Limitf(objects.ServiceKind, meta, "Reason", "text"), apierrors.NewAlreadyExists(corev1.Resource("events"), "web"))
 	if one != same || err != nil || !strings.HasPrefix(one, "web.") {
 		t.Errorf("%q and %q, %v", one, same, err)
 	}
-	for what, p := range map[string]problem{
-		"text":   limitf("Service", meta, "Reason", "other"),
-		"reason": limitf("Service", meta, "Other", "text"),
-		"object": limitf("Service", &metav1.ObjectMeta{Name: "web", UID: "u2"}, "Reason", "text"),
+	for what, p := range map[string]objects.Problem{
+		"text":   objects.Limitf(objects.ServiceKind, meta, "Reason", "other"),
+		"reason": objects.Limitf(objects.ServiceKind, meta, "Other", "text"),
+		"object": objects.Limitf(objects.ServiceKind, &metav1.ObjectMeta{Name: "web", UID: "u2"}, "Reason", "text"),
 	} {
 		if other, _ := name("web", p, nil); other == one {
 			t.Errorf("another %s has the same name", what)
 		}
 	}
-	if plain, _ := name("web", problemf("Service", meta, "Reason", "text"), nil); plain != "by-time" {
+	if plain, _ := name("web", objects.Problemf(objects.ServiceKind, meta, "Reason", "text"), nil); plain != "by-time" {
 		t.Errorf("a problem that can be mended has the name %q", plain)
 	}
-	long, _ := name(strings.Repeat("a-", 126)+"a", limitf("Node", meta, "Reason", "text"), nil)
+	long, _ := name(strings.Repeat("a-", 126)+"a", objects.Limitf(objects.NodeKind, meta, "Reason", "text"), nil)
 	if problems := validation.IsDNS1123Subdomain(long); len(problems) > 0 {
 		t.Errorf("%q: %s", long, problems)
 	}
 	refused := errors.New("refused")
-	if _, err := name("web", limitf("Service", meta, "Reason", "text"), refused); !errors.Is(err, refused) {
+	if _, err := name("web", objects.Limitf(objects.ServiceKind, meta, "Reason", "text"), refused); !errors.Is(err, refused) {
 		t.Errorf("a refusal becomes %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -15,7 +16,7 @@ type extent struct {
 	egress, nodes, pods, services, flushes []string
 	selections, domains                    []string
 	nodeSets                               []policy.Nodes
-	policies, numbers                      []objectKey
+	policies, numbers                      []objects.Key
 }
 
 // extent is all that exists, or what update has touched since it was last asked for. Each line tells both, so that
@@ -34,7 +35,7 @@ func (c *cluster) extent(all bool) extent {
 		pods:         among(all, c.pods.all, c.pods.dirty),
 		policies:     among(all, c.policies.all, c.policies.dirty),
 		policyCommon: all && len(c.policies.all) > 0 || c.policies.dirtyCommon,
-		numbers:      among(all, map[objectKey]struct{}{}, c.policies.selections.dirtyNumbers), // which are parts of policies
+		numbers:      among(all, map[objects.Key]struct{}{}, c.policies.selections.dirtyNumbers), // which are parts of policies
 		services:     among(all, c.services.all, c.services.dirty),
 		flushes:      among(all, c.services.flushes.of, c.services.flushes.dirty),
 	}

@@ -5,16 +5,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 )
-
-// flushPauses are how long what was sent to an endpoint that has gone is hidden before the nodes are shown it
-// again, and how long that lasts, the first time and the second: long enough for Open vSwitch to have dropped its
-// cached flows, and for ovn-northd and ovn-controller to have seen both, the second time also where they are slow.
-var flushPauses = [2]time.Duration{time.Second, 5 * time.Second}
 
 // ovn-controller has Open vSwitch forget the connections to an endpoint as soon as its flows are gone. Open
 // vSwitch drops its cached copies of these flows a moment later, and a datagram that comes in between makes the
@@ -62,15 +58,13 @@ func (b *flushBook) flushIn(name string, round int, paths map[path]struct{}) {
 	}
 	r := &b.of[name].rounds[round]
 	if r.rests() {
-		b.expect(objectKey{flushKinds[round], name})
+		b.expect(signal{flushSignals[round], name})
 	}
 	if r.gone == nil {
 		r.gone = map[path]struct{}{}
 	}
 	maps.Copy(r.gone, paths)
 }
-
-func flushOwner(service string) ovsdb.Owner { return ovsdb.Owner("Flush/" + service) }
 
 // flushedPaths are those of load balancers that ovn-controller flushes.
 func flushedPaths(all []ovsdb.Row) map[path]struct{} {
@@ -128,7 +122,7 @@ func (b *flushBook) again(name string, round int) {
 	r.shown, r.gone = r.gone, nil
 	b.dirty[name] = struct{}{}
 	if !r.rests() {
-		b.expect(objectKey{flushKinds[round], name})
+		b.expect(signal{flushSignals[round], name})
 	}
 	if round+1 < len(f.rounds) {
 		b.flushIn(name, round+1, ended)
@@ -145,7 +139,7 @@ func (b *flushBook) tidy(name string) {
 
 // change is what nodes are shown of a Service's paths that are gone.
 func (b *flushBook) change(name string) ovsdb.Change {
-	r := newRows(flushOwner(name))
+	r := newRows(northbound.FlushOwner(name))
 	f := b.of[name]
 	if f == nil {
 		return r.Change
@@ -161,13 +155,13 @@ func (b *flushBook) change(name string) ovsdb.Change {
 		row := rows[p.family]
 		if row == nil {
 			where := "flush" + strings.TrimPrefix(p.family, "ipv")
-			row = &nb.LoadBalancer{Name: balancerName(namespace, service, where, protocol(kind)), Protocol: &kind, Vips: map[string]string{},
+			row = &nb.LoadBalancer{Name: northbound.LoadBalancerName(namespace, service, where, objects.Protocol(kind)), Protocol: &kind, Vips: map[string]string{},
 				Options: map[string]string{"ct_flush": "true", "neighbor_responder": "none"}}
 			if p.family != "" {
 				row.Options["template"], row.Options["address-family"] = "true", p.family
 			}
 			rows[p.family] = row
-			r.member(nb.LogicalSwitchTable, joinSwitchID, "load_balancer", r.add(nb.LoadBalancerTable, "udp"+p.family, row))
+			r.Member(nb.LogicalSwitchTable, northbound.JoinSwitchID, "load_balancer", r.Add(nb.LoadBalancerTable, "udp"+p.family, row))
 		}
 		if before := row.Vips[p.at]; before != "" {
 			p.endpoint = before + "," + p.endpoint

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // TestSocketsLeaveWhoIsGone: a datagram socket that never rests is served by whoever is there.
@@ -19,16 +20,16 @@ func TestSocketsLeaveWhoIsGone(t *testing.T) {
 	d := newDatapath(t, testSettings(t, dual))
 	d.pods("a", "b", "client")
 	s := d.service("log", "10.96.0.10", "fd00:10:96::a")
-	s.ports = []servicePort{{"log", "udp", 514}}
+	s.Ports = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}
 	serve := func(name string) {
-		var objects []any
+		var given []any
 		for i, a := range d.c.pods.all["default/"+name].addresses {
-			objects = append(objects, d.slice(fmt.Sprint("log-", i), "log", []servicePort{{"log", "udp", 8080}}, ready(a.Addr().String(), "n1")))
+			given = append(given, d.slice(fmt.Sprint("log-", i), "log", []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}}, ready(a.Addr().String(), "n1")))
 		}
-		d.do(append(objects, s)...)
+		d.do(append(given, s)...)
 	}
 	serve("a")
-	for _, to := range s.clusterIPs {
+	for _, to := range s.ClusterIPs {
 		t.Run(to.String(), func(t *testing.T) {
 			d.t = t
 			serve("a")
@@ -62,10 +63,10 @@ func TestSocketsThatNeverRestLeaveWhoIsGone(t *testing.T) {
 	d := newDatapath(t, testSettings(t, dual))
 	d.pods("a", "b", "client")
 	s := d.service("log", "10.96.0.10")
-	s.ports = []servicePort{{"log", "udp", 514}}
+	s.Ports = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}
 	serve := func(name string) {
 		addr := d.c.pods.all["default/"+name].addresses[0].Addr()
-		d.do(s, d.slice("log", "log", []servicePort{{"log", "udp", 8080}}, ready(addr.String(), "n1")))
+		d.do(s, d.slice("log", "log", []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}}, ready(addr.String(), "n1")))
 	}
 	serve("a")
 	var conn net.Conn

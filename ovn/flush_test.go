@@ -9,6 +9,8 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // of edits a Service.
@@ -19,28 +21,28 @@ func of(protocol corev1.Protocol) func(*corev1.Service) {
 // TestWhatIsGoneIsFlushedAgain: a second time a while after, and a third time a longer while after.
 func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 	const a, b = "10.244.1.3", "10.244.1.4"
-	log := func(edit ...func(*corev1.Service)) *service {
-		return must(trim(web(append(edit, func(s *corev1.Service) { s.Namespace, s.Name = "default", "log" })...))).(*service)
+	log := func(edit ...func(*corev1.Service)) *objects.Service {
+		return must(objects.Trim(web(append(edit, func(s *corev1.Service) { s.Namespace, s.Name = "default", "log" })...))).(*objects.Service)
 	}
-	newLog := func(t *testing.T, s *service) *scene {
+	newLog := func(t *testing.T, s *objects.Service) *scene {
 		sc := newScene(t, nil)
 		n1 := sc.node("n1", "10.244.1.0/24")
-		n1.facts = facts(1, false)
+		n1.Facts = facts(1, false)
 		sc.do(n1, s)
 		return sc
 	}
 	at := func(s *scene, addresses ...string) {
-		var list []endpoint
+		var list []objects.Endpoint
 		for _, addr := range addresses {
 			list = append(list, ready(addr, "n1"))
 		}
-		s.do(s.slice("log", "log", []servicePort{{s.c.services.all["default/log"].object.ports[0].name, "udp", 8080}}, list...))
+		s.do(s.slice("log", "log", []objects.ServicePort{{Name: s.c.services.all["default/log"].object.Ports[0].Name, Protocol: "udp", Port: 8080}}, list...))
 	}
 	shown := func(s *scene) string {
 		var list []string
 		change := s.c.services.flushes.change("default/log")
 		for _, m := range change.Memberships {
-			if m.UUID != joinSwitchID {
+			if m.UUID != northbound.JoinSwitchID {
 				t.Errorf("a load balancer is a member of %v", m)
 			}
 		}
@@ -62,7 +64,7 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 		s.touch(s.c.takeExpected())
 		s.want(what, shown(s), want)
 	}
-	vip := log().clusterIPs[0].String() + ":80"
+	vip := log().ClusterIPs[0].String() + ":80"
 	udp := of(corev1.ProtocolUDP)
 
 	t.Run("an endpoint goes, and more of them while it is shown", func(t *testing.T) {
@@ -109,7 +111,7 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 	t.Run("nobody asks where there is no Service any more", func(t *testing.T) {
 		s := newLog(t, log(udp))
 		at(s, a)
-		s.remove(serviceKind, "default/log")
+		s.remove(objects.ServiceKind, "default/log")
 		step(s, "nothing", "")
 		if len(s.c.services.flushes.of) > 0 {
 			t.Errorf("%v are kept", s.c.services.flushes.of)
@@ -117,14 +119,14 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 	})
 	t.Run("TCP ends by itself", func(t *testing.T) {
 		s := newLog(t, log())
-		s.do(s.slice("log", "log", []servicePort{{log().ports[0].name, "tcp", 8080}}, ready(a, "n1")))
+		s.do(s.slice("log", "log", []objects.ServicePort{{Name: log().Ports[0].Name, Protocol: "tcp", Port: 8080}}, ready(a, "n1")))
 		at(s)
 		step(s, "nothing", "")
 	})
 	t.Run("with a Windows node, whose agent lets no flush through", func(t *testing.T) {
 		s := newLog(t, log(udp))
 		windows := s.node("w1", "10.244.2.0/24")
-		windows.os = contract.Windows
+		windows.OS = contract.Windows
 		s.do(windows)
 		at(s, a, b)
 		at(s, b)

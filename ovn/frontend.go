@@ -6,6 +6,9 @@ import (
 	"strconv"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // place is where load balancers are, and so whose packets they see.
@@ -32,7 +35,7 @@ type nodeSet struct {
 	own      [2][]ownAddress         // of IPv4 and IPv6: all nodes' addresses for NodePorts
 	pods     []netip.Prefix          // the ranges of pods' addresses
 	// balanced says whether load balancers have an address and port, see [serviceBook.balanced].
-	balanced func(claim) bool
+	balanced func(objects.Claim) bool
 	// announcer says which node's gateway router answers for an address, see [cluster.announcer].
 	announcer func(netip.Addr) (node string, ok bool)
 }
@@ -53,7 +56,7 @@ func (n *nodeSet) at(p place) []string {
 // frontend is by what clients know a Service: addresses and ports of one protocol and one sort.
 type frontend struct {
 	sort     string // part of its load balancers' names, "" for ClusterIPs
-	protocol protocol
+	protocol objects.Protocol
 	template string // the address family of a template: "ipv4" or "ipv6"; "" is none
 	vips     []vip
 	places   []place
@@ -78,8 +81,8 @@ type vip struct {
 }
 
 // frontends are a Service's of one protocol, with so many endpoints of each port at most.
-func frontends(s *service, kind protocol, from []*slice, nodes *nodeSet, most int) []frontend {
-	if !s.uses(kind) {
+func frontends(s *objects.Service, kind objects.Protocol, from []*objects.EndpointSlice, nodes *nodeSet, most int) []frontend {
+	if !s.Uses(kind) {
 		return nil
 	}
 	behind := &serviceEndpoints{behind: behindService(from), most: most, known: map[endpointsKey][]backend{}}
@@ -89,12 +92,12 @@ func frontends(s *service, kind protocol, from []*slice, nodes *nodeSet, most in
 	case "udp":
 		behind.without = func(at netip.AddrPort, _ string) bool { return nodes.isTunnel(at) }
 	}
-	list := []frontend{s.clusterFrontend(kind, behind)}
-	if !s.isInside() {
+	list := []frontend{clusterFrontend(s, kind, behind)}
+	if !s.IsInside() {
 		for _, ipv4 := range []bool{true, false} {
-			list = append(list, s.nodePortFrontend(kind, ipv4, behind, nodes))
+			list = append(list, nodePortFrontend(s, kind, ipv4, behind, nodes))
 		}
-		list = append(list, s.externalFrontends(kind, behind, nodes)...)
+		list = append(list, externalFrontends(s, kind, behind, nodes)...)
 	}
 	list = slices.DeleteFunc(list, func(f frontend) bool { return len(f.vips) == 0 })
 	for i := range list {
@@ -103,11 +106,11 @@ func frontends(s *service, kind protocol, from []*slice, nodes *nodeSet, most in
 	return list
 }
 
-func (s *service) clusterFrontend(kind protocol, behind *serviceEndpoints) frontend {
-	f := frontend{protocol: kind, places: []place{onSwitches}, local: [2]bool{onSwitches: s.internalLocal}}
-	for _, port := range s.ports {
-		for _, ip := range s.clusterIPs {
-			f.serve(port, ip, port.port, behind)
+func clusterFrontend(s *objects.Service, kind objects.Protocol, behind *serviceEndpoints) frontend {
+	f := frontend{protocol: kind, places: []place{onSwitches}, local: [2]bool{onSwitches: s.InternalLocal}}
+	for _, port := range s.Ports {
+		for _, ip := range s.ClusterIPs {
+			f.serve(port, ip, port.Port, behind)
 		}
 	}
 	return f
@@ -119,27 +122,27 @@ func (s *service) clusterFrontend(kind protocol, behind *serviceEndpoints) front
 //
 // A sticky Service's are written out: OVN remembers no client of a variable's, for which its flows have a
 // match that no packet fits (ip6 and an IPv4 address; build_lb_affinity_lr_flows in northd.c of 25.03).
-func (s *service) nodePortFrontend(kind protocol, ipv4 bool, endpoints *serviceEndpoints, nodes *nodeSet) frontend {
-	f := frontend{sort: "nodeport" + digit(ipv4), protocol: kind, template: "ipv" + digit(ipv4), places: []place{onSwitches, onRouters}, local: [2]bool{onRouters: s.externalLocal}}
-	if !s.isOf(ipv4) {
+func nodePortFrontend(s *objects.Service, kind objects.Protocol, ipv4 bool, endpoints *serviceEndpoints, nodes *nodeSet) frontend {
+	f := frontend{sort: "nodeport" + northbound.IPVersion(ipv4), protocol: kind, template: "ipv" + northbound.IPVersion(ipv4), places: []place{onSwitches, onRouters}, local: [2]bool{onRouters: s.ExternalLocal}}
+	if !s.HasFamily(ipv4) {
 		return f
 	}
-	for _, port := range s.nodePorts {
-		if port.protocol != kind || s.denied.denies(claim{port: port.number, protocol: kind}) {
+	for _, port := range s.NodePorts {
+		if port.Protocol != kind || s.Rejected.Rejects(objects.Claim{Port: port.Number, Protocol: kind}) {
 			continue
 		}
-		behind, number := endpoints.of(port.servicePort, !ipv4), ":"+strconv.Itoa(int(port.number))
-		if s.clientIP {
+		behind, number := endpoints.of(port.ServicePort, !ipv4), ":"+strconv.Itoa(int(port.Number))
+		if s.ClientIP {
 			f.template, f.written = "", true
-			at := func(addr netip.Addr) string { return netip.AddrPortFrom(addr, port.number).String() }
-			f.vips = append(f.vips, vip{at: at(contract.HostVIPs[family2(ipv4)]), backends: behind})
-			for _, own := range nodes.own[family2(ipv4)] {
+			at := func(addr netip.Addr) string { return netip.AddrPortFrom(addr, port.Number).String() }
+			f.vips = append(f.vips, vip{at: at(contract.HostVIPs[ipam.FamilyIndex(ipv4)]), backends: behind})
+			for _, own := range nodes.own[ipam.FamilyIndex(ipv4)] {
 				f.vips = append(f.vips, vip{at: at(own.addr), backends: behind, node: own.node})
 			}
 			continue
 		}
-		f.vips = append(f.vips, vip{at: "^" + hostVariable + digit(ipv4) + number, backends: behind})
-		for i := range nodes.widths[family2(ipv4)] {
+		f.vips = append(f.vips, vip{at: "^" + hostVariable + northbound.IPVersion(ipv4) + number, backends: behind})
+		for i := range nodes.widths[ipam.FamilyIndex(ipv4)] {
 			f.vips = append(f.vips, vip{at: "^" + nodePortVariable(ipv4, i) + number, backends: behind})
 		}
 	}
@@ -148,12 +151,12 @@ func (s *service) nodePortFrontend(kind protocol, ipv4 bool, endpoints *serviceE
 
 // externalFrontends have the addresses by which a Service is known outside. Those that weft announces are
 // on the gateway router of the node that answers for them, and on no other.
-func (s *service) externalFrontends(kind protocol, behind *serviceEndpoints, nodes *nodeSet) []frontend {
-	everywhere := frontend{sort: "external", protocol: kind, places: []place{onSwitches, onRouters}, local: [2]bool{onRouters: s.externalLocal}}
+func externalFrontends(s *objects.Service, kind objects.Protocol, behind *serviceEndpoints, nodes *nodeSet) []frontend {
+	everywhere := frontend{sort: "external", protocol: kind, places: []place{onSwitches, onRouters}, local: [2]bool{onRouters: s.ExternalLocal}}
 	within := frontend{sort: "announced", protocol: kind, places: []place{onSwitches}}
 	var announced []frontend
-	for _, ip := range s.externalAddresses() {
-		if !s.isOf(ip.Is4()) {
+	for _, ip := range s.ExternalAddresses() {
+		if !s.HasFamily(ip.Is4()) {
 			continue
 		}
 		node, ok := nodes.announcer(ip)
@@ -161,9 +164,9 @@ func (s *service) externalFrontends(kind protocol, behind *serviceEndpoints, nod
 		if ok {
 			to = &within
 		}
-		ports := s.portsAt(ip)
+		ports := s.PortsAt(ip)
 		for _, port := range ports {
-			to.serve(port, ip, port.port, behind)
+			to.serve(port, ip, port.Port, behind)
 		}
 		if !ok || node == "" {
 			continue
@@ -171,30 +174,18 @@ func (s *service) externalFrontends(kind protocol, behind *serviceEndpoints, nod
 		i := slices.IndexFunc(announced, func(f frontend) bool { return f.owner == node })
 		if i < 0 {
 			i = len(announced)
-			announced = append(announced, frontend{sort: "announced", protocol: kind, places: []place{onRouters}, local: [2]bool{onRouters: s.externalLocal}, owner: node})
+			announced = append(announced, frontend{sort: "announced", protocol: kind, places: []place{onRouters}, local: [2]bool{onRouters: s.ExternalLocal}, owner: node})
 		}
 		for _, port := range ports {
-			announced[i].serve(port, ip, port.port, behind)
+			announced[i].serve(port, ip, port.Port, behind)
 		}
 	}
 	return append([]frontend{everywhere, within}, announced...)
 }
 
-// isOf says whether a Service is of an address family.
-func (s *service) isOf(ipv4 bool) bool {
-	return slices.ContainsFunc(s.clusterIPs, func(ip netip.Addr) bool { return ip.Is4() == ipv4 })
-}
-
-// externalAddresses are those by which a Service is known outside, each once.
-func (s *service) externalAddresses() []netip.Addr {
-	list := slices.Concat(s.externalIPs, s.ingress)
-	slices.SortFunc(list, netip.Addr.Compare)
-	return slices.Compact(list)
-}
-
 // serve adds an address and port for a Service's port, if that is of the frontend's protocol.
-func (f *frontend) serve(port servicePort, ip netip.Addr, number uint16, behind *serviceEndpoints) {
-	if port.protocol == f.protocol {
+func (f *frontend) serve(port objects.ServicePort, ip netip.Addr, number uint16, behind *serviceEndpoints) {
+	if port.Protocol == f.protocol {
 		f.vips = append(f.vips, vip{at: netip.AddrPortFrom(ip, number).String(), backends: behind.of(port, ip.Is6())})
 	}
 }
@@ -261,7 +252,7 @@ func (f *frontend) differs() bool {
 
 // view is that of a node's clients; of any node's, where it does not vary. to is nil where no endpoint is
 // nearer than another.
-func (f *frontend) view(s *service, at place, node string, to []reach, nodes *nodeSet) view {
+func (f *frontend) view(s *objects.Service, at place, node string, to []reach, nodes *nodeSet) view {
 	var v view
 	if f.written {
 		f, to = f.ofNode(node, to)
@@ -276,7 +267,7 @@ func (f *frontend) view(s *service, at place, node string, to []reach, nodes *no
 	default:
 		v = view{vips: make([]vip, len(f.vips))}
 		for i, all := range f.vips {
-			v.vips[i] = anywhere(all, choose(all.backends, s.publishNotReady))
+			v.vips[i] = anywhere(all, choose(all.backends, s.PublishNotReady))
 		}
 		if f.owner != "" {
 			v.scope = node
@@ -348,13 +339,13 @@ type own struct {
 }
 
 // ownOf finds them, once: there are many nodes to ask for.
-func (f *frontend) ownOf(s *service) *own {
+func (f *frontend) ownOf(s *objects.Service) *own {
 	if f.own != nil {
 		return f.own
 	}
 	f.own = &own{by: map[string][][]backend{}, anywhere: make([]bool, len(f.vips))}
 	for i, all := range f.vips {
-		f.own.anywhere[i] = len(choose(all.backends, s.publishNotReady)) > 0
+		f.own.anywhere[i] = len(choose(all.backends, s.PublishNotReady)) > 0
 		for _, b := range all.backends {
 			if f.own.by[b.node] == nil {
 				f.own.by[b.node] = make([][]backend, len(f.vips))
@@ -366,7 +357,7 @@ func (f *frontend) ownOf(s *service) *own {
 }
 
 // localView has only the node's own endpoints.
-func (f *frontend) localView(s *service, node string) view {
+func (f *frontend) localView(s *objects.Service, node string) view {
 	v := view{scope: elsewhere, vips: make([]vip, len(f.vips))}
 	here := f.ownOf(s).by[node]
 	for i, all := range f.vips {
@@ -374,7 +365,7 @@ func (f *frontend) localView(s *service, node string) view {
 		if here == nil {
 			continue
 		}
-		if v.vips[i].backends = choose(here[i], s.publishNotReady); len(v.vips[i].backends) > 0 {
+		if v.vips[i].backends = choose(here[i], s.PublishNotReady); len(v.vips[i].backends) > 0 {
 			v.scope = node
 		}
 	}

@@ -12,12 +12,15 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
 
 // withShared gives the cluster a shared gateway in the network of facts.
-func withShared(c *Config) {
+func withShared(c *settings.Config) {
 	c.SharedGatewayAddresses, c.SharedGatewayNextHops = []string{"203.0.113.50/24"}, []string{"203.0.113.254"}
 	if len(c.PodCIDRs) > 1 {
 		c.SharedGatewayAddresses = append(c.SharedGatewayAddresses, "2001:db8::50/64")
@@ -38,15 +41,15 @@ func sharing(n int, os string) string {
 }
 
 // gatewayNode is a Linux node number n that carries the shared gateway.
-func (w *world) gatewayNode(n int) *node {
+func (w *world) gatewayNode(n int) *objects.Node {
 	g := w.node(fmt.Sprint("g", n), fmt.Sprintf("10.244.%d.0/24", n))
-	g.facts, g.gateway = facts(n, false), "true"
+	g.Facts, g.Gateway = facts(n, false), "true"
 	return g
 }
 
-func (w *world) sharingNode(n int, os string) *node {
+func (w *world) sharingNode(n int, os string) *objects.Node {
 	s := w.node(fmt.Sprint("s", n), fmt.Sprintf("10.244.%d.0/24", n))
-	s.facts = sharing(n, os)
+	s.Facts = sharing(n, os)
 	return s
 }
 
@@ -79,7 +82,7 @@ func TestSharedGatewayStory(t *testing.T) {
 	s.wantReasons("Node s9 NoSharedGateway", "Node s9 WindowsDatapath")
 	s.want("egress without a gateway", s.egress("s9"), "")
 	s.want("rows without a gateway", fmt.Sprint(len(s.c.gatewayChange().Rows)), "0")
-	network := must(parse[contract.NodeNetwork](contract.NodeNetworkAnnotation, s.objects[objectKey{nodeKind, "s9"}].(*node).network))
+	network := must(objects.ParseAnnotation[contract.NodeNetwork](contract.NodeNetworkAnnotation, s.objects[objects.Key{Kind: objects.NodeKind, Name: "s9"}].(*objects.Node).Network))
 	s.want("what the node knows of it", fmt.Sprint(network.SharedGateways), "[203.0.113.50]")
 
 	g1 := s.gatewayNode(1)
@@ -94,21 +97,21 @@ func TestSharedGatewayStory(t *testing.T) {
 	s.want("egress of a Linux node", s.egress("s8"), hop)
 
 	again := *g1
-	again.gateway = "false"
+	again.Gateway = "false"
 	s.do(&again)
 	s.want("members without g1", members(s.c.gatewayChange()), "chassis-2=32767")
-	s.remove(nodeKind, "g2")
+	s.remove(objects.NodeKind, "g2")
 	s.want("egress when the last is gone", s.egress("s8")+s.egress("s9"), "")
 	s.wantReasons("Node s8 NoSharedGateway", "Node s9 NoSharedGateway")
 
-	again.gateway = "true"
+	again.Gateway = "true"
 	s.do(&again)
 	s.want("egress when there is one again", s.egress("s9"), hop)
-	own := *s.objects[objectKey{nodeKind, "s9"}].(*node)
-	own.facts = editFacts(9, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })
+	own := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "s9"}].(*objects.Node)
+	own.Facts = editFacts(9, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })
 	s.do(&own)
 	s.want("egress by its own gateway", s.egress("s9"), "100.64.0.2")
-	s.remove(nodeKind, "g1", "s8", "s9")
+	s.remove(objects.NodeKind, "g1", "s8", "s9")
 	s.want("what remains", fmt.Sprint(len(s.c.nodes.members), len(s.c.nodes.sharers), len(s.c.gatewayChange().Rows)), "0 0 0")
 }
 
@@ -116,25 +119,25 @@ func TestSharedGatewayStory(t *testing.T) {
 func TestGatewayNodes(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		edit  func(*Config)
-		node  func(*node)
+		edit  func(*settings.Config)
+		node  func(*objects.Node)
 		words []string // of the Event; none means that it carries the gateway
 	}{
-		{"a Linux node with a gateway", withShared, func(*node) {}, nil},
-		{"the label says so", withShared, func(n *node) { n.gateway = "no" }, []string{"NotAGatewayNode", `is "no"`, "leave it empty"}},
-		{"nothing is configured", nil, func(*node) {}, []string{"NotAGatewayNode", "no shared-gateway-addresses"}},
-		{"Windows by its agent", withShared, func(n *node) {
-			n.facts = editFacts(1, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })
+		{"a Linux node with a gateway", withShared, func(*objects.Node) {}, nil},
+		{"the label says so", withShared, func(n *objects.Node) { n.Gateway = "no" }, []string{"NotAGatewayNode", `is "no"`, "leave it empty"}},
+		{"nothing is configured", nil, func(*objects.Node) {}, []string{"NotAGatewayNode", "no shared-gateway-addresses"}},
+		{"Windows by its agent", withShared, func(n *objects.Node) {
+			n.Facts = editFacts(1, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })
 		}, []string{"NotAGatewayNode", "runs Windows", "clone", "label Linux nodes"}},
-		{"Windows by its label", withShared, func(n *node) { n.os = contract.Windows }, []string{"NotAGatewayNode", "runs Windows"}},
-		{"no gateway", withShared, func(n *node) {
-			n.facts = editFacts(1, false, func(f *contract.NodeFacts) { f.Gateway = nil })
+		{"Windows by its label", withShared, func(n *objects.Node) { n.OS = contract.Windows }, []string{"NotAGatewayNode", "runs Windows"}},
+		{"no gateway", withShared, func(n *objects.Node) {
+			n.Facts = editFacts(1, false, func(f *contract.NodeFacts) { f.Gateway = nil })
 		}, []string{"NotAGatewayNode", "gateway-addresses for the agent"}},
-		{"another network", withShared, func(n *node) {
-			n.facts = editFacts(1, false, func(f *contract.NodeFacts) { f.Gateway.Network = "storage" })
+		{"another network", withShared, func(n *objects.Node) {
+			n.Facts = editFacts(1, false, func(f *contract.NodeFacts) { f.Gateway.Network = "storage" })
 		}, []string{"NotAGatewayNode", `"storage"`, `shared-gateway-network "external"`}},
-		{"the shared address", withShared, func(n *node) {
-			n.facts = strings.Replace(facts(1, false), "203.0.113.1/24", "203.0.113.50/24", 1)
+		{"the shared address", withShared, func(n *objects.Node) {
+			n.Facts = strings.Replace(facts(1, false), "203.0.113.1/24", "203.0.113.50/24", 1)
 		}, []string{"BadNodeFacts", "203.0.113.50", "shared-gateway-addresses", "give the node another one"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -168,17 +171,17 @@ func TestSharedGatewayHasAnOwnerOfItsOwn(t *testing.T) {
 	s.do(s.gatewayNode(1))
 	for _, change := range s.c.everything() {
 		for _, r := range change.Rows {
-			if _, ok := r.Model.(*nb.HAChassisGroup); ok && change.Owner != gatewayOwner {
+			if _, ok := r.Model.(*nb.HAChassisGroup); ok && change.Owner != northbound.GatewayOwner {
 				t.Errorf("%s has the group", change.Owner)
 			}
 		}
 	}
-	k, ok := ownerKey(gatewayOwner)
-	if !ok {
+	e := ownerEvent(northbound.GatewayOwner)
+	if e == nil {
 		t.Fatal("the owner is not known")
 	}
-	s.c.update([]objectKey{k}, s.get)
-	if changes := s.c.changes(); len(changes) != 1 || changes[0].Owner != gatewayOwner {
+	s.c.update([]event{e}, s.get)
+	if changes := s.c.changes(); len(changes) != 1 || changes[0].Owner != northbound.GatewayOwner {
 		t.Errorf("changes %v", changes)
 	}
 }
@@ -189,8 +192,8 @@ func TestMemberIsReplaced(t *testing.T) {
 	s.do(s.gatewayNode(1), s.gatewayNode(2))
 	anew := s.gatewayNode(1)
 	s.wantMembers(anew, "chassis-2=32767 chassis-1=32766")
-	renamed := *s.objects[objectKey{nodeKind, "g2"}].(*node)
-	renamed.facts = strings.ReplaceAll(renamed.facts, "chassis-2", "chassis-7")
+	renamed := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "g2"}].(*objects.Node)
+	renamed.Facts = strings.ReplaceAll(renamed.Facts, "chassis-2", "chassis-7")
 	s.wantMembers(&renamed, "chassis-7=32767 chassis-1=32766")
 }
 
@@ -212,16 +215,16 @@ func TestTwoGatewaysWithTheSame(t *testing.T) {
 		{"a next hop", func(*contract.NodeFacts) {}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			node := func(s *scene, name string, number int, age int64, facts string) *node {
+			node := func(s *scene, name string, number int, age int64, facts string) *objects.Node {
 				n := s.node(name, fmt.Sprintf("10.244.%d.0/24", number), fmt.Sprintf("fd00:10:244:%d::/64", number))
-				n.facts, n.CreationTimestamp = facts, metav1.NewTime(time.Unix(100-age, 0))
+				n.Facts, n.CreationTimestamp = facts, metav1.NewTime(time.Unix(100-age, 0))
 				return n
 			}
 			s := newScene(t, dual)
 			first := node(s, "x", 1, 1, facts(1, true))
 			s.do(first)
 			second := node(s, "a", 2, 9, editFacts(2, true, c.change)) // older, and of a name that goes first
-			second.labels = newLabelSet(map[string]string{networkLabel: must(parseFacts(second.facts)).Gateway.Network})
+			second.Labels = objects.NewLabelSet(map[string]string{networkLabel: must(parseFacts(second.Facts)).Gateway.Network})
 			s.do(second)
 			if c.words == nil {
 				s.wantReasons()
@@ -231,7 +234,7 @@ func TestTwoGatewaysWithTheSame(t *testing.T) {
 			s.wantMessage(append(c.words, "Node a:", "DuplicateGateway", contract.NodeFactsAnnotation, "Node x,", "gateway-network", "delete Node x if it is gone")...)
 			s.wantGateways("x")
 
-			engine := ovsdbtest.Engine(t, ovsdbtest.Northbound(t), Tables...)
+			engine := ovsdbtest.Engine(t, ovsdbtest.Northbound(t), northbound.Tables...)
 			if err := engine.Replace(t.Context(), s.c.everything()); err != nil {
 				t.Fatal(err)
 			}
@@ -243,18 +246,18 @@ func TestTwoGatewaysWithTheSame(t *testing.T) {
 				s.c.begin(restart.r, s.keys(), s.get)
 				s.touch(s.absorb(s.c))
 				s.wantGateways(restart.want)
-				if len(s.problems) != 1 || s.problems[0].reason != "DuplicateGateway" {
+				if len(s.problems) != 1 || s.problems[0].Reason != "DuplicateGateway" {
 					t.Errorf("after a restart: %v", s.problems)
 				}
 				s.problems = nil
 			}
 
-			s.remove(nodeKind, "a")
+			s.remove(objects.NodeKind, "a")
 			s.wantGateways("x")
 			s.do(second)
 			s.wantMessage("Node a:", "DuplicateGateway")
 			mended := *second
-			mended.facts = facts(2, true)
+			mended.Facts = facts(2, true)
 			s.do(&mended)
 			s.wantGateways("a x")
 			s.wantReasons()
@@ -277,11 +280,11 @@ func (s *scene) wantGateways(want string) {
 }
 
 // wantMembers checks that what happens to a node changes the shared gateway's rows.
-func (s *scene) wantMembers(n *node, want string) {
+func (s *scene) wantMembers(n *objects.Node, want string) {
 	s.t.Helper()
 	s.c.update(s.put(n), s.get)
 	changes := s.c.changes()
-	if !slices.ContainsFunc(changes, func(c ovsdb.Change) bool { return c.Owner == gatewayOwner && members(c) == want }) {
+	if !slices.ContainsFunc(changes, func(c ovsdb.Change) bool { return c.Owner == northbound.GatewayOwner && members(c) == want }) {
 		s.t.Errorf("changes %v, want members %s", changes, want)
 	}
 }

@@ -3,71 +3,13 @@ package ovn
 import (
 	"maps"
 	"slices"
-	"strings"
-
-	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 )
-
-// hints are the names of the zones, or of the nodes, that an endpoint is for: sorted, each with a comma
-// behind it, which no name has. "" is no hint. As text they can be compared, and endpoints with them.
-type hints string
-
-func zoneHints(h *discoveryv1.EndpointHints) hints {
-	if h == nil {
-		return ""
-	}
-	names := make([]string, len(h.ForZones))
-	for i, zone := range h.ForZones {
-		names[i] = zone.Name
-	}
-	return newHints(names)
-}
-
-func nodeHints(h *discoveryv1.EndpointHints) hints {
-	if h == nil {
-		return ""
-	}
-	names := make([]string, len(h.ForNodes))
-	for i, node := range h.ForNodes {
-		names[i] = node.Name
-	}
-	return newHints(names)
-}
-
-func newHints(names []string) hints {
-	slices.Sort(names)
-	var text strings.Builder
-	for _, name := range slices.Compact(names) {
-		if name != "" {
-			text.WriteString(name)
-			text.WriteByte(',')
-		}
-	}
-	return hints(shared(text.String()))
-}
-
-func (h hints) has(name string) bool {
-	for one := range h.each {
-		if one == name {
-			return true
-		}
-	}
-	return false
-}
-
-// each yields the names.
-func (h hints) each(yield func(string) bool) {
-	for rest := string(h); rest != ""; {
-		var one string
-		if one, rest, _ = strings.Cut(rest, ","); !yield(one) {
-			return
-		}
-	}
-}
 
 // reach is for whom the endpoints of a VIP are, by the rules of kube-proxy: hints count if every ready
 // endpoint has them, and on a node or in a zone that one of them names. A node's count before a zone's.
@@ -85,11 +27,11 @@ func reachOf(list []backend, publishNotReady bool) reach {
 	return to
 }
 
-func named(names map[string]struct{}, by hints) map[string]struct{} {
+func named(names map[string]struct{}, by objects.Hints) map[string]struct{} {
 	if names == nil || by == "" {
 		return nil
 	}
-	for name := range by.each {
+	for name := range by.Each {
 		names[name] = struct{}{}
 	}
 	return names
@@ -100,9 +42,9 @@ func (to reach) differs() bool { return len(to.nodes)+len(to.zones) > 0 }
 
 // near are the endpoints for a node's clients, of all that a VIP has.
 func (to reach) near(list []backend, node, zone string, publishNotReady bool) []backend {
-	suits := func(b backend) bool { return b.zones.has(zone) }
+	suits := func(b backend) bool { return b.zones.Has(zone) }
 	if _, ok := to.nodes[node]; ok {
-		suits = func(b backend) bool { return b.nodes.has(node) }
+		suits = func(b backend) bool { return b.nodes.Has(node) }
 	} else if _, ok := to.zones[zone]; !ok {
 		return choose(list, publishNotReady)
 	}
@@ -116,10 +58,10 @@ func (to reach) near(list []backend, node, zone string, publishNotReady bool) []
 }
 
 // reaches are those of a frontend's VIPs; nil if all nodes' clients see the same.
-func (f *frontend) reaches(s *service) []reach {
+func (f *frontend) reaches(s *objects.Service) []reach {
 	list, differs := make([]reach, len(f.vips)), false
 	for i, v := range f.vips {
-		list[i] = reachOf(v.backends, s.publishNotReady)
+		list[i] = reachOf(v.backends, s.PublishNotReady)
 		differs = differs || list[i].differs()
 	}
 	if !differs {
@@ -129,10 +71,10 @@ func (f *frontend) reaches(s *service) []reach {
 }
 
 // nearView is what clients on a node see, or those in a zone on nodes that no hint names (node is "").
-func (f *frontend) nearView(s *service, to []reach, node, zone string) view {
+func (f *frontend) nearView(s *objects.Service, to []reach, node, zone string) view {
 	v := view{vips: make([]vip, len(f.vips))}
 	for i, all := range f.vips {
-		v.vips[i] = anywhere(all, to[i].near(all.backends, node, zone, s.publishNotReady))
+		v.vips[i] = anywhere(all, to[i].near(all.backends, node, zone, s.PublishNotReady))
 		if _, ok := to[i].zones[zone]; ok && v.scope == "" {
 			v.scope = "zone=" + zone // no node has such a name
 		}
@@ -145,7 +87,7 @@ func (f *frontend) nearView(s *service, to []reach, node, zone string) view {
 
 // attachNear puts a frontend's load balancers with what is near to the clients: one in the group of each
 // zone, but for zones with nodes that see something of their own. There each node has its own.
-func (r *rows) attachNear(s *service, f *frontend, at place, nodes *nodeSet, to []reach) {
+func (r *rows) attachNear(s *objects.Service, f *frontend, at place, nodes *nodeSet, to []reach) {
 	c := classOf(f.protocol)
 	seen := func(node, zone string) (ids []string) { return r.balancers(s, f, f.nearView(s, to, node, zone)) }
 	for _, zone := range slices.Sorted(maps.Keys(nodes.zones)) {
@@ -155,7 +97,7 @@ func (r *rows) attachNear(s *service, f *frontend, at place, nodes *nodeSet, to 
 		}) {
 			ids := seen("", zone)
 			for _, os := range c.systems() {
-				r.member(nb.LoadBalancerGroupTable, zoneGroupID(zone, os, at), "load_balancer", ids...)
+				r.Member(nb.LoadBalancerGroupTable, zoneGroupID(zone, os, at), "load_balancer", ids...)
 			}
 			continue
 		}
@@ -163,7 +105,7 @@ func (r *rows) attachNear(s *service, f *frontend, at place, nodes *nodeSet, to 
 			if r.tooLarge() {
 				return
 			}
-			r.member(attachment(at), attachmentID(at, node), "load_balancer", seen(node, zone)...)
+			r.Member(attachment(at), attachmentID(at, node), "load_balancer", seen(node, zone)...)
 		}
 	}
 }
@@ -194,7 +136,7 @@ func zoneGroup(zone, os string, at place) string {
 }
 
 func zoneGroupID(zone, os string, at place) string {
-	return ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, zoneGroup(zone, os, at))
+	return ovsdb.ID(nb.LoadBalancerGroupTable, northbound.ClusterOwner, zoneGroup(zone, os, at))
 }
 
 // zoneGroup is the UUID of the node's own.
@@ -211,7 +153,7 @@ func (r *rows) zoneGroups(zones map[string][]string) {
 		for _, os := range []string{contract.Linux, contract.Windows} {
 			for _, at := range []place{onSwitches, onRouters} {
 				key := zoneGroup(zone, os, at)
-				r.add(nb.LoadBalancerGroupTable, key, &nb.LoadBalancerGroup{Name: "weft-" + key})
+				r.Add(nb.LoadBalancerGroupTable, key, &nb.LoadBalancerGroup{Name: "weft-" + key})
 			}
 		}
 	}
@@ -221,7 +163,7 @@ func (r *rows) zoneGroups(zones map[string][]string) {
 func (b *nodeBook) updateZone(n *nodeState) {
 	zone, has := "", n.object != nil && n.placed
 	if has {
-		zone = n.object.zone
+		zone = n.object.Zone
 	}
 	before, had := b.zoneOf[n.name]
 	n.zone = zone

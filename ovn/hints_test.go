@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // TestHints states what nodes n1 in zone z1, n2 in z2 and n3 in none see, by the rules of kube-proxy
@@ -91,14 +92,14 @@ func TestHints(t *testing.T) {
 func TestNodeChangesItsZone(t *testing.T) {
 	s := newScene(t, nil)
 	e1, e2 := ready("10.244.1.3", "n1"), ready("10.244.2.3", "n2")
-	e1.zones, e2.zones = "z1,", "z2,"
+	e1.Zones, e2.Zones = "z1,", "z2,"
 	n1, n2 := s.node("n1", "10.244.1.0/24"), s.node("n2", "10.244.2.0/24")
-	n1.zone, n2.zone = "z1", "z2"
+	n1.Zone, n2.Zone = "z1", "z2"
 	s.do(s.world.service("plain", "10.96.0.11"), s.world.service("web", "10.96.0.10"),
-		s.world.slice("web-1", "web", []servicePort{{"http", "tcp", 8080}}, e1, e2), n1, n2)
+		s.world.slice("web-1", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, e1, e2), n1, n2)
 	move := func(zone string) (owners []string) {
-		n := *s.objects[objectKey{nodeKind, "n1"}].(*node)
-		n.zone = zone
+		n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "n1"}].(*objects.Node)
+		n.Zone = zone
 		s.c.update(s.put(&n), s.get)
 		for _, change := range s.c.changes() {
 			owners = append(owners, string(change.Owner))

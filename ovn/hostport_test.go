@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -20,22 +22,22 @@ import (
 func TestServicesGoBeforeHostPorts(t *testing.T) {
 	s := entranceScene(t)
 	p := s.pod("default", "web", "own")
-	p.hostPorts = []hostPort{{protocol: "tcp", port: 8443, into: 443}}
+	p.HostPorts = []objects.HostPort{{Protocol: "tcp", Port: 8443, Into: 443}}
 	other := s.pod("default", "other", "own")
-	other.hostPorts = []hostPort{{protocol: "udp", port: 8443, into: 443}}
+	other.HostPorts = []objects.HostPort{{Protocol: "udp", Port: 8443, Into: 443}}
 	s.do(p, other)
 	const (
 		all    = `hostport/tcp [gw-own own] keep drop 192.0.2.1:8443=10.244.1.3:443 203.0.113.1:8443=10.244.1.3:443`
 		second = `hostport/tcp [gw-own own] keep drop 203.0.113.1:8443=10.244.1.3:443`
 	)
 	sameLines(t, s.entries(s.c.podChange("default/web")), all)
-	change := func(edit func(*service)) (pods []string) {
+	change := func(edit func(*objects.Service)) (pods []string) {
 		t.Helper()
 		now := s.service("shop", "10.96.0.10")
 		edit(now)
 		s.c.update(s.put(now), s.get)
 		for _, change := range s.c.changes() {
-			if slices.Contains([]string{string(podOwner("default/web")), string(podOwner("default/other"))}, string(change.Owner)) {
+			if slices.Contains([]string{string(northbound.PodOwner("default/web")), string(northbound.PodOwner("default/other"))}, string(change.Owner)) {
 				pods = append(pods, string(change.Owner))
 			}
 		}
@@ -45,28 +47,28 @@ func TestServicesGoBeforeHostPorts(t *testing.T) {
 	own := netip.MustParseAddr("192.0.2.1")
 	for _, step := range []struct {
 		name string
-		edit func(*service)
+		edit func(*objects.Service)
 		want string
 		pods int
 	}{
-		{"a Service inside", func(*service) {}, all, 0},
-		{"another number", func(o *service) { o.nodePorts = []nodePort{{o.ports[0], 30080}} }, all, 0},
-		{"a NodePort", func(o *service) { o.nodePorts = []nodePort{{o.ports[0], 8443}} }, ``, 1},
-		{"of IPv6", func(o *service) {
-			o.nodePorts, o.clusterIPs = []nodePort{{o.ports[0], 8443}}, []netip.Addr{netip.MustParseAddr("fd00:10:96::10")}
+		{"a Service inside", func(*objects.Service) {}, all, 0},
+		{"another number", func(o *objects.Service) { o.NodePorts = []objects.NodePort{{ServicePort: o.Ports[0], Number: 30080}} }, all, 0},
+		{"a NodePort", func(o *objects.Service) { o.NodePorts = []objects.NodePort{{ServicePort: o.Ports[0], Number: 8443}} }, ``, 1},
+		{"of IPv6", func(o *objects.Service) {
+			o.NodePorts, o.ClusterIPs = []objects.NodePort{{ServicePort: o.Ports[0], Number: 8443}}, []netip.Addr{netip.MustParseAddr("fd00:10:96::10")}
 		}, all, 1},
-		{"a health check, of IPv6", func(o *service) {
-			o.healthPort, o.clusterIPs = 8443, []netip.Addr{netip.MustParseAddr("fd00:10:96::10")}
+		{"a health check, of IPv6", func(o *objects.Service) {
+			o.HealthPort, o.ClusterIPs = 8443, []netip.Addr{netip.MustParseAddr("fd00:10:96::10")}
 		}, ``, 1},
-		{"an external address that is the node's, which it does not get", func(o *service) {
-			o.externalIPs, o.ports[0].port = []netip.Addr{own}, 8443
+		{"an external address that is the node's, which it does not get", func(o *objects.Service) {
+			o.ExternalIPs, o.Ports[0].Port = []netip.Addr{own}, 8443
 		}, all, 1},
-		{"a load balancer's address that is the node's", func(o *service) {
-			o.ingress, o.ports[0].port = []netip.Addr{own}, 8443
+		{"a load balancer's address that is the node's", func(o *objects.Service) {
+			o.Ingress, o.Ports[0].Port = []netip.Addr{own}, 8443
 		}, second, 1},
-		{"nothing again", func(*service) {}, all, 1},
+		{"nothing again", func(*objects.Service) {}, all, 1},
 	} {
-		if pods := change(step.edit); len(pods) != step.pods || step.pods == 1 && pods[0] != string(podOwner("default/web")) {
+		if pods := change(step.edit); len(pods) != step.pods || step.pods == 1 && pods[0] != string(northbound.PodOwner("default/web")) {
 			t.Errorf("%s: pods %v were looked at", step.name, pods)
 		}
 		t.Run(step.name, func(t *testing.T) { sameLines(t, s.entries(s.c.podChange("default/web")), step.want) })
@@ -84,29 +86,29 @@ func TestOneHostPortOfTwoPods(t *testing.T) {
 	both := func(pod string) has { return has{"192.0.2.1:8443": pod, "203.0.113.1:8443": pod} }
 	for _, c := range []struct {
 		name                  string
-		old, young            hostPort
+		old, young            objects.HostPort
 		node                  string // of the young one
 		together, when, alone has    // when: the young one is alone
 	}{
-		{"the same", hostPort{"tcp", netip.Addr{}, 8443, 443}, hostPort{"tcp", netip.Addr{}, 8443, 443}, "own", both("old"), both("young"), both("old")},
-		{"one address of all", hostPort{"tcp", own, 8443, 443}, hostPort{"tcp", netip.Addr{}, 8443, 443}, "own",
+		{"the same", objects.HostPort{Protocol: "tcp", IP: netip.Addr{}, Port: 8443, Into: 443}, objects.HostPort{Protocol: "tcp", IP: netip.Addr{}, Port: 8443, Into: 443}, "own", both("old"), both("young"), both("old")},
+		{"one address of all", objects.HostPort{Protocol: "tcp", IP: own, Port: 8443, Into: 443}, objects.HostPort{Protocol: "tcp", IP: netip.Addr{}, Port: 8443, Into: 443}, "own",
 			has{"192.0.2.1:8443": "old", "203.0.113.1:8443": "young"}, both("young"), has{"192.0.2.1:8443": "old"}},
-		{"two addresses", hostPort{"tcp", own, 8443, 443}, hostPort{"tcp", gateway, 8443, 443}, "own",
+		{"two addresses", objects.HostPort{Protocol: "tcp", IP: own, Port: 8443, Into: 443}, objects.HostPort{Protocol: "tcp", IP: gateway, Port: 8443, Into: 443}, "own",
 			has{"192.0.2.1:8443": "old", "203.0.113.1:8443": "young"}, has{"203.0.113.1:8443": "young"}, has{"192.0.2.1:8443": "old"}},
-		{"two nodes", hostPort{"tcp", netip.Addr{}, 8443, 443}, hostPort{"tcp", netip.Addr{}, 8443, 443}, "bare", both("old"), has{}, both("old")},
-		{"another port", hostPort{"tcp", own, 8443, 443}, hostPort{"tcp", own, 8444, 443}, "own",
+		{"two nodes", objects.HostPort{Protocol: "tcp", IP: netip.Addr{}, Port: 8443, Into: 443}, objects.HostPort{Protocol: "tcp", IP: netip.Addr{}, Port: 8443, Into: 443}, "bare", both("old"), has{}, both("old")},
+		{"another port", objects.HostPort{Protocol: "tcp", IP: own, Port: 8443, Into: 443}, objects.HostPort{Protocol: "tcp", IP: own, Port: 8444, Into: 443}, "own",
 			has{"192.0.2.1:8443": "old", "192.0.2.1:8444": "young"}, has{"192.0.2.1:8444": "young"}, has{"192.0.2.1:8443": "old"}},
 	} {
 		for _, order := range [][]string{{"old", "young"}, {"young", "old"}} {
 			t.Run(c.name+", first "+order[0], func(t *testing.T) {
 				s := entranceScene(t)
-				pods := map[string]*pod{"old": s.pod("default", "old", "own"), "young": s.pod("a", "young", c.node)}
+				pods := map[string]*objects.Pod{"old": s.pod("default", "old", "own"), "young": s.pod("a", "young", c.node)}
 				s.do(s.namespace("a"), s.namespace("default"))
-				pods["old"].hostPorts, pods["young"].hostPorts = []hostPort{c.old}, []hostPort{c.young}
+				pods["old"].HostPorts, pods["young"].HostPorts = []objects.HostPort{c.old}, []objects.HostPort{c.young}
 				pods["old"].CreationTimestamp = metav1.NewTime(time.Unix(1700000000, 0))
 				pods["young"].CreationTimestamp = metav1.NewTime(time.Unix(1700000001, 0))
 				rows := has{} // as changes have written them
-				follow := func(keys []objectKey) {
+				follow := func(keys []event) {
 					s.c.update(keys, s.get)
 					changes := s.c.changes()
 					nameOf := func(change ovsdb.Change) string {
@@ -145,8 +147,8 @@ func TestOneHostPortOfTwoPods(t *testing.T) {
 				want("both", c.together)
 				leave := func(name string) {
 					p := pods[name]
-					delete(s.objects, objectKey{podKind, p.Namespace + "/" + p.Name})
-					follow([]objectKey{{podKind, p.Namespace + "/" + p.Name}})
+					delete(s.objects, objects.Key{Kind: objects.PodKind, Name: p.Namespace + "/" + p.Name})
+					follow([]event{objects.Key{Kind: objects.PodKind, Name: p.Namespace + "/" + p.Name}})
 				}
 				leave("old")
 				want("without the old", c.when)
@@ -164,21 +166,21 @@ func TestOneHostPortOfTwoPods(t *testing.T) {
 func TestHostPortsAtAnAddressOfAPool(t *testing.T) {
 	s := newScene(t, withBalancers)
 	n := s.egressNode(1)
-	n.podCIDRs, n.facts = n.podCIDRs[:1], facts(1, false)
+	n.PodCIDRs, n.Facts = n.PodCIDRs[:1], facts(1, false)
 	at := netip.MustParseAddr("203.0.113.1")
-	had := s.balanced("web", func(b *balancer) { b.ingress = at.String() })
-	had.ingress = []netip.Addr{at}
+	had := s.balanced("web", func(b *objects.LoadBalancer) { b.Ingress = at.String() })
+	had.Ingress = []netip.Addr{at}
 	p, q := s.pod("default", "p", "e1"), s.pod("default", "q", "e1")
-	p.hostPorts, q.hostPorts = []hostPort{{"tcp", at, 80, 8080}}, []hostPort{{"tcp", at, 8443, 443}}
+	p.HostPorts, q.HostPorts = []objects.HostPort{{Protocol: "tcp", IP: at, Port: 80, Into: 8080}}, []objects.HostPort{{Protocol: "tcp", IP: at, Port: 8443, Into: 443}}
 	s.do(n, s.addressPool("p", "203.0.113.0/29"), p, q)
 	rows := map[ovsdb.Owner]ovsdb.Change{}
-	ports := func(keys []objectKey) string {
+	ports := func(keys []event) string {
 		s.c.update(keys, s.get)
 		for _, change := range s.c.changes() {
 			rows[change.Owner] = change
 		}
 		var list []string
-		for _, r := range slices.Concat(rows[podOwner("default/p")].Rows, rows[podOwner("default/q")].Rows) {
+		for _, r := range slices.Concat(rows[northbound.PodOwner("default/p")].Rows, rows[northbound.PodOwner("default/q")].Rows) {
 			if b, ok := r.Model.(*nb.LoadBalancer); ok {
 				list = append(list, slices.Sorted(maps.Keys(b.Vips))...)
 			}
@@ -186,25 +188,25 @@ func TestHostPortsAtAnAddressOfAPool(t *testing.T) {
 		return strings.Join(list, " ")
 	}
 	const both, other = "203.0.113.1:80 203.0.113.1:8443", "203.0.113.1:8443"
-	s.want("alone", ports([]objectKey{{podKind, "default/p"}, {podKind, "default/q"}}), both)
+	s.want("alone", ports([]event{objects.Key{Kind: objects.PodKind, Name: "default/p"}, objects.Key{Kind: objects.PodKind, Name: "default/q"}}), both)
 	s.want("beside the Service", ports(s.put(had)), other)
 	s.want("the Service has the address", s.c.balancers.held[at], "default/web")
 	rival := s.service("rival", "10.96.0.20") // somebody else's load balancer
-	rival.ingress, rival.ports[0].port = []netip.Addr{at}, 8443
+	rival.Ingress, rival.Ports[0].Port = []netip.Addr{at}, 8443
 	s.want("beside one that has another port of the node's address", ports(s.put(rival)), "")
-	delete(s.objects, objectKey{serviceKind, "default/web"})
-	s.want("when the first has gone", ports([]objectKey{{serviceKind, "default/web"}}), "203.0.113.1:80")
-	delete(s.objects, objectKey{serviceKind, "default/rival"})
-	s.want("when both have gone", ports([]objectKey{{serviceKind, "default/rival"}}), both)
+	delete(s.objects, objects.Key{Kind: objects.ServiceKind, Name: "default/web"})
+	s.want("when the first has gone", ports([]event{objects.Key{Kind: objects.ServiceKind, Name: "default/web"}}), "203.0.113.1:80")
+	delete(s.objects, objects.Key{Kind: objects.ServiceKind, Name: "default/rival"})
+	s.want("when both have gone", ports([]event{objects.Key{Kind: objects.ServiceKind, Name: "default/rival"}}), both)
 }
 
 // TestHostPortsOfOtherAddresses make nobody look again: of two pods with one number at different addresses each has its own.
 // A pod of all addresses is the rival of both.
 func TestHostPortsOfOtherAddresses(t *testing.T) {
 	s := entranceScene(t)
-	with := func(name string, at netip.Addr) *pod {
+	with := func(name string, at netip.Addr) *objects.Pod {
 		p := s.pod("default", name, "own")
-		p.hostPorts = []hostPort{{"tcp", at, 8443, 443}}
+		p.HostPorts = []objects.HostPort{{Protocol: "tcp", IP: at, Port: 8443, Into: 443}}
 		return p
 	}
 	first, second := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("203.0.113.1")
@@ -221,7 +223,7 @@ func TestHostPortsOfOtherAddresses(t *testing.T) {
 		return strings.Join(pods, " ")
 	}
 	changed := with("first", first)
-	changed.labels = newLabelSet(map[string]string{"a": "b"})
+	changed.Labels = objects.NewLabelSet(map[string]string{"a": "b"})
 	s.want("a label of one", looked(changed), "first")
 	s.want("one of all addresses", looked(with("all", netip.Addr{})), "all first second")
 	s.want("the first without, its rival and the rivals of that", looked(s.pod("default", "first", "own")), "all first second")

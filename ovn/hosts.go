@@ -1,21 +1,19 @@
 package ovn
 
 import (
-	"errors"
-	"fmt"
 	"maps"
-	"net"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/outside"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // hostBook knows nodes by all addresses of their hosts and gateways, and what stays the hosts' own.
 type hostBook struct {
-	settings   *settings
+	settings   *settings.Settings
 	nodes      nodeView
 	apiServers map[netip.AddrPort]bool // as the Service default/kubernetes has them
 
@@ -24,7 +22,7 @@ type hostBook struct {
 	listeners map[string]contract.Listeners // as they were when Services were looked at last
 }
 
-func newHostBook(s *settings, nodes nodeView) hostBook {
+func newHostBook(s *settings.Settings, nodes nodeView) hostBook {
 	return hostBook{settings: s, nodes: nodes, apiServers: map[netip.AddrPort]bool{},
 		at: map[netip.Addr]map[string]struct{}{}, of: map[string][]netip.Addr{},
 		listeners: map[string]contract.Listeners{}}
@@ -80,7 +78,7 @@ func (b *hostBook) listener(protocol string, at netip.AddrPort) (node string) {
 
 // rules are what stays the hosts' own.
 func (b *hostBook) rules() outside.Hosts {
-	return outside.Hosts{Ports: b.settings.hostPorts, Open: b.settings.hostExternals, Ranges: b.settings.hosts, APIServers: b.apiServers,
+	return outside.Hosts{Ports: b.settings.HostPorts, Open: b.settings.HostExternals, Ranges: b.settings.Hosts, APIServers: b.apiServers,
 		Nodes:     func(addr netip.Addr) bool { return len(b.at[addr]) > 0 },
 		Listening: func(protocol string, at netip.AddrPort) bool { return b.listener(protocol, at) != "" }}
 }
@@ -99,40 +97,6 @@ func (b *hostBook) ownerName(owner outside.Owner, addr netip.Addr) string {
 }
 
 // taken says whose an address is that a Service asks for and may not have.
-func (b *hostBook) taken(s *service, addr netip.Addr) outside.Owner {
-	return b.rules().Deny(addr, slices.Contains(s.ingress, addr))
-}
-
-// hostSettings reads the keys about hosts. Those of the Northbound are the cluster's central hosts.
-func (c Config) hostSettings(s *settings) error {
-	ports, err := contract.ParseHostPorts(c.HostPorts)
-	if err == nil && len(ports) == 0 {
-		err = errors.New("host-ports: is empty: Services could have ssh's port and the API server's; leave the key out, or give the ports that are hosts' own")
-	}
-	errs := []error{err}
-	s.hostPorts = ports
-	if !slices.Equal(c.HostPorts, contract.DefaultHostPorts) {
-		s.toldHostPorts = c.HostPorts
-	}
-	for key, list := range map[string]struct {
-		texts []string
-		to    *[]netip.Prefix
-	}{"host-cidrs": {c.HostCIDRs, &s.hosts}, "host-external-ip-cidrs": {c.HostExternalIPCIDRs, &s.hostExternals}} {
-		for _, text := range list.texts {
-			p, err := netip.ParsePrefix(strings.TrimSpace(text))
-			if err != nil || p != p.Masked() || p.Addr().Is4In6() {
-				errs = append(errs, fmt.Errorf("%s: %q is not a CIDR; write it like 192.0.2.0/24 or 192.0.2.7/32", key, text))
-				continue
-			}
-			*list.to = append(*list.to, p)
-		}
-	}
-	for _, endpoint := range c.Northbound {
-		_, rest, _ := strings.Cut(endpoint, ":")
-		host, _, err := net.SplitHostPort(rest)
-		if addr, err2 := netip.ParseAddr(host); err == nil && err2 == nil && !addr.IsLoopback() {
-			s.hosts = append(s.hosts, netip.PrefixFrom(addr.Unmap().WithZone(""), addr.Unmap().BitLen()))
-		}
-	}
-	return errors.Join(errs...)
+func (b *hostBook) taken(s *objects.Service, addr netip.Addr) outside.Owner {
+	return b.rules().Deny(addr, slices.Contains(s.Ingress, addr))
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // What the API server need not send: pods that have no node yet, share their node's address or are
@@ -22,43 +22,40 @@ import (
 // deleted.
 const (
 	podFields     = "spec.nodeName!=,spec.hostNetwork!=true,status.phase!=Succeeded,status.phase!=Failed"
-	serviceLabels = "!" + headlessLabel + ",!" + proxyNameLabel
+	serviceLabels = "!" + objects.HeadlessLabel + ",!" + objects.ProxyNameLabel
 )
 
 // informers keep the trimmed objects and put what changes into the queue.
 type informers struct {
-	stores [kinds]cache.Store
-	runs   [kinds]cache.Controller
+	stores [objects.Kinds]cache.Store
+	runs   [objects.Kinds]cache.Controller
 }
 
 func newInformers(client kubernetes.Interface, own dynamic.Interface, q *queue) *informers {
 	all := &informers{}
 	core := client.CoreV1()
-	add(all, client, q, nodeKind, &corev1.Node{}, metav1.ListOptions{},
+	add(all, client, q, objects.NodeKind, &corev1.Node{}, metav1.ListOptions{},
 		core.Nodes().List, core.Nodes().Watch)
-	add(all, client, q, podKind, &corev1.Pod{}, metav1.ListOptions{FieldSelector: podFields},
+	add(all, client, q, objects.PodKind, &corev1.Pod{}, metav1.ListOptions{FieldSelector: podFields},
 		core.Pods("").List, core.Pods("").Watch)
-	add(all, client, q, serviceKind, &corev1.Service{}, metav1.ListOptions{LabelSelector: serviceLabels},
+	add(all, client, q, objects.ServiceKind, &corev1.Service{}, metav1.ListOptions{LabelSelector: serviceLabels},
 		core.Services("").List, core.Services("").Watch)
 	endpoints := client.DiscoveryV1().EndpointSlices("")
-	add(all, client, q, sliceKind, &discoveryv1.EndpointSlice{}, metav1.ListOptions{LabelSelector: serviceLabels},
+	add(all, client, q, objects.SliceKind, &discoveryv1.EndpointSlice{}, metav1.ListOptions{LabelSelector: serviceLabels},
 		endpoints.List, endpoints.Watch)
-	add(all, client, q, namespaceKind, &corev1.Namespace{}, metav1.ListOptions{},
+	add(all, client, q, objects.NamespaceKind, &corev1.Namespace{}, metav1.ListOptions{},
 		core.Namespaces().List, core.Namespaces().Watch)
-	all.register(q, egressKind, &unstructured.Unstructured{}, newCustomSource(own, v1alpha1.EgressIPs))
-	all.register(q, poolKind, &unstructured.Unstructured{}, newCustomSource(own, v1alpha1.AddressPools))
-	all.register(q, resolvedKind, &unstructured.Unstructured{}, newCustomSource(own, v1alpha1.ResolvedNamesResource))
 	policies := client.NetworkingV1().NetworkPolicies("")
-	add(all, client, q, networkPolicyKind, &networkingv1.NetworkPolicy{}, metav1.ListOptions{},
+	add(all, client, q, objects.NetworkPolicyKind, &networkingv1.NetworkPolicy{}, metav1.ListOptions{},
 		policies.List, policies.Watch)
-	for k, resource := range policyResources {
-		all.register(q, k, &unstructured.Unstructured{}, newCustomSource(own, resource))
+	for _, k := range []objects.Kind{objects.EgressKind, objects.PoolKind, objects.ResolvedKind, objects.ServiceCIDRKind,
+		objects.ClusterPolicyKind, objects.AdminPolicyKind, objects.BaselinePolicyKind} {
+		all.register(q, k, &unstructured.Unstructured{}, newCustomSource(own, k.Resource()))
 	}
-	all.register(q, serviceCIDRKind, &unstructured.Unstructured{}, newCustomSource(own, serviceCIDRs))
 	return all
 }
 
-func add[L runtime.Object](all *informers, client kubernetes.Interface, q *queue, k kind, object runtime.Object, selected metav1.ListOptions,
+func add[L runtime.Object](all *informers, client kubernetes.Interface, q *queue, k objects.Kind, object runtime.Object, selected metav1.ListOptions,
 	list func(context.Context, metav1.ListOptions) (L, error), watches func(context.Context, metav1.ListOptions) (watch.Interface, error),
 ) {
 	choose := func(o metav1.ListOptions) metav1.ListOptions {
@@ -77,20 +74,20 @@ func add[L runtime.Object](all *informers, client kubernetes.Interface, q *queue
 }
 
 // register has an informer keep what a source has of a kind.
-func (all *informers) register(q *queue, k kind, object runtime.Object, source cache.ListerWatcher) {
+func (all *informers) register(q *queue, k objects.Kind, object runtime.Object, source cache.ListerWatcher) {
 	touch := func(o any, fresh bool) {
 		if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o); err == nil {
-			q.add(objectKey{k, name}, fresh)
+			q.add(objects.Key{Kind: k, Name: name}, fresh)
 		}
 	}
 	all.stores[k], all.runs[k] = cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: source,
 		ObjectType:    object,
-		Transform:     trim,
+		Transform:     objects.Trim,
 		Handler: cache.ResourceEventHandlerFuncs{
 			AddFunc: func(o any) { touch(o, true) },
 			UpdateFunc: func(before, after any) {
-				if changed(before, after) {
+				if objects.Changed(before, after) {
 					touch(after, false)
 				}
 			},
@@ -116,17 +113,21 @@ func (all *informers) synced() bool {
 }
 
 // get is a lookup in the stores.
-func (all *informers) get(k objectKey) any {
-	object, _, _ := all.stores[k.kind].GetByKey(k.name) // a store in memory has no errors
+func (all *informers) get(e event) any {
+	k, ok := e.(objects.Key)
+	if !ok {
+		return nil
+	}
+	object, _, _ := all.stores[k.Kind].GetByKey(k.Name) // a store in memory has no errors
 	return object
 }
 
 // keys are those of all objects.
-func (all *informers) keys() []objectKey {
-	var keys []objectKey
+func (all *informers) keys() []event {
+	var keys []event
 	for k, store := range all.stores {
 		for _, name := range store.ListKeys() {
-			keys = append(keys, objectKey{kind(k), name})
+			keys = append(keys, objects.Key{Kind: objects.Kind(k), Name: name})
 		}
 	}
 	return keys

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/ovn/settings"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -69,7 +70,7 @@ func TestTheControllerEndsBeforeAnOldAPIServer(t *testing.T) {
 	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config := DefaultConfig()
+	config := settings.DefaultConfig()
 	config.Kubeconfig, config.MetricsAddress = kubeconfig, ""
 	config.Northbound = []string{"unix:" + t.TempDir() + "/none"} // which it would wait for
 	config.PodCIDRs, config.ServiceCIDRs = []string{"10.244.0.0/16"}, []string{"10.96.0.0/16"}

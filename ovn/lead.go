@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -33,8 +35,8 @@ type Northbound interface {
 
 // source is where objects come from; *informers in earnest.
 type source interface {
-	get(objectKey) any
-	keys() []objectKey
+	get(event) any
+	keys() []event
 }
 
 // leader keeps the Northbound in step while this controller leads. All of it runs in one goroutine, so
@@ -51,10 +53,10 @@ type leader struct {
 	metrics    *metrics
 	log        *slog.Logger
 	annotate   func([]annotation)
-	report     func(problem)
+	report     func(objects.Problem)
 
 	// backoff is the last pause before a refused owner's next try.
-	backoff map[objectKey]time.Duration
+	backoff map[event]time.Duration
 	first   time.Duration // shortest pauses; tests make them short
 	// disputes are those of late, by owner.
 	disputes map[ovsdb.Owner]dispute
@@ -70,30 +72,12 @@ const (
 	lastPause  = time.Minute
 )
 
-// patience is how long something that somebody else will do may take before it is a problem.
-const patience = 10 * time.Second
-
-// balancerPatience is how long a cloud may take to give a Service addresses, before the Service is told that nobody
-// does.
-const balancerPatience = time.Minute
-
-// wait is how long after the cluster expects an object of the kind it is looked at.
-func (k kind) wait() time.Duration {
-	if round := slices.Index(flushKinds[:], k); round >= 0 {
-		return flushPauses[round]
-	}
-	if k == addresslessKind {
-		return balancerPatience
-	}
-	return patience
-}
-
 // run leads until ctx is done.
 func (l *leader) run(ctx context.Context) {
 	if l.first == 0 {
 		l.first = firstPause
 	}
-	l.backoff = map[objectKey]time.Duration{}
+	l.backoff = map[event]time.Duration{}
 	// What comes into the queue from here on is looked at again, whether the stores had it
 	// already or not.
 	l.queue.collect(true)
@@ -155,10 +139,10 @@ func (l *leader) insist(ctx context.Context, failed string, try func() error) bo
 }
 
 // batch does what a set of touched objects asks for.
-func (l *leader) batch(ctx context.Context, entries map[objectKey]entry) {
+func (l *leader) batch(ctx context.Context, entries map[event]entry) {
 	start := time.Now()
 	l.begun.Store(start.UnixNano())
-	keys := make([]objectKey, 0, len(entries))
+	keys := make([]event, 0, len(entries))
 	for k := range entries {
 		keys = append(keys, k)
 	}
@@ -182,7 +166,7 @@ func (l *leader) batch(ctx context.Context, entries map[objectKey]entry) {
 
 // all writes everything, and does not give up before it is written: with the connection or the claim lost, nobody
 // knows what is. false means that ctx is done.
-func (l *leader) all(ctx context.Context, entries map[objectKey]entry) bool {
+func (l *leader) all(ctx context.Context, entries map[event]entry) bool {
 	return l.insist(ctx, "could not write the Northbound; trying again", func() error {
 		start := time.Now()
 		if err := l.northbound.Claim(ctx, l.entitled); err != nil {
@@ -206,9 +190,9 @@ func (l *leader) all(ctx context.Context, entries map[objectKey]entry) bool {
 // its upgrade. A row whose column it does not know would say another thing than is meant.
 func (l *leader) fit() (changed bool) {
 	disabled := l.disabled()
-	now := features{aclTiers: slices.Contains(disabled, models.ACLTiers), conditionalNAT: slices.Contains(disabled, models.ConditionalNAT)}
-	changed = now != l.cluster.settings.lacks
-	l.cluster.settings.lacks = now
+	now := settings.Features{AclTiers: slices.Contains(disabled, models.ACLTiers), ConditionalNAT: slices.Contains(disabled, models.ConditionalNAT)}
+	changed = now != l.cluster.settings.Lacks
+	l.cluster.settings.Lacks = now
 	return changed
 }
 
@@ -227,8 +211,8 @@ func (l *leader) settle(ctx context.Context, changes []ovsdb.Change, err error) 
 	l.publish(ctx)
 	if len(l.backoff) > 0 {
 		for i := range changes {
-			if k, ok := ownerKey(changes[i].Owner); ok && (refused == nil || refused.Owners[changes[i].Owner] == nil) {
-				delete(l.backoff, k)
+			if e := ownerEvent(changes[i].Owner); e != nil && (refused == nil || refused.Owners[changes[i].Owner] == nil) {
+				delete(l.backoff, e)
 			}
 		}
 	}
@@ -238,24 +222,25 @@ func (l *leader) settle(ctx context.Context, changes []ovsdb.Change, err error) 
 	for owner, cause := range refused.Owners {
 		l.metrics.failed("refused")
 		l.log.Error("the Northbound refused an object's rows", "owner", owner, "error", cause)
-		k, ok := ownerKey(owner)
-		if !ok {
+		e := ownerEvent(owner)
+		if e == nil {
 			continue
 		}
-		pause := min(max(2*l.backoff[k], l.first), lastPause)
-		if meta := l.cluster.object(k); meta != nil && l.backoff[k] == 0 {
-			l.report(problemf(k.kind.String(), meta, "RowsRefused",
-				"the OVN Northbound refused the rows of this object: %v; all others are served; it is tried again until it succeeds", quoted(cause.Error())))
+		k, _ := e.(objects.Key)
+		pause := min(max(2*l.backoff[e], l.first), lastPause)
+		if meta := l.cluster.object(k); meta != nil && l.backoff[e] == 0 {
+			l.report(objects.Problemf(k.Kind, meta, "RowsRefused",
+				"the OVN Northbound refused the rows of this object: %v; all others are served; it is tried again until it succeeds", objects.Quoted(cause.Error())))
 		}
-		l.backoff[k] = pause
-		l.later(ctx, again(owner, k), pause)
+		l.backoff[e] = pause
+		l.later(ctx, again(owner, e), pause)
 	}
 }
 
-func (l *leader) later(ctx context.Context, k objectKey, pause time.Duration) {
+func (l *leader) later(ctx context.Context, e event, pause time.Duration) {
 	time.AfterFunc(pause, func() {
 		if ctx.Err() == nil {
-			l.queue.add(k, false)
+			l.queue.add(e, false)
 		}
 	})
 }
@@ -266,10 +251,10 @@ func (l *leader) later(ctx context.Context, k objectKey, pause time.Duration) {
 func (l *leader) handOut(refused *ovsdb.RefusedError) {
 	var notes []annotation
 	for _, a := range l.cluster.takeNotes() {
-		k := objectKey{a.kind, key(a.namespace, a.name)}
-		isPod, p := a.kind == podKind, l.cluster.pods.all[k.name]
+		k := objects.Key{Kind: a.kind, Name: objects.FullName(a.namespace, a.name)}
+		isPod, p := a.kind == objects.PodKind, l.cluster.pods.all[k.Name]
 		switch {
-		case (isPod || a.kind == nodeKind) && refused != nil && refused.Owners[ovsdb.Owner(a.kind.String()+"/"+k.name)] != nil:
+		case (isPod || a.kind == objects.NodeKind) && refused != nil && refused.Owners[ovsdb.Owner(a.kind.String()+"/"+k.Name)] != nil:
 		case isPod && p != nil && !p.there:
 			l.cluster.notes = append(l.cluster.notes, a)
 		default:
@@ -286,14 +271,15 @@ func (l *leader) publish(ctx context.Context) {
 	for _, p := range l.cluster.takeProblems() {
 		l.report(p)
 	}
-	for _, k := range l.cluster.takeExpected() {
-		l.later(ctx, k, k.kind.wait())
+	for _, e := range l.cluster.takeExpected() {
+		l.later(ctx, e, wait(e))
 	}
 }
 
-func (l *leader) observe(entries map[objectKey]entry) {
-	for k, e := range entries {
-		if p := l.cluster.pods.all[k.name]; e.fresh && k.kind == podKind && p != nil && len(p.addresses) > 0 {
+func (l *leader) observe(entries map[event]entry) {
+	for touched, e := range entries {
+		k, isObject := touched.(objects.Key)
+		if p := l.cluster.pods.all[k.Name]; e.fresh && isObject && k.Kind == objects.PodKind && p != nil && len(p.addresses) > 0 {
 			since(l.metrics.podRow, e.since)
 		}
 	}
@@ -312,18 +298,18 @@ func (l *leader) suspect(ctx context.Context, owners []ovsdb.Owner) {
 	now, first, count := time.Now(), ovsdb.Owner(""), 0
 	maps.DeleteFunc(l.disputes, func(_ ovsdb.Owner, d dispute) bool { return now.Sub(d.until) > lastPause })
 	for _, owner := range owners {
-		k, ok := ownerKey(owner)
+		e := ownerEvent(owner)
 		d := l.disputes[owner]
-		if !ok || now.Before(d.until) { // not ours, or it will be put back
+		if e == nil || now.Before(d.until) { // not ours, or it will be put back
 			continue
 		}
 		if count++; count == 1 {
 			first = owner
 		}
 		if d.pause == 0 {
-			l.queue.add(again(owner, k), false)
+			l.queue.add(again(owner, e), false)
 		} else {
-			l.later(ctx, again(owner, k), d.pause)
+			l.later(ctx, again(owner, e), d.pause)
 		}
 		l.disputes[owner] = dispute{now.Add(d.pause), min(max(2*d.pause, firstPause), lastPause)}
 	}

@@ -22,6 +22,8 @@ import (
 	"github.com/weftnet/weft/models"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -48,16 +50,16 @@ func (m *memory) annotate(notes []annotation) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, a := range notes {
-		name := key(a.namespace, a.name)
+		name := objects.FullName(a.namespace, a.name)
 		network, _, err := contract.Parse[contract.PodNetwork](map[string]string{a.key: a.value}, contract.PodNetworkAnnotation)
-		if a.kind != podKind || err != nil {
+		if a.kind != objects.PodKind || err != nil {
 			continue
 		}
 		if m.annotated == nil {
 			m.annotated = map[string]string{}
 		}
 		m.annotated[name] = network.Addresses[0].Addr().String()
-		has := slices.ContainsFunc(m.owners[podOwner(name)].Rows, func(r ovsdb.Row) bool {
+		has := slices.ContainsFunc(m.owners[northbound.PodOwner(name)].Rows, func(r ovsdb.Row) bool {
 			p, ok := r.Model.(*nb.LogicalSwitchPort)
 			return ok && r.Key == network.UID && slices.Equal(portIPs(p), contract.Addrs(network.Addresses))
 		})
@@ -141,13 +143,13 @@ type lockedWorld struct {
 	queue *queue
 }
 
-func (w *lockedWorld) get(k objectKey) any {
+func (w *lockedWorld) get(k event) any {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.world.get(k)
 }
 
-func (w *lockedWorld) keys() []objectKey {
+func (w *lockedWorld) keys() []event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.world.keys()
@@ -178,7 +180,7 @@ func leadUntil(t *testing.T, ctx context.Context, m *memory, w *lockedWorld) (*l
 		ports:    func() map[types.UID][]netip.Addr { return nil },
 		cluster:  newCluster(testSettings(t, nil)), source: w, queue: w.queue, northbound: m,
 		metrics: newMetrics(w.queue), log: ovsdbtest.Logger(t), annotate: m.annotate, disputes: map[ovsdb.Owner]dispute{},
-		report: func(p problem) { *reports = append(*reports, p.String()) },
+		report: func(p objects.Problem) { *reports = append(*reports, p.String()) },
 	}
 	done := make(chan struct{})
 	go func() {
@@ -312,7 +314,7 @@ func TestRowsSayNothingElseThanIsMeant(t *testing.T) {
 		q := newQueue()
 		w := &lockedWorld{world: newWorld(), queue: q}
 		n := w.node("l1", "10.244.0.0/24")
-		n.facts = facts(1, false)
+		n.Facts = facts(1, false)
 		w.put(n)
 		m := &memory{}
 		l, _ := lead(t, m, w)
@@ -372,9 +374,9 @@ func TestNothingIsLostWithTheNorthbound(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		w.mu.Lock()
-		delete(w.objects, objectKey{podKind, "default/one"})
+		delete(w.objects, objects.Key{Kind: objects.PodKind, Name: "default/one"})
 		w.mu.Unlock()
-		q.add(objectKey{podKind, "default/one"}, false)
+		q.add(objects.Key{Kind: objects.PodKind, Name: "default/one"}, false)
 		m.set(func() { m.broken = nil })
 		time.Sleep(6 * time.Second)
 		wantOwners(t, m, owners("Cluster", "Node/l1", "Pod/default/p0", "Pod/default/p1", "Pod/default/p2", "Pod/default/p3", "Pod/default/p4"))
@@ -491,7 +493,7 @@ func TestNewNodeHasAMoment(t *testing.T) {
 		w.change(quick, never)
 		time.Sleep(patience / 2)
 		given := *quick
-		given.podCIDRs = []string{"10.244.0.0/24"}
+		given.PodCIDRs = []string{"10.244.0.0/24"}
 		w.change(&given)
 		time.Sleep(patience)
 		synctest.Wait()

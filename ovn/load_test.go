@@ -3,6 +3,7 @@ package ovn
 import (
 	"fmt"
 
+	"github.com/weftnet/weft/ovn/objects"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,7 +59,7 @@ func loadNamespace(i int) string { return fmt.Sprintf("ns%02d", i%20) }
 func loadWorld() *world {
 	w := newWorld()
 	for _, o := range load() {
-		trimmed, err := trim(o)
+		trimmed, err := objects.Trim(o)
 		if err != nil {
 			panic(err)
 		}

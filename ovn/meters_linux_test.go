@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // TestOneMeterBesideWindowsNodes: however many rules of policies are logged, OVN makes one meter of weft's as long
@@ -13,7 +14,7 @@ import (
 func TestOneMeterBesideWindowsNodes(t *testing.T) {
 	d := newDatapath(t, testSettings(t, dual))
 	prod := d.namespace("prod")
-	prod.logging = `{"allow":"info","deny":"warning"}`
+	prod.Logging = `{"allow":"info","deny":"warning"}`
 	var ports []string
 	for i := range 40 {
 		ports = append(ports, fmt.Sprintf("{ports: [{port: %d}]}", 1000+i))
@@ -28,21 +29,21 @@ func TestOneMeterBesideWindowsNodes(t *testing.T) {
 		t.Errorf("of 40 rules that are logged, %d have a meter", n)
 	}
 	w1 := d.node("w1", "10.244.1.0/24", "fd00:10:244:1::/64")
-	w1.os = contract.Windows
+	w1.OS = contract.Windows
 	d.do(w1)
 	if n := meters(); n != 1 {
 		t.Errorf("beside a Windows node there are %d meters, want 1", n)
 	}
-	d.touch(d.gone(nodeKind, "w1"))
+	d.touch(d.gone(objects.NodeKind, "w1"))
 	if n := meters(); n < 40 {
 		t.Errorf("once it is gone %d rules of 40 have a meter", n)
 	}
 }
 
 // gone takes objects away, and returns their keys.
-func (d *datapath) gone(k kind, names ...string) (keys []objectKey) {
+func (d *datapath) gone(k objects.Kind, names ...string) (keys []event) {
 	for _, name := range names {
-		key := objectKey{k, name}
+		key := objects.Key{Kind: k, Name: name}
 		delete(d.objects, key)
 		keys = append(keys, key)
 	}

@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/test/apiserver"
 )
@@ -101,23 +103,23 @@ func judgeMirrorPod(t *testing.T, server, fake *corev1.Pod) {
 	s := newDNSScene(t)
 	s.touch(s.w.put(s.w.node("l1", "10.244.0.0/24", "fd00:10:244::/64"), s.w.node("l2", "10.244.1.0/24", "fd00:10:244:1::/64")))
 	s.c.domains.use("db.example.com", 1)
-	endpoints := func(of ...*corev1.Pod) *slice {
-		object := trimSlice(dnsSlice())
-		object.endpoints = nil
+	endpoints := func(of ...*corev1.Pod) *objects.EndpointSlice {
+		object := objects.TrimSlice(dnsSlice())
+		object.Endpoints = nil
 		for i, o := range of {
 			e := ready(fmt.Sprintf("10.244.%d.9", i), o.Spec.NodeName)
-			e.pod = o.UID
-			object.endpoints = append(object.endpoints, e)
+			e.Pod = o.UID
+			object.Endpoints = append(object.Endpoints, e)
 		}
 		return object
 	}
-	s.touch(s.w.put(trimPod(server), endpoints(server)))
+	s.touch(s.w.put(objects.TrimPod(server), endpoints(server)))
 	s.saw("l1", "db.example.com 203.0.113.1 90")
 	before := rowsBeside(s.c, "l2", fake)
-	if set := before[domainOwner("db.example.com")]; !strings.Contains(set, "203.0.113.1") {
+	if set := before[northbound.DomainOwner("db.example.com")]; !strings.Contains(set, "203.0.113.1") {
 		t.Fatalf("the true server's answer does not count: %s", set)
 	}
-	s.touch(s.w.put(trimPod(fake), endpoints(server, fake)))
+	s.touch(s.w.put(objects.TrimPod(fake), endpoints(server, fake)))
 	s.saw("l2", "db.example.com 203.0.113.66 90")
 	after := rowsBeside(s.c, "l2", fake)
 	for owner := range after {
@@ -134,7 +136,7 @@ func judgeMirrorPod(t *testing.T, server, fake *corev1.Pod) {
 func rowsBeside(c *cluster, node string, o *corev1.Pod) map[ovsdb.Owner]string {
 	all := map[ovsdb.Owner]string{}
 	for _, change := range c.everything() {
-		if change.Owner != nodeOwner(node) && change.Owner != podOwner(key(o.Namespace, o.Name)) {
+		if change.Owner != northbound.NodeOwner(node) && change.Owner != northbound.PodOwner(objects.FullName(o.Namespace, o.Name)) {
 			change.With = false // with what it is written is no matter of the rows
 			text, _ := json.Marshal(change)
 			all[change.Owner] = string(text)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // TestTooLargeForATunnel: a client outside whose packets would not fit a tunnel to another node learns
@@ -20,14 +21,14 @@ func TestTooLargeForATunnel(t *testing.T) {
 	d.pods("a")
 	d.outside(nil, "192.0.2.1/32 via "+testGateway, "198.51.100.0/24 via "+testGateway, "2001:db8:1::/64 via "+testGateway6)
 	s := d.service("log", "10.96.0.10", "fd00:10:96::a")
-	s.ports = []servicePort{{"log", "udp", 514}}
-	s.nodePorts = []nodePort{{s.ports[0], 30514}}
-	s.externalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.2")}
-	udp := []servicePort{{"log", "udp", 8080}}
+	s.Ports = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}
+	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30514}}
+	s.ExternalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.2")}
+	udp := []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}}
 	d.do(s, d.slice("log-4", "log", udp, ready("10.244.0.3", "n1")), d.slice("log-6", "log", udp, ready("fd00:10:244::3", "n1")))
 	for _, local := range []bool{false, true} {
 		changed := *s
-		changed.externalLocal = local
+		changed.ExternalLocal = local
 		d.do(&changed)
 		for _, to := range []string{testGateway + ":30514", testHost + ":30514", "198.51.100.2:514", "[" + testHost6 + "]:30514"} {
 			var conn net.Conn

@@ -1,9 +1,11 @@
 package ovn
 
-// namespaceBook has the labels of the Namespaces that are there, by name.
-type namespaceBook map[string]labelSet
+import "github.com/weftnet/weft/ovn/objects"
 
-func (b namespaceBook) labels(name string) (set labelSet, there bool) {
+// namespaceBook has the labels of the Namespaces that are there, by name.
+type namespaceBook map[string]objects.LabelSet
+
+func (b namespaceBook) labels(name string) (set objects.LabelSet, there bool) {
 	set, there = b[name]
 	return set, there
 }
@@ -12,16 +14,16 @@ func (b namespaceBook) labels(name string) (set labelSet, there bool) {
 // their policies' decisions are logged.
 func (c *cluster) updateNamespaces(names []string, get lookup) {
 	for _, name := range names {
-		object, _ := get(objectKey{namespaceKind, name}).(*namespace)
+		object, _ := get(objects.Key{Kind: objects.NamespaceKind, Name: name}).(*objects.Namespace)
 		before, known := c.namespaces[name]
 		c.policies.noteLogging(name, object)
 		switch {
 		case object == nil:
 			delete(c.namespaces, name)
-		case known && before == object.labels:
+		case known && before == object.Labels:
 			continue
 		default:
-			c.namespaces[name] = object.labels
+			c.namespaces[name] = object.Labels
 		}
 		c.policies.lookAt(name)
 		c.balancers.lookAt(name)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -29,7 +31,7 @@ func TestRoutersKnowWhomTheyCannotAsk(t *testing.T) {
 	w := newWorld()
 	for i, system := range []string{contract.Linux, contract.Windows} {
 		n := w.node(system, []string{"10.244.1.0/24", "10.244.2.0/24"}[i], []string{"fd00:10:244:1::/64", "fd00:10:244:2::/64"}[i])
-		n.facts, n.os = editFacts(1+i, true, func(f *contract.NodeFacts) {
+		n.Facts, n.OS = editFacts(1+i, true, func(f *contract.NodeFacts) {
 			f.OS, f.Gateway.HostAddresses = system, true
 			f.Addresses = contract.Addrs(f.Gateway.Addresses)
 		}), system
@@ -38,7 +40,7 @@ func TestRoutersKnowWhomTheyCannotAsk(t *testing.T) {
 	settings := testSettings(t, dual)
 	d := ovsdbtest.Northbound(t)
 	endpoint := ovsdbtest.Memory(t, d)
-	engine := ovsdb.NewEngine(ovsdbtest.Connect(t, d, endpoint, Tables...))
+	engine := ovsdb.NewEngine(ovsdbtest.Connect(t, d, endpoint, northbound.Tables...))
 	const operators = "operators-port 192.0.2.77 02:00:00:00:00:77"
 	_, err := engine.Client().Transact(t.Context(), libovsdb.Operation{Op: libovsdb.OperationInsert, Table: nb.StaticMACBindingTable, UUIDName: "row",
 		Row: libovsdb.Row{"logical_port": "operators-port", "ip": "192.0.2.77", "mac": "02:00:00:00:00:77"}})
@@ -65,11 +67,11 @@ func TestRoutersKnowWhomTheyCannotAsk(t *testing.T) {
 		"rtoj-gw-windows 100.64.0.1 0a:58:64:40:00:01", "rtoj-gw-windows fd98::1 0a:58:64:40:00:01"}
 	begin()
 	want("at first", append(slices.Clone(linux), windows...)...)
-	engine = ovsdb.NewEngine(ovsdbtest.Connect(t, d, endpoint, Tables...)) // a controller that has made none of them
+	engine = ovsdb.NewEngine(ovsdbtest.Connect(t, d, endpoint, northbound.Tables...)) // a controller that has made none of them
 	begin()
 	want("after a restart", append(slices.Clone(linux), windows...)...)
-	engine = ovsdb.NewEngine(ovsdbtest.Connect(t, d, endpoint, Tables...))
-	delete(w.objects, objectKey{nodeKind, "windows"})
+	engine = ovsdb.NewEngine(ovsdbtest.Connect(t, d, endpoint, northbound.Tables...))
+	delete(w.objects, objects.Key{Kind: objects.NodeKind, Name: "windows"})
 	begin()
 	want("without the Windows node", linux...)
 }

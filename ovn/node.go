@@ -11,6 +11,10 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -40,24 +44,24 @@ func (n *placement) chassis() string {
 
 // nodeChange is a node's part of the network: the switch of its pods and, if the node has said how it
 // meets the outside, its gateway router, or its way to the one that nodes share, if there is one.
-func nodeChange(s *settings, n *placement, hasShared bool) ovsdb.Change {
-	r := newRows(nodeOwner(n.name))
-	id := r.logicalSwitch("switch", n.name, n.balancerGroups(onSwitches)...)
+func nodeChange(s *settings.Settings, n *placement, hasShared bool) ovsdb.Change {
+	r := newRows(northbound.NodeOwner(n.name))
+	id := r.LogicalSwitch("switch", n.name, n.balancerGroups(onSwitches)...)
 	var own, management []netip.Prefix
 	for _, subnet := range n.subnets {
 		own = append(own, netip.PrefixFrom(contract.GatewayAddress(subnet), subnet.Bits()))
 		management = append(management, netip.PrefixFrom(contract.ManagementAddress(subnet), subnet.Bits()))
 	}
-	port := routerPort(clusterRouterPort(n.name), own)
+	port := northbound.RouterPort(northbound.ClusterRouterPort(n.name), own)
 	port.Options = map[string]string{"route_table": n.name} // see egress
-	r.link("switch", clusterRouterID, id, port, nodeSwitchPort(n.name), nil)
+	r.Link("switch", northbound.ClusterRouterID, id, port, northbound.NodeSwitchPort(n.name), nil)
 	// No port security here: the host answers pods also from its own addresses.
-	r.switchPort(id, "management", &nb.LogicalSwitchPort{
+	r.SwitchPort(id, "management", &nb.LogicalSwitchPort{
 		Name:      contract.ManagementPort(n.name),
-		Addresses: []string{portAddresses(contract.Addrs(management))},
+		Addresses: []string{northbound.PortAddresses(contract.Addrs(management))},
 		Options:   map[string]string{"requested-chassis": n.chassis()},
 		// An empty list says that there are none.
-		ExternalIDs: map[string]string{contract.TunnelAddressesKey: strings.Join(texts(n.tunnels), ",")},
+		ExternalIDs: map[string]string{contract.TunnelAddressesKey: strings.Join(ipam.Texts(n.tunnels), ",")},
 	})
 	r.ownHost(n, management)
 	r.joinPortGroups(n)
@@ -81,14 +85,14 @@ const (
 
 // template says what the load balancers of NodePorts have on this node.
 func (r *rows) template(n *placement) {
-	r.add(nb.ChassisTemplateVarTable, "template", &nb.ChassisTemplateVar{Chassis: n.chassis(), Variables: n.variables()})
+	r.Add(nb.ChassisTemplateVarTable, "template", &nb.ChassisTemplateVar{Chassis: n.chassis(), Variables: n.variables()})
 }
 
 // variables are the node's, by name.
 func (n *placement) variables() map[string]string {
 	variables := map[string]string{}
 	for _, vip := range contract.HostVIPs {
-		variables[hostVariable+digit(vip.Is4())] = vip.String()
+		variables[hostVariable+northbound.IPVersion(vip.Is4())] = vip.String()
 	}
 	for _, ipv4 := range []bool{true, false} {
 		for i, addr := range n.nodePortAddresses(ipv4) {
@@ -121,50 +125,29 @@ func (n *placement) nodePortAddresses(ipv4 bool) []netip.Addr {
 }
 
 func nodePortVariable(ipv4 bool, number int) string {
-	return nodeVariable + digit(ipv4) + "_" + strconv.Itoa(number)
-}
-
-func digit(ipv4 bool) string {
-	if ipv4 {
-		return "4"
-	}
-	return "6"
+	return nodeVariable + northbound.IPVersion(ipv4) + "_" + strconv.Itoa(number)
 }
 
 // ownHost sends what pods have for their own node's host through the management port. By the gateway
 // it would come back to the host from the host's own network, or not at all.
 func (r *rows) ownHost(n *placement, management []netip.Prefix) {
 	for _, m := range management {
-		ip, set := ipWord(m.Addr().Is4()), addressSet(n.facts.Addresses, m.Addr().Is4())
+		ip, set := northbound.IPWord(m.Addr().Is4()), northbound.AddressSet(n.facts.Addresses, m.Addr().Is4())
 		if set == "" {
 			continue
 		}
-		r.policy(clusterRouterID, "own host/"+ip, &nb.LogicalRouterPolicy{
+		r.Policy(northbound.ClusterRouterID, "own host/"+ip, &nb.LogicalRouterPolicy{
 			Priority: policyOwnHost,
-			Match:    fmt.Sprintf("inport == %q && %s.dst == %s", clusterRouterPort(n.name), ip, set),
+			Match:    fmt.Sprintf("inport == %q && %s.dst == %s", northbound.ClusterRouterPort(n.name), ip, set),
 			Action:   nb.LogicalRouterPolicyActionReroute,
 			Nexthops: []string{m.Addr().String()},
 		})
 	}
 }
 
-// addressSet is those of a family as a match has them, "" if there is none.
-func addressSet(all []netip.Addr, ipv4 bool) string {
-	var list []string
-	for _, addr := range all {
-		if addr.Is4() == ipv4 {
-			list = append(list, addr.String())
-		}
-	}
-	if len(list) < 2 {
-		return strings.Join(list, "")
-	}
-	return "{" + strings.Join(list, ", ") + "}"
-}
-
 // gateway is the router between the cluster and the world, which lives on the node's chassis.
-func (r *rows) gateway(s *settings, n *placement, g *contract.Gateway) {
-	joins := s.joinAddresses(n.id)
+func (r *rows) gateway(s *settings.Settings, n *placement, g *contract.Gateway) {
+	joins := s.JoinAddresses(n.id)
 	options := map[string]string{
 		"chassis": n.chassis(),
 		// Endpoints on other nodes must answer this router, and no other.
@@ -179,18 +162,18 @@ func (r *rows) gateway(s *settings, n *placement, g *contract.Gateway) {
 		options["snat-ct-zone"] = "0"
 	}
 	id := r.gatewayRouter(s, g, n.outside, "-"+n.name, joins, nb.LogicalRouterPort{}, options)
-	model[nb.LogicalRouter](r, "gateway").ExternalIDs = map[string]string{podsLeave: waysOut(g)}
+	northbound.Model[nb.LogicalRouter](r.Builder, "gateway").ExternalIDs = map[string]string{podsLeave: waysOut(g)}
 	r.gatewayBalancers(n)
 	r.inwardMTU(n)
 	r.clusterNeighbour(s, n)
 	for _, join := range joins {
-		subnet := family(n.subnets, join.Addr())
+		subnet := ipam.Family(n.subnets, join.Addr())
 		if subnet == nil {
 			continue
 		}
 		r.egress(n.name, join.Addr())
-		address := family(g.Addresses, join.Addr())
-		if !s.lacks.conditionalNAT {
+		address := ipam.Family(g.Addresses, join.Addr())
+		if !s.Lacks.ConditionalNAT {
 			r.sentAgain(s, id, n.name, *subnet, join.Addr(), address)
 		}
 		switch {
@@ -211,7 +194,7 @@ func (r *rows) gateway(s *settings, n *placement, g *contract.Gateway) {
 const podsLeave = "weft.net/pods-leave"
 
 func waysOut(g *contract.Gateway) string {
-	switch list := strings.Join(texts(contract.Addrs(firsts(g.Addresses))), " "); {
+	switch list := strings.Join(ipam.Texts(contract.Addrs(ipam.Firsts(g.Addresses))), " "); {
 	case g.Routed:
 		return "with their own addresses"
 	case list == "":
@@ -223,42 +206,32 @@ func waysOut(g *contract.Gateway) string {
 	}
 }
 
-// firsts are the first address of each family, by which pods leave.
-func firsts(all []netip.Prefix) (list []netip.Prefix) {
-	for _, p := range all {
-		if *family(all, p.Addr()) == p {
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
 // sentAgain gives the gateway's address to what a client outside sends again before it was answered, as a SYN that
 // was lost beyond the gateway. lb_force_snat_ip does so for what opens a connection and for what follows an answer.
 // In between OVN takes the packet for neither: it is new to conntrack, and has its endpoint's address already. The
 // endpoint would answer the client itself, and the connection would never come about. Endpoints on the node
 // itself are told nothing: that of externalTrafficPolicy Local shall see the client, and no network lies before them.
-func (r *rows) sentAgain(s *settings, routerID, node string, subnet netip.Prefix, join netip.Addr, outside *netip.Prefix) {
-	inward, outward, word := "rtoj-gw-"+node, "rtoe-"+node, ipWord(join.Is4())
+func (r *rows) sentAgain(s *settings.Settings, routerID, node string, subnet netip.Prefix, join netip.Addr, outside *netip.Prefix) {
+	inward, outward, word := "rtoj-gw-"+node, "rtoe-"+node, northbound.IPWord(join.Is4())
 	const unflagged = "flags.skip_snat_for_lb == 0"
-	r.nat(routerID, "again/in/"+word, &nb.NAT{Type: nb.NATTypeSNAT, ExternalIP: join.String(), LogicalIP: everything(join),
-		Match: fmt.Sprintf("outport == %q && %s && %s.dst == %s && %s.dst != %s", inward, unflagged, word, family(s.pods, join), word, subnet)})
+	r.nat(routerID, "again/in/"+word, &nb.NAT{Type: nb.NATTypeSNAT, ExternalIP: join.String(), LogicalIP: northbound.Everything(join),
+		Match: fmt.Sprintf("outport == %q && %s && %s.dst == %s && %s.dst != %s", inward, unflagged, word, ipam.Family(s.Pods, join), word, subnet)})
 	if outside != nil {
-		r.nat(routerID, "again/out/"+word, &nb.NAT{Type: nb.NATTypeSNAT, ExternalIP: outside.Addr().String(), LogicalIP: everything(join),
+		r.nat(routerID, "again/out/"+word, &nb.NAT{Type: nb.NATTypeSNAT, ExternalIP: outside.Addr().String(), LogicalIP: northbound.Everything(join),
 			Match: fmt.Sprintf("inport == %q && outport == %q && %s && %s.dst != %s", outward, outward, unflagged, word, contract.OfFamily(contract.HostAliases, join))})
 	}
 }
 
 // gatewayBalancers puts the node's gateway router into the groups of its kind.
 func (r *rows) gatewayBalancers(n *placement) {
-	model[nb.LogicalRouter](r, "gateway").LoadBalancerGroup = n.balancerGroups(onRouters)
+	northbound.Model[nb.LogicalRouter](r.Builder, "gateway").LoadBalancerGroup = n.balancerGroups(onRouters)
 }
 
 // inwardMTU has the gateway router answer what is too large for the tunnels to other nodes' pods. On
 // Windows every packet would go through ovs-vswitchd for it, see capability.Limits.
 func (r *rows) inwardMTU(n *placement) {
 	if !n.windows() && n.facts.MTU > 0 {
-		model[nb.LogicalRouterPort](r, "join").Options = map[string]string{"gateway_mtu": strconv.Itoa(n.facts.MTU)}
+		northbound.Model[nb.LogicalRouterPort](r.Builder, "join").Options = map[string]string{"gateway_mtu": strconv.Itoa(n.facts.MTU)}
 	}
 }
 
@@ -269,7 +242,7 @@ func (r *rows) hostAlias(n *placement, routerID string, first netip.Addr) {
 	alias := contract.OfFamily(contract.HostAliases, first)
 	single := netip.PrefixFrom(alias, alias.BitLen())
 	outside := "rtoe-" + n.name
-	r.route(routerID, "host/"+alias.String(), &nb.LogicalRouterStaticRoute{IPPrefix: single.String(), Nexthop: alias.String(), OutputPort: &outside})
+	r.Route(routerID, "host/"+alias.String(), &nb.LogicalRouterStaticRoute{IPPrefix: single.String(), Nexthop: alias.String(), OutputPort: &outside})
 	for _, host := range contract.Addrs(n.facts.Gateway.Addresses) {
 		if host.Is4() == first.Is4() {
 			r.nat(routerID, "host/"+host.String(), &nb.NAT{Type: nb.NATTypeDNAT, ExternalIP: host.String(), LogicalIP: alias.String()})
@@ -282,7 +255,7 @@ func (r *rows) hostAlias(n *placement, routerID string, first netip.Addr) {
 func (r *rows) hostNeighbours(n *placement, first netip.Addr) {
 	for _, addr := range append([]netip.Addr{contract.OfFamily(contract.HostAliases, first)}, n.facts.Addresses...) {
 		if addr.Is4() == first.Is4() && addr != first {
-			r.neighbour("rtoe-"+n.name, addr, contract.HostAliasMAC())
+			r.Neighbour("rtoe-"+n.name, addr, contract.HostAliasMAC())
 		}
 	}
 }
@@ -290,13 +263,13 @@ func (r *rows) hostNeighbours(n *placement, first netip.Addr) {
 // clusterNeighbour tells the gateway router of a Windows node where the cluster's router is. A router that asks
 // learns by put_arp, of a packet that ovn-controller has sent into the switch, and the datapath there does not give such a packet
 // to ovs-vswitchd again: see capability.Limits. On Linux it asks, so that the Southbound has no row of it.
-func (r *rows) clusterNeighbour(s *settings, n *placement) {
+func (r *rows) clusterNeighbour(s *settings.Settings, n *placement) {
 	if !n.windows() {
 		return
 	}
-	cluster := s.joinAddresses(0)
+	cluster := s.JoinAddresses(0)
 	for _, join := range contract.Addrs(cluster) {
-		r.neighbour("rtoj-gw-"+n.name, join, contract.MAC(contract.Addrs(cluster)...))
+		r.Neighbour("rtoj-gw-"+n.name, join, contract.MAC(contract.Addrs(cluster)...))
 	}
 }
 
@@ -306,15 +279,15 @@ func (r *rows) clusterNeighbour(s *settings, n *placement) {
 // address would answer by the management port with that port's address, and not with the one that was asked.
 // What is for a port of those that systems give to clients is an answer to the host, and goes as it came.
 func (r *rows) hostToItself(n *placement, hosts []netip.Addr, subnet netip.Prefix, gateway netip.Addr) {
-	word := ipWord(gateway.Is4())
-	set := addressSet(hosts, gateway.Is4())
+	word := northbound.IPWord(gateway.Is4())
+	set := northbound.AddressSet(hosts, gateway.Is4())
 	if set == "" {
 		return
 	}
-	r.policy(clusterRouterID, "host to itself/"+word, &nb.LogicalRouterPolicy{
+	r.Policy(northbound.ClusterRouterID, "host to itself/"+word, &nb.LogicalRouterPolicy{
 		Priority: policyHostToItself,
 		Match: fmt.Sprintf("inport == %q && (%s.src == %s || udp.dst < %d) && %s.dst == %s",
-			clusterRouterPort(n.name), word, contract.ManagementAddress(subnet), clientPorts, word, set),
+			northbound.ClusterRouterPort(n.name), word, contract.ManagementAddress(subnet), northbound.ClientPorts, word, set),
 		Action:   nb.LogicalRouterPolicyActionReroute,
 		Nexthops: []string{gateway.String()},
 	})
@@ -323,26 +296,26 @@ func (r *rows) hostToItself(n *placement, hosts []netip.Addr, subnet netip.Prefi
 // gatewayRouter is a router between the join switch and an external switch of its own, and its routes to
 // both sides. Names end with suffix; port is completed, and is the one to the outside. Granted is the network that its
 // chassis are granted.
-func (r *rows) gatewayRouter(s *settings, g *contract.Gateway, granted, suffix string, joins []netip.Prefix, port nb.LogicalRouterPort, options map[string]string) (id string) {
+func (r *rows) gatewayRouter(s *settings.Settings, g *contract.Gateway, granted, suffix string, joins []netip.Prefix, port nb.LogicalRouterPort, options map[string]string) (id string) {
 	name := "gw" + suffix
-	id = r.logicalRouter("gateway", name, options)
-	r.link("join", id, joinSwitchID, routerPort("rtoj-"+name, joins), "jtor-"+name, nil)
+	id = r.LogicalRouter("gateway", name, options)
+	r.Link("join", id, northbound.JoinSwitchID, northbound.RouterPort("rtoj-"+name, joins), "jtor-"+name, nil)
 	outside := r.external(suffix, g.Network, granted)
-	port.Name, port.MAC, port.Networks = "rtoe"+suffix, g.MAC, texts(g.Addresses)
+	port.Name, port.MAC, port.Networks = "rtoe"+suffix, g.MAC, ipam.Texts(g.Addresses)
 	// OVN announces the port's own addresses; with nat-addresses it would announce those for the join switch, too.
-	r.link("external", id, outside, &port, "etor"+suffix, nil)
+	r.Link("external", id, outside, &port, "etor"+suffix, nil)
 	r.gatewayRoutes(s, id, port.Name, g)
 	return id
 }
 
 // external is the switch between a gateway router and the world on a network outside.
 func (r *rows) external(suffix, network, granted string) (switchID string) {
-	switchID = r.logicalSwitch("external", "ext"+suffix)
-	r.switchPort(switchID, "localnet", &nb.LogicalSwitchPort{Name: "localnet" + suffix, Type: "localnet",
+	switchID = r.LogicalSwitch("external", "ext"+suffix)
+	r.SwitchPort(switchID, "localnet", &nb.LogicalSwitchPort{Name: "localnet" + suffix, Type: "localnet",
 		Addresses: []string{"unknown"}, Options: map[string]string{"network_name": network},
 		// An empty name says that it is not granted.
 		ExternalIDs: map[string]string{contract.GrantedNetworkKey: granted}})
-	r.member(nb.PortGroupTable, outsideGroupID, "ports", ovsdb.ID(nb.LogicalSwitchPortTable, r.Owner, "localnet"))
+	r.Member(nb.PortGroupTable, northbound.OutsideGroupID, "ports", ovsdb.ID(nb.LogicalSwitchPortTable, r.Owner, "localnet"))
 	return switchID
 }
 
@@ -350,8 +323,8 @@ func (r *rows) external(suffix, network, granted string) (switchID string) {
 // route that only this switch's port has. A route by source would win over the subnets of other nodes
 // where those are larger, and over their gateway routers' addresses.
 func (r *rows) egress(node string, gateway netip.Addr) {
-	r.route(clusterRouterID, "egress/"+everything(gateway), &nb.LogicalRouterStaticRoute{
-		IPPrefix: everything(gateway), Nexthop: gateway.String(), RouteTable: node})
+	r.Route(northbound.ClusterRouterID, "egress/"+northbound.Everything(gateway), &nb.LogicalRouterStaticRoute{
+		IPPrefix: northbound.Everything(gateway), Nexthop: gateway.String(), RouteTable: node})
 }
 
 func (r *rows) snat(routerID string, inside netip.Prefix, outside netip.Addr) {
@@ -359,34 +332,26 @@ func (r *rows) snat(routerID string, inside netip.Prefix, outside netip.Addr) {
 }
 
 func (r *rows) nat(routerID, key string, nat *nb.NAT) {
-	r.member(nb.LogicalRouterTable, routerID, "nat", r.add(nb.NATTable, key, nat))
+	r.Member(nb.LogicalRouterTable, routerID, "nat", r.Add(nb.NATTable, key, nat))
 }
 
 // gatewayRoutes lead to the cluster inside and to everything else outside.
-func (r *rows) gatewayRoutes(s *settings, id, external string, g *contract.Gateway) {
-	for _, pods := range s.pods {
-		if join := family(s.joins, pods.Addr()); join != nil {
-			r.route(id, "cluster/"+pods.String(), &nb.LogicalRouterStaticRoute{
-				IPPrefix: pods.String(), Nexthop: nth(*join, 1).String()})
+func (r *rows) gatewayRoutes(s *settings.Settings, id, external string, g *contract.Gateway) {
+	for _, pods := range s.Pods {
+		if join := ipam.Family(s.Joins, pods.Addr()); join != nil {
+			r.Route(id, "cluster/"+pods.String(), &nb.LogicalRouterStaticRoute{
+				IPPrefix: pods.String(), Nexthop: ipam.Nth(*join, 1).String()})
 		}
 	}
 	// Several of a family share the load, answers to connections from outside included: with OVN's
 	// ecmp_symmetric_reply no connection to a load balancer comes up.
 	for _, next := range g.NextHops {
-		r.route(id, "default/"+next.String(), &nb.LogicalRouterStaticRoute{IPPrefix: everything(next), Nexthop: next.String(), OutputPort: &external})
+		r.Route(id, "default/"+next.String(), &nb.LogicalRouterStaticRoute{IPPrefix: northbound.Everything(next), Nexthop: next.String(), OutputPort: &external})
 	}
-}
-
-// everything is the prefix of all addresses of addr's family.
-func everything(addr netip.Addr) string {
-	if addr.Is4() {
-		return "0.0.0.0/0"
-	}
-	return "::/0"
 }
 
 func parseFacts(text string) (contract.NodeFacts, error) {
-	return parse[contract.NodeFacts](contract.NodeFactsAnnotation, text)
+	return objects.ParseAnnotation[contract.NodeFacts](contract.NodeFactsAnnotation, text)
 }
 
 // checkNextHop wants another address of a family that the gateway has. It need not be in a subnet of the
@@ -395,8 +360,8 @@ func checkNextHop(g *contract.Gateway, next netip.Addr) error {
 	switch on := contract.Addrs(g.Addresses); {
 	case slices.Contains(on, next):
 		return fmt.Errorf("gateway.nextHops holds %s, which is the gateway's own address", next)
-	case family(g.Addresses, next) == nil:
-		return fmt.Errorf("gateway.nextHops holds %s, but gateway.addresses %s has no address of its family", next, join(g.Addresses))
+	case ipam.Family(g.Addresses, next) == nil:
+		return fmt.Errorf("gateway.nextHops holds %s, but gateway.addresses %s has no address of its family", next, ipam.Join(g.Addresses))
 	}
 	return nil
 }
@@ -415,7 +380,7 @@ func tooMany[L ~[]T, T any](field string, list *L) error {
 func checkNodePorts(facts contract.NodeFacts) error {
 	count := [2]int{}
 	for _, addr := range facts.Addresses {
-		count[family2(addr.Is4())]++
+		count[ipam.FamilyIndex(addr.Is4())]++
 	}
 	if most := max(count[0], count[1]); most > maxNodePortAddresses {
 		return fmt.Errorf("addresses holds %d of one family", most)
@@ -424,12 +389,12 @@ func checkNodePorts(facts contract.NodeFacts) error {
 }
 
 // checkGateway checks what a gateway router cannot do without; OVN would leave out the row in silence.
-func checkGateway(g *contract.Gateway, s *settings) error {
+func checkGateway(g *contract.Gateway, s *settings.Settings) error {
 	if g == nil {
 		return nil
 	}
 	if _, err := net.ParseMAC(g.MAC); err != nil {
-		return fmt.Errorf("gateway.mac %q is not a hardware address", quoted(g.MAC))
+		return fmt.Errorf("gateway.mac %q is not a hardware address", objects.Quoted(g.MAC))
 	}
 	if g.Network == "" {
 		return errors.New("gateway.network is empty; it names the external bridge as ovn-bridge-mappings does")
@@ -437,9 +402,9 @@ func checkGateway(g *contract.Gateway, s *settings) error {
 	if len(g.Addresses) == 0 {
 		return errors.New("gateway.addresses is empty; without an address nothing leaves the node")
 	}
-	if s.shared != nil {
+	if s.Shared != nil {
 		for _, address := range contract.Addrs(g.Addresses) {
-			if slices.Contains(contract.Addrs(s.shared.Addresses), address) {
+			if slices.Contains(contract.Addrs(s.Shared.Addresses), address) {
 				return fmt.Errorf("gateway.addresses holds %s, which is the shared gateway's (shared-gateway-addresses); give the node another one (gateway-addresses)", address)
 			}
 		}
@@ -452,7 +417,7 @@ func checkOS(os string) error {
 	case "", contract.Linux, contract.Windows:
 		return nil
 	}
-	return fmt.Errorf("os %q is neither %s nor %s", quoted(os), contract.Linux, contract.Windows)
+	return fmt.Errorf("os %q is neither %s nor %s", objects.Quoted(os), contract.Linux, contract.Windows)
 }
 
 // checkHosted checks where a chassis host shall connect to.
@@ -462,19 +427,10 @@ func checkHosted(h *contract.Hosted) error {
 	}
 	host, port, err := net.SplitHostPort(h.Address)
 	if err != nil {
-		return fmt.Errorf("hosted.address %q is not HOST:PORT", quoted(h.Address))
+		return fmt.Errorf("hosted.address %q is not HOST:PORT", objects.Quoted(h.Address))
 	}
 	if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 || host == "" {
-		return fmt.Errorf("hosted.address %q is not HOST:PORT", quoted(h.Address))
+		return fmt.Errorf("hosted.address %q is not HOST:PORT", objects.Quoted(h.Address))
 	}
 	return nil
-}
-
-// portAddresses is the value of a switch port's addresses and port_security.
-func portAddresses(addrs []netip.Addr) string {
-	text := contract.MAC(addrs...).String()
-	for _, addr := range addrs {
-		text += " " + addr.String()
-	}
-	return text
 }

@@ -1,6 +1,8 @@
 package ovn
 
 import (
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/settings"
 	"iter"
 	"net/netip"
 )
@@ -9,14 +11,14 @@ import (
 // and systems, and where their tunnels may end.
 type nodeBook struct {
 	*outbox
-	settings *settings
+	settings *settings.Settings
 	around   surroundings
 	pods     podView
 	recorded map[string]nodeRecord // of earlier terms, as far as no node has claimed it yet
 
 	all       map[string]*nodeState
-	ids       *pool // node ID n is number n-1
-	cuts      []*subnetAllocator
+	ids       *ipam.NumberPool // node ID n is number n-1
+	cuts      []*ipam.SubnetAllocator
 	names     []string            // of the nodes that have a switch, sorted
 	unsettled map[string]struct{} // nodes that something is wrong with
 	vacated   bool                // a node has given up what one of those may have
@@ -32,16 +34,16 @@ type nodeBook struct {
 	dirtyTopology, dirtyGateway bool
 }
 
-func newNodeBook(o *outbox, s *settings, around surroundings, self nodeView, pods podView) nodeBook {
+func newNodeBook(o *outbox, s *settings.Settings, around surroundings, self nodeView, pods podView) nodeBook {
 	b := nodeBook{outbox: o, settings: s, around: around, pods: pods,
-		all: map[string]*nodeState{}, ids: newPool(max(s.maxNodeID(), 0)), unsettled: map[string]struct{}{},
+		all: map[string]*nodeState{}, ids: ipam.NewPool(max(s.MaxNodeID(), 0)), unsettled: map[string]struct{}{},
 		windows: map[string]struct{}{}, members: map[string]member{}, sharers: map[string]struct{}{},
 		zones: map[string][]string{}, zoneOf: map[string]string{}, onlyOne: newOnlyOne(),
 		tunnels: tunnelBook{settings: s, nodes: self, lines: map[netip.Addr][]string{}},
 		dirty:   map[string]struct{}{}}
-	if s.allocate {
-		for _, pods := range s.pods {
-			b.cuts = append(b.cuts, newSubnetAllocator(pods, s.mask(pods)))
+	if s.Allocate {
+		for _, pods := range s.Pods {
+			b.cuts = append(b.cuts, ipam.NewSubnetAllocator(pods, s.Mask(pods)))
 		}
 	}
 	return b
@@ -74,6 +76,6 @@ func (b *nodeBook) hasWindows() bool { return len(b.windows) > 0 }
 func (b *nodeBook) touch(name string) { b.dirty[name] = struct{}{} }
 
 func (b *nodeBook) releaseNumber(number int) {
-	b.ids.release(number - 1)
+	b.ids.Release(number - 1)
 	b.vacated = true
 }

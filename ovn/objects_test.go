@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // TestUnreadChangesMakeNoWork: two trimmed objects differ exactly if the translation sees a difference.
@@ -28,7 +29,7 @@ func TestUnreadChangesMakeNoWork(t *testing.T) {
 		{"node: podCIDRs", kubeNode("l1"), kubeNode("l1", "10.244.0.0/24"), true},
 		{"node: facts", kubeNode("l1"), edit(kubeNode("l1"), func(n *corev1.Node) { n.Annotations = annotated(contract.NodeFactsAnnotation) }), true},
 		{"node: operating system", kubeNode("l1"), edit(kubeNode("l1"), func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelOSStable: "windows"} }), true},
-		{"node: gateway", kubeNode("l1"), edit(kubeNode("l1"), func(n *corev1.Node) { n.Labels = map[string]string{gatewayLabel: ""} }), true},
+		{"node: gateway", kubeNode("l1"), edit(kubeNode("l1"), func(n *corev1.Node) { n.Labels = map[string]string{objects.GatewayLabel: ""} }), true},
 		{"node: another label", kubeNode("l1"), edit(kubeNode("l1"), func(n *corev1.Node) { n.Labels = map[string]string{"a": "b"} }), true},
 		{"node: ready", kubeNode("l1"), edit(kubeNode("l1"), func(n *corev1.Node) {
 			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -63,7 +64,7 @@ func TestUnreadChangesMakeNoWork(t *testing.T) {
 		}), true},
 		{"service: port", web(), web(func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }), true},
 		{"service: internalTrafficPolicy", web(), web(local), true},
-		{"service: headless label", web(), web(func(s *corev1.Service) { s.Labels = map[string]string{headlessLabel: ""} }), true},
+		{"service: headless label", web(), web(func(s *corev1.Service) { s.Labels = map[string]string{objects.HeadlessLabel: ""} }), true},
 		{"slice: whose pod an endpoint is", webSlice("a", at("10.244.0.3", "l1")), edit(webSlice("a", at("10.244.0.3", "l1")), func(s *discoveryv1.EndpointSlice) {
 			s.Endpoints[0].TargetRef = &corev1.ObjectReference{Name: "p"}
 		}), false},
@@ -76,11 +77,11 @@ func TestUnreadChangesMakeNoWork(t *testing.T) {
 		{"slice: a bad address", webSlice("a"), webSlice("a", at("nonsense", "l1")), true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			before, after := must(trim(c.before)), must(trim(c.after))
-			if got := changed(before, after); got != c.want {
+			before, after := must(objects.Trim(c.before)), must(objects.Trim(c.after))
+			if got := objects.Changed(before, after); got != c.want {
 				t.Errorf("changed is %v, want %v", got, c.want)
 			}
-			if changed(after, must(trim(c.after))) {
+			if objects.Changed(after, must(objects.Trim(c.after))) {
 				t.Error("an object differs from itself")
 			}
 		})
@@ -105,7 +106,7 @@ func checked(port int32, policy corev1.ServiceExternalTrafficPolicy) func(*corev
 // TestTrimmedObjectsAreCompared field by field: one that is added must be in equal, too.
 func TestTrimmedObjectsAreCompared(t *testing.T) {
 	for kind, fields := range map[reflect.Type]int{
-		reflect.TypeFor[node](): 10, reflect.TypeFor[pod](): 12, reflect.TypeFor[service](): 21, reflect.TypeFor[slice](): 8,
+		reflect.TypeFor[objects.Node](): 10, reflect.TypeFor[objects.Pod](): 12, reflect.TypeFor[objects.Service](): 21, reflect.TypeFor[objects.EndpointSlice](): 8,
 	} {
 		if n := kind.NumField(); n != fields {
 			t.Errorf("%s has %d fields, equal knows %d", kind, n, fields)
@@ -115,7 +116,7 @@ func TestTrimmedObjectsAreCompared(t *testing.T) {
 
 func TestTrimHandsOnWhatItDoesNotKnow(t *testing.T) {
 	o := &corev1.ConfigMap{}
-	if got := must(trim(o)); got != any(o) {
+	if got := must(objects.Trim(o)); got != any(o) {
 		t.Errorf("got %v", got)
 	}
 }

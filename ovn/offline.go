@@ -16,6 +16,10 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/acl"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -40,20 +44,20 @@ const offlineNode = "weft-offline"
 // Translate does what a controller would do with objects of the kinds that it watches; it needs no more of
 // them than a manifest has. Pods that are on no node, and nodes without subnets, get some; a namespace that
 // only others name is there, too. Objects of kinds that it does not watch are an error.
-func Translate(config Config, objects []runtime.Object) (*Offline, error) {
-	s, err := config.settings()
+func Translate(config settings.Config, objects []runtime.Object) (*Offline, error) {
+	s, err := config.Settings()
 	if err != nil {
 		return nil, err
 	}
-	s.allocate = true
-	all := map[objectKey]any{}
+	s.Allocate = true
+	all := map[event]any{}
 	for _, o := range withNamespaces(objects) {
 		k, trimmed, err := offlineObject(o.DeepCopyObject())
 		if err != nil {
 			return nil, err
 		}
 		if _, twice := all[k]; twice {
-			return nil, fmt.Errorf("%s %s: is there twice; remove one", k.kind, k.name)
+			return nil, fmt.Errorf("%s %s: is there twice; remove one", k.Kind, k.Name)
 		}
 		all[k] = trimmed
 	}
@@ -65,7 +69,7 @@ func Translate(config Config, objects []runtime.Object) (*Offline, error) {
 		all[k] = node
 	}
 	c := newCluster(s)
-	c.begin(records{}, keysOf(all), func(k objectKey) any { return all[k] })
+	c.begin(records{}, keysOf(all), func(e event) any { return all[e] })
 	offline := &Offline{Changes: c.everything(), Pods: map[string]OfflinePod{}}
 	for name, p := range c.pods.all {
 		if len(p.addresses) > 0 {
@@ -80,62 +84,62 @@ func Translate(config Config, objects []runtime.Object) (*Offline, error) {
 }
 
 // offlineObject is an object as the API server would have completed it, and then trimmed.
-func offlineObject(o runtime.Object) (k objectKey, trimmed any, err error) {
+func offlineObject(o runtime.Object) (k objects.Key, trimmed any, err error) {
 	meta, ok := o.(metav1.Object)
 	if !ok {
 		return k, nil, fmt.Errorf("%T has no metadata", o)
 	}
 	switch o := o.(type) {
 	case *corev1.Node:
-		k.kind = nodeKind
+		k.Kind = objects.NodeKind
 	case *corev1.Pod:
-		k.kind = podKind
+		k.Kind = objects.PodKind
 		if o.Spec.NodeName == "" {
 			o.Spec.NodeName = offlineNode
 		}
 	case *corev1.Namespace:
-		k.kind = namespaceKind
+		k.Kind = objects.NamespaceKind
 		metav1.SetMetaDataLabel(&o.ObjectMeta, corev1.LabelMetadataName, o.Name)
 	case *networkingv1.NetworkPolicy:
-		k.kind = networkPolicyKind
+		k.Kind = objects.NetworkPolicyKind
 	default:
-		if k.kind, ok = clusterWide(o); !ok {
+		if k.Kind, ok = clusterWide(o); !ok {
 			return k, nil, fmt.Errorf("%s %s: is of a kind that policies do not depend on", o.GetObjectKind().GroupVersionKind().Kind, meta.GetName())
 		}
-		return offlineCustom(o, meta, k.kind)
+		return offlineCustom(o, meta, k.Kind)
 	}
 	return offlineTrim(o, meta, k)
 }
 
 // offlineCustom is an object of a kind that the controller watches as it comes.
-func offlineCustom(o runtime.Object, meta metav1.Object, of kind) (k objectKey, trimmed any, err error) {
+func offlineCustom(o runtime.Object, meta metav1.Object, of objects.Kind) (k objects.Key, trimmed any, err error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		return k, nil, fmt.Errorf("%s %s: %w", of, meta.GetName(), err)
 	}
 	u := &unstructured.Unstructured{Object: content}
 	u.SetKind(of.String())
-	return offlineTrim(u, u, objectKey{kind: of})
+	return offlineTrim(u, u, objects.Key{Kind: of})
 }
 
-func offlineTrim(o any, meta metav1.Object, k objectKey) (objectKey, any, error) {
-	k.name = key(meta.GetNamespace(), meta.GetName())
+func offlineTrim(o any, meta metav1.Object, k objects.Key) (objects.Key, any, error) {
+	k.Name = objects.FullName(meta.GetNamespace(), meta.GetName())
 	if meta.GetUID() == "" {
-		meta.SetUID(types.UID(k.kind.String() + "/" + k.name))
+		meta.SetUID(types.UID(k.Kind.String() + "/" + k.Name))
 	}
-	trimmed, err := trim(o)
+	trimmed, err := objects.Trim(o)
 	return k, trimmed, err
 }
 
 // clusterWide is the kind of a cluster-wide policy.
-func clusterWide(o runtime.Object) (kind, bool) {
+func clusterWide(o runtime.Object) (objects.Kind, bool) {
 	switch o.(type) {
 	case *v1alpha2.ClusterNetworkPolicy:
-		return clusterPolicyKind, true
+		return objects.ClusterPolicyKind, true
 	case *v1alpha1.AdminNetworkPolicy:
-		return adminPolicyKind, true
+		return objects.AdminPolicyKind, true
 	case *v1alpha1.BaselineAdminNetworkPolicy:
-		return baselinePolicyKind, true
+		return objects.BaselinePolicyKind, true
 	}
 	return 0, false
 }
@@ -181,7 +185,7 @@ func (o *Offline) Connection(from, to, protocol string, port uint16, family int)
 		return c, fmt.Errorf("%s and %s have no addresses of one family", from, to)
 	}
 	c.Inport, c.Outport = ends[0].port, ends[1].port
-	c.SrcPort, c.DstPort = clientPorts, port
+	c.SrcPort, c.DstPort = northbound.ClientPorts, port
 	switch protocol {
 	case "tcp":
 		c.Proto = 6
@@ -202,7 +206,7 @@ func (o *Offline) Connection(from, to, protocol string, port uint16, family int)
 
 // HairpinAddress is where a pod sees itself as a client, of its own Service, of an address' family.
 func HairpinAddress(of netip.Addr) netip.Addr {
-	return netip.MustParseAddr(hairpinAddresses[family2(of.Is4())])
+	return netip.MustParseAddr(northbound.HairpinAddresses[ipam.FamilyIndex(of.Is4())])
 }
 
 // withNamespaces adds the namespaces that objects are in and that are not among them.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/ovn/settings"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
@@ -46,7 +47,7 @@ func TestAManifestIsYoungerThanWhatRuns(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			config := DefaultConfig()
+			config := settings.DefaultConfig()
 			config.Northbound, config.PodCIDRs, config.ServiceCIDRs, config.AllocateNodeCIDRs = []string{"unix:none"}, []string{"10.244.0.0/16"}, []string{"10.96.0.0/16"}, true
 			var objects []runtime.Object
 			for _, p := range c.policies {

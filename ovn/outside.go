@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -17,24 +18,24 @@ const networkLabel = "weft.net/gateway-network"
 // gateway and EgressIPs, announce addresses of AddressPools, say who the neighbours are. Its agent says which network
 // that is, and an administrator has to say the same, by the label or for all nodes without one. Otherwise it is on
 // none, and the node's own pods alone leave by its gateway.
-func (n *nodeState) outsideOf(s *settings) (network, why string) {
+func (n *nodeState) outsideOf(s *settings.Settings) (network, why string) {
 	if n.facts.Gateway == nil {
 		return "", ""
 	}
 	said := n.facts.Gateway.Network
-	granted, labelled := n.object.labels.Lookup(networkLabel)
+	granted, labelled := n.object.Labels.Lookup(networkLabel)
 	if !labelled {
-		granted = s.defaultNetwork
+		granted = s.DefaultNetwork
 	}
 	if granted == said {
 		return said, ""
 	}
-	why = fmt.Sprintf("its agent says that its gateway is on network %q (gateway-network), and no administrator has granted it: ", quoted(said))
+	why = fmt.Sprintf("its agent says that its gateway is on network %q (gateway-network), and no administrator has granted it: ", objects.Quoted(said))
 	switch {
 	case !labelled:
 		why += fmt.Sprintf("it has no label %s, and default-gateway-network is %q", networkLabel, granted)
 	default:
-		why += fmt.Sprintf("its label %s is %q", networkLabel, quoted(granted))
+		why += fmt.Sprintf("its label %s is %q", networkLabel, objects.Quoted(granted))
 	}
 	if len(validation.IsValidLabelValue(said)) > 0 { // nothing that a node says goes into a command line
 		return "", why + "; no label can have that name: give the network one of 63 letters, digits, '.', '_' and '-' at most that begins and ends with a letter or digit"
@@ -52,26 +53,17 @@ func (b *nodeBook) joinOutside(n *nodeState, complain func(reason, format string
 
 // networkOf is the one network outside that addresses are on of which several nodes say that their subnets hold them: the
 // one that the object names, else the default one, which is the operator's word, else the oldest node's; "" without a node.
-func (s *settings) networkOf(named string, nodes []*nodeState) string {
+func networkOf(s *settings.Settings, named string, nodes []*nodeState) string {
 	if named != "" || len(nodes) == 0 {
 		return named
 	}
-	if slices.ContainsFunc(nodes, func(n *nodeState) bool { return n.outside == s.defaultNetwork }) {
-		return s.defaultNetwork
+	if slices.ContainsFunc(nodes, func(n *nodeState) bool { return n.outside == s.DefaultNetwork }) {
+		return s.DefaultNetwork
 	}
 	return slices.MinFunc(nodes, byAge).outside
 }
 
 // byAge orders nodes, the oldest first.
 func byAge(a, b *nodeState) int {
-	return cmp.Or(older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.name, b.name))
-}
-
-// checkNetwork checks the name of a network outside, which nodes' labels have to hold. The remedy follows.
-func checkNetwork(key, name, remedy string) error {
-	if problems := validation.IsValidLabelValue(name); len(problems) > 0 || name == "" {
-		return fmt.Errorf("%s: %q is no name of a network: it has 63 letters, digits, '.', '_' and '-' at most, and begins and ends with a letter or digit; %s",
-			key, strings.TrimSpace(name), remedy)
-	}
-	return nil
+	return cmp.Or(Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.name, b.name))
 }

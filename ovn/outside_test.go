@@ -12,6 +12,8 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // TestNetworksAreGranted states which network outside a node is on, by what its agent says and what administrators do.
@@ -38,12 +40,12 @@ func TestNetworksAreGranted(t *testing.T) {
 		{name: "no gateway", withoutGateway: true, label: "storage", byDefault: "external"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newScene(t, func(config *Config) { config.DefaultGatewayNetwork = c.byDefault })
+			s := newScene(t, func(config *settings.Config) { config.DefaultGatewayNetwork = c.byDefault })
 			n := s.node("n1", "10.244.1.0/24")
 			if c.label != none {
-				n.labels = newLabelSet(map[string]string{networkLabel: c.label})
+				n.Labels = objects.NewLabelSet(map[string]string{networkLabel: c.label})
 			}
-			n.facts = editFacts(1, false, func(f *contract.NodeFacts) {
+			n.Facts = editFacts(1, false, func(f *contract.NodeFacts) {
 				if f.Gateway.Network = c.said; c.withoutGateway {
 					f.Gateway = nil
 				}
@@ -106,30 +108,30 @@ func TestAStolenNodeJoinsNoNetwork(t *testing.T) {
 		for _, c := range []struct{ granted, byDefault, named string }{{"storage", "external", ""}, {"", "external", ""}, {"storage", "", "external"}, {"storage", "storage", "external"}} {
 			t.Run(fmt.Sprintf("%s/%+v", name, c), func(t *testing.T) {
 				granted := c.granted
-				s := newScene(t, func(config *Config) {
+				s := newScene(t, func(config *settings.Config) {
 					withBalancers(config)
 					withShared(config)
 					config.DefaultGatewayNetwork = c.byDefault
 				})
 				stolen := s.node("e9", "10.244.9.0/24")
-				stolen.ready, stolen.gateway = true, "true"
-				stolen.labels = newLabelSet(map[string]string{v1alpha1.EgressLabel: "", networkLabel: granted})
+				stolen.Ready, stolen.Gateway = true, "true"
+				stolen.Labels = objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: "", networkLabel: granted})
 				honest := func(f *contract.NodeFacts) {
 					f.Gateway.Network, f.Gateway.NextHops = "storage", nil
 					f.Gateway.Addresses = []netip.Prefix{netip.MustParsePrefix("10.9.0.9/24")}
 				}
-				stolen.facts = editFacts(9, false, honest)
+				stolen.Facts = editFacts(9, false, honest)
 				stolen.CreationTimestamp = metav1.NewTime(time.Unix(1000, 0))
 				s.do(stolen, s.namespace("default", "team=a"))
 				pool, address := s.addressPool("p", "203.0.113.64/28"), s.egressIP("a", "team=a", "203.0.113.20")
-				pool.network, address.network = c.named, c.named
+				pool.Network, address.Network = c.named, c.named
 				s.do(pool, address)
 				lying := *stolen
-				lying.facts = editFacts(9, false, func(f *contract.NodeFacts) { honest(f); lie(f) })
+				lying.Facts = editFacts(9, false, func(f *contract.NodeFacts) { honest(f); lie(f) })
 				s.do(&lying) // before the others are there: who comes first has no right by that
 				for n := range 4 {
 					honest := s.gatewayNode(1 + n)
-					honest.ready, honest.labels = true, newLabelSet(map[string]string{v1alpha1.EgressLabel: "", networkLabel: "external"})
+					honest.Ready, honest.Labels = true, objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: "", networkLabel: "external"})
 					s.do(honest)
 				}
 				for i := range 12 {
@@ -167,7 +169,7 @@ func TestAStolenNodeJoinsNoNetwork(t *testing.T) {
 
 // TestAGrantComesAndGoes: by the label alone a node begins to take part, and ends.
 func TestAGrantComesAndGoes(t *testing.T) {
-	s := newScene(t, func(c *Config) { dual(c); withBalancers(c); c.DefaultGatewayNetwork = "" })
+	s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c); c.DefaultGatewayNetwork = "" })
 	n := s.egressNode(1)
 	s.do(n, s.namespace("default", "team=a"), s.addressPool("p", "203.0.113.64/28"), s.egressIP("a", "team=a", "203.0.113.20"), s.balanced("web"))
 	for range 2 {
@@ -178,7 +180,7 @@ func TestAGrantComesAndGoes(t *testing.T) {
 		}
 		s.wantReasons("Node e1 GatewayNetworkNotGranted")
 		granted := *n
-		granted.labels = newLabelSet(map[string]string{v1alpha1.EgressLabel: "", networkLabel: "external"})
+		granted.Labels = objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: "", networkLabel: "external"})
 		s.do(&granted)
 		s.wantEgress("a", "True", "Carried")
 		s.want("announces", fmt.Sprint(s.c.balancers.announces("e1")), "[203.0.113.64]")

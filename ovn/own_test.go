@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // ownObject is an object of weft's own API group as the API server sends it.
@@ -27,8 +28,8 @@ func ownObject(w *world, kind, name string, spec any) *unstructured.Unstructured
 	return o
 }
 
-func (w *world) namespace(name string, pairs ...string) *namespace {
-	return trimNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labelMap(pairs)}})
+func (w *world) namespace(name string, pairs ...string) *objects.Namespace {
+	return objects.TrimNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labelMap(pairs)}})
 }
 
 // labelMap reads "key=value".
@@ -42,20 +43,20 @@ func labelMap(pairs []string) map[string]string {
 }
 
 // egressIP is one for the namespaces with a label.
-func (w *world) egressIP(name, label string, addresses ...string) *egressIP {
+func (w *world) egressIP(name, label string, addresses ...string) *objects.EgressIP {
 	spec := v1alpha1.EgressIPSpec{Addresses: addresses}
 	if label != "" {
 		spec.NamespaceSelector.MatchLabels = labelMap([]string{label})
 	}
-	return must(trim(ownObject(w, "EgressIP", name, spec))).(*egressIP)
+	return must(objects.Trim(ownObject(w, "EgressIP", name, spec))).(*objects.EgressIP)
 }
 
-func (w *world) addressPool(name string, ranges ...string) *addressPool {
-	return must(trim(ownObject(w, "AddressPool", name, v1alpha1.AddressPoolSpec{Ranges: ranges}))).(*addressPool)
+func (w *world) addressPool(name string, ranges ...string) *objects.AddressPool {
+	return must(objects.Trim(ownObject(w, "AddressPool", name, v1alpha1.AddressPoolSpec{Ranges: ranges}))).(*objects.AddressPool)
 }
 
 // absorbStatus does to an object what the API server would when its status is written.
-func (w *world) absorbStatus(k objectKey, a annotation) []objectKey {
+func (w *world) absorbStatus(k objects.Key, a annotation) []event {
 	var patch struct{ Status map[string]any }
 	if err := json.Unmarshal(a.statusPatch(time.Unix(1700000000, 0)), &patch); err != nil {
 		panic(err)
@@ -75,27 +76,27 @@ func (w *world) absorbStatus(k objectKey, a annotation) []objectKey {
 	}
 	text = string(must(json.Marshal(patch.Status)))
 	switch o := w.objects[k].(type) {
-	case *egressIP:
+	case *objects.EgressIP:
 		if o.UID == a.uid {
 			after := *o
-			after.status, after.conditions = text, status.Conditions
+			after.Status, after.Conditions = text, status.Conditions
 			return w.put(&after)
 		}
-	case *addressPool:
+	case *objects.AddressPool:
 		if o.UID == a.uid {
 			after := *o
-			after.status, after.conditions = text, status.Conditions
+			after.Status, after.Conditions = text, status.Conditions
 			return w.put(&after)
 		}
-	case *service:
+	case *objects.Service:
 		if o.UID == a.uid {
 			after := *o
 			var ingress []string
 			for _, i := range status.LoadBalancer.Ingress {
 				ingress = append(ingress, i.IP)
 			}
-			after.balancer.ingress = strings.Join(ingress, ",")
-			after.ingress = addrsOf(after.balancer.ingress)
+			after.Balancer.Ingress = strings.Join(ingress, ",")
+			after.Ingress = objects.ParseAddrs(after.Balancer.Ingress)
 			return w.put(&after)
 		}
 	}

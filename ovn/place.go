@@ -10,23 +10,27 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // nodeState is a node as far as it is known: pods may name it before it is there, and after.
 type nodeState struct {
 	placement
-	object   *node
+	object   *objects.Node
 	placed   bool // it has an ID and subnets, hence a switch
-	problems []problem
+	problems []objects.Problem
 	// expects is whether it waits for its subnets; a Node is there a moment before they are.
 	expects expectation
-	pools   []*subnetPool
+	pools   []*ipam.SubnetPool
 	// pods are the pods bound to it that want a port, by key; waiting are those of them that
 	// found no free address.
 	pods    map[string]*podState
 	waiting map[string]struct{}
 	// hostPorted are those of pods that want a port of the host, by key; of all its addresses where the claim has none.
-	hostPorted map[claim]map[string]struct{}
+	hostPorted map[objects.Claim]map[string]struct{}
 	wanted     []netip.Addr // tunnels may end at those that no other node has
 }
 
@@ -41,7 +45,7 @@ const (
 func (b *nodeBook) node(name string) *nodeState {
 	n := b.all[name]
 	if n == nil {
-		n = &nodeState{placement: placement{name: name}, pods: map[string]*podState{}, waiting: map[string]struct{}{}, hostPorted: map[claim]map[string]struct{}{}}
+		n = &nodeState{placement: placement{name: name}, pods: map[string]*podState{}, waiting: map[string]struct{}{}, hostPorted: map[objects.Claim]map[string]struct{}{}}
 		b.all[name] = n
 	}
 	return n
@@ -59,13 +63,13 @@ func (b *nodeBook) forget(n *nodeState) {
 func (b *nodeBook) update(names []string, get lookup) (touched []*nodeState) {
 	var gone, known, unknown, others []*nodeState
 	for _, name := range names {
-		object, _ := get(objectKey{nodeKind, name}).(*node)
+		object, _ := get(objects.Key{Kind: objects.NodeKind, Name: name}).(*objects.Node)
 		b.dirty[name] = struct{}{}
 		n := b.node(name)
 		n.object = object
 		switch {
 		case object == nil:
-			b.tell(nodeOwner(name))
+			b.tell(northbound.NodeOwner(name))
 			delete(b.unsettled, name)
 			b.unplace(n)
 			n.facts, n.outside = contract.NodeFacts{}, ""
@@ -74,7 +78,7 @@ func (b *nodeBook) update(names []string, get lookup) (touched []*nodeState) {
 			delete(b.recorded, name)
 			b.forget(n)
 			gone = append(gone, n)
-		case n.placed || b.isRecorded(n) || object.network != "":
+		case n.placed || b.isRecorded(n) || object.Network != "":
 			known = append(known, n)
 		default:
 			unknown = append(unknown, n)
@@ -113,7 +117,7 @@ func (b *nodeBook) rank(list []*nodeState) {
 	doubt := make(map[*nodeState]int, len(list))
 	for _, n := range list {
 		record, ok := b.recorded[n.name]
-		facts, err := parseFacts(n.object.facts)
+		facts, err := parseFacts(n.object.Facts)
 		switch {
 		case !ok:
 			doubt[n] = 3
@@ -124,7 +128,7 @@ func (b *nodeBook) rank(list []*nodeState) {
 		}
 	}
 	slices.SortFunc(list, func(a, b *nodeState) int {
-		return cmp.Or(doubt[a]-doubt[b], older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.name, b.name))
+		return cmp.Or(doubt[a]-doubt[b], Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.name, b.name))
 	})
 }
 
@@ -132,7 +136,7 @@ func (b *nodeBook) rank(list []*nodeState) {
 func (b *nodeBook) place(n *nodeState) {
 	n.problems = nil
 	complain := func(reason, format string, args ...any) {
-		n.problems = append(n.problems, problemf("Node", &n.object.ObjectMeta, reason, format, args...))
+		n.problems = append(n.problems, objects.Problemf(objects.NodeKind, &n.object.ObjectMeta, reason, format, args...))
 	}
 	placed, vacated := n.placed, b.vacated
 	defer func() {
@@ -193,7 +197,7 @@ func (b *nodeBook) place(n *nodeState) {
 func (b *nodeBook) refuseCopies(n *nodeState, complain func(reason, format string, args ...any)) {
 	if other := b.sameChassis(n); other != "" {
 		complain("DuplicateChassis", "its chassis name %s is also that of Node %s, as on copied machines; the node has no gateway and its pods no network until each has a name of its own (external_ids:system-id in its Open vSwitch database)",
-			quoted(n.facts.Chassis), other)
+			objects.Quoted(n.facts.Chassis), other)
 		n.facts, n.outside = contract.NodeFacts{OS: n.facts.OS}, ""
 	}
 	if other, field, remedy := b.sameGateway(n); other != "" {
@@ -205,7 +209,7 @@ func (b *nodeBook) refuseCopies(n *nodeState, complain func(reason, format strin
 
 // recallNode finds what a node has had: what the Northbound says, else what its annotation says.
 func (b *nodeBook) recallNode(n *nodeState) (contract.NodeNetwork, error) {
-	had, err := parse[contract.NodeNetwork](contract.NodeNetworkAnnotation, n.object.network)
+	had, err := objects.ParseAnnotation[contract.NodeNetwork](contract.NodeNetworkAnnotation, n.object.Network)
 	if record, ok := b.recorded[n.name]; ok {
 		had.PodCIDRs = record.subnets
 		if id := record.id(b.settings); id > 0 {
@@ -217,13 +221,13 @@ func (b *nodeBook) recallNode(n *nodeState) (contract.NodeNetwork, error) {
 
 // takeFacts reads what the node's agent says. What cannot be read changes nothing: the chassis that the
 // node's pods are bound to is better than none. Of what can be read, bad parts are left out.
-func (n *nodeState) takeFacts(s *settings) (errs []error) {
-	facts, err := parseFacts(n.object.facts)
+func (n *nodeState) takeFacts(s *settings.Settings) (errs []error) {
+	facts, err := parseFacts(n.object.Facts)
 	if err != nil {
-		n.os = cmp.Or(n.facts.OS, n.object.os, contract.Linux)
+		n.os = cmp.Or(n.facts.OS, n.object.OS, contract.Linux)
 		return []error{err}
 	}
-	n.os = cmp.Or(n.object.os, contract.Linux)
+	n.os = cmp.Or(n.object.OS, contract.Linux)
 	check := func(err error, without string) bool {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("annotation %s: %w; %s", contract.NodeFactsAnnotation, err, without))
@@ -266,20 +270,20 @@ var errNoSubnets = errors.New("the node has no spec.podCIDRs")
 func (b *nodeBook) late(n *nodeState) bool {
 	if n.expects == nothing {
 		n.expects = expecting
-		b.expect(objectKey{overdueKind, n.name})
+		b.expect(signal{subnetsOverdueSignal, n.name})
 	}
 	return n.expects == overdue
 }
 
 // takeID prefers the ID that the node had before.
 func (b *nodeBook) takeID(before int) (int, error) {
-	if before > 0 && b.ids.claim(before-1) {
+	if before > 0 && b.ids.Claim(before-1) {
 		return before, nil
 	}
-	id, ok := b.ids.take()
+	id, ok := b.ids.Take()
 	if !ok {
 		return 0, fmt.Errorf("all %d node numbers that join-cidrs %s has room for are taken; remove unused Nodes or make join-cidrs larger",
-			b.ids.size, join(b.settings.joins))
+			b.ids.Size, ipam.Join(b.settings.Joins))
 	}
 	return id + 1, nil
 }
@@ -287,19 +291,19 @@ func (b *nodeBook) takeID(before int) (int, error) {
 // subnets are the node's pod subnets: Kubernetes' where it allocates them, otherwise those it had
 // before, otherwise new ones.
 func (b *nodeBook) subnets(n *nodeState, recorded []netip.Prefix) ([]netip.Prefix, error) {
-	if len(n.object.podCIDRs) > 0 {
+	if len(n.object.PodCIDRs) > 0 {
 		return b.givenSubnets(n)
 	}
-	if !b.settings.allocate {
+	if !b.settings.Allocate {
 		return nil, fmt.Errorf("%w, and weft does not allocate them; let kube-controller-manager do so (--allocate-node-cidrs, --cluster-cidr=%s) or set allocate-node-cidrs for weft",
-			errNoSubnets, join(b.settings.pods))
+			errNoSubnets, ipam.Join(b.settings.Pods))
 	}
 	if n.placed && len(n.subnets) == len(b.cuts) {
 		return n.subnets, nil
 	}
 	subnets := make([]netip.Prefix, 0, len(b.cuts))
 	for _, cut := range b.cuts {
-		if before := family(recorded, cut.cluster.Addr()); before != nil && b.free(n, *before) == nil && cut.claim(before.Masked()) {
+		if before := ipam.Family(recorded, cut.Cluster.Addr()); before != nil && b.free(n, *before) == nil && cut.Claim(before.Masked()) {
 			subnets = append(subnets, before.Masked())
 			continue
 		}
@@ -316,15 +320,15 @@ func (b *nodeBook) subnets(n *nodeState, recorded []netip.Prefix) ([]netip.Prefi
 }
 
 // cut takes the next subnet that no node has; one that Kubernetes gave in another size may cover it.
-func (b *nodeBook) cut(n *nodeState, from *subnetAllocator) (netip.Prefix, error) {
+func (b *nodeBook) cut(n *nodeState, from *ipam.SubnetAllocator) (netip.Prefix, error) {
 	var covered []netip.Prefix
 	defer func() { // free again as soon as what covers them is gone
 		for _, subnet := range covered {
-			from.release(subnet)
+			from.Release(subnet)
 		}
 	}()
 	for {
-		subnet, err := from.take()
+		subnet, err := from.Take()
 		if err != nil {
 			return subnet, fmt.Errorf("%w; remove unused Nodes, make pod-cidrs larger or the nodes' subnets smaller (node-cidr-mask-size-ipv4, node-cidr-mask-size-ipv6)", err)
 		}
@@ -338,18 +342,18 @@ func (b *nodeBook) cut(n *nodeState, from *subnetAllocator) (netip.Prefix, error
 // givenSubnets checks spec.podCIDRs.
 func (b *nodeBook) givenSubnets(n *nodeState) ([]netip.Prefix, error) {
 	var v4, v6 []netip.Prefix
-	for _, text := range n.object.podCIDRs {
+	for _, text := range n.object.PodCIDRs {
 		subnet, err := netip.ParsePrefix(text)
 		if err != nil {
 			return nil, fmt.Errorf("spec.podCIDRs: %q is not a CIDR; correct kube-controller-manager's --cluster-cidr and create the Node anew", text)
 		}
 		subnet = subnet.Masked()
-		cluster := family(b.settings.pods, subnet.Addr())
+		cluster := ipam.Family(b.settings.Pods, subnet.Addr())
 		if cluster == nil || !cluster.Contains(subnet.Addr()) || subnet.Bits() < cluster.Bits() {
 			return nil, fmt.Errorf("spec.podCIDRs: %s is not within pod-cidrs %s; give weft the same ranges as kube-controller-manager's --cluster-cidr",
-				subnet, join(b.settings.pods))
+				subnet, ipam.Join(b.settings.Pods))
 		}
-		if newSubnetPool(subnet).pool.size == 0 {
+		if ipam.NewSubnetPool(subnet).Pool.Size == 0 {
 			return nil, fmt.Errorf("spec.podCIDRs: %s has no room for a pod; make the node subnets larger (kube-controller-manager's --node-cidr-mask-size)", subnet)
 		}
 		if !slices.Contains(n.subnets, subnet) { // nobody else is given what a node has
@@ -364,7 +368,7 @@ func (b *nodeBook) givenSubnets(n *nodeState) ([]netip.Prefix, error) {
 		}
 	}
 	if len(v4) > 1 || len(v6) > 1 {
-		return nil, fmt.Errorf("spec.podCIDRs: %v holds more than one subnet of an address family; weft uses one of each", n.object.podCIDRs)
+		return nil, fmt.Errorf("spec.podCIDRs: %v holds more than one subnet of an address family; weft uses one of each", n.object.PodCIDRs)
 	}
 	return append(v4, v6...), nil
 }
@@ -383,9 +387,9 @@ func (b *nodeBook) settle(n *nodeState, subnets []netip.Prefix) {
 	n.subnets = subnets
 	n.pools = nil
 	for _, subnet := range subnets {
-		n.pools = append(n.pools, newSubnetPool(subnet))
+		n.pools = append(n.pools, ipam.NewSubnetPool(subnet))
 		for _, cut := range b.cuts {
-			cut.claim(subnet)
+			cut.Claim(subnet)
 		}
 	}
 }
@@ -394,7 +398,7 @@ func (b *nodeBook) settle(n *nodeState, subnets []netip.Prefix) {
 func (b *nodeBook) unplace(n *nodeState) {
 	b.dropSubnets(n, nil)
 	if n.id > 0 {
-		b.ids.release(n.id - 1)
+		b.ids.Release(n.id - 1)
 		b.vacated = true
 	}
 	n.id, n.subnets, n.pools = 0, nil, nil
@@ -422,7 +426,7 @@ func (b *nodeBook) dropSubnets(n *nodeState, keep []netip.Prefix) {
 
 func (b *nodeBook) release(subnet netip.Prefix) {
 	for _, cut := range b.cuts {
-		cut.release(subnet)
+		cut.Release(subnet)
 	}
 }
 
@@ -434,20 +438,13 @@ func (b *nodeBook) touchPods(n *nodeState) {
 }
 
 func (b *nodeBook) noteNode(n *nodeState) {
-	network := contract.NodeNetwork{ID: n.id, PodCIDRs: n.subnets, ClusterCIDRs: b.settings.pods, ServiceCIDRs: b.settings.services, JoinCIDRs: b.settings.joins,
-		HostPorts: b.settings.toldHostPorts, HostExternalIPs: b.settings.hostExternals, Hosts: b.settings.hosts}
-	if b.settings.shared != nil {
-		network.SharedGateways = contract.Addrs(b.settings.shared.Addresses)
+	network := contract.NodeNetwork{ID: n.id, PodCIDRs: n.subnets, ClusterCIDRs: b.settings.Pods, ServiceCIDRs: b.settings.Services, JoinCIDRs: b.settings.Joins,
+		HostPorts: b.settings.ToldHostPorts, HostExternalIPs: b.settings.HostExternals, Hosts: b.settings.Hosts}
+	if b.settings.Shared != nil {
+		network.SharedGateways = contract.Addrs(b.settings.Shared.Addresses)
 	}
 	value := contract.Format(network)
-	if value != n.object.network {
-		b.note(annotation{nodeKind, "", n.name, n.object.UID, contract.NodeNetworkAnnotation, value})
+	if value != n.object.Network {
+		b.note(annotation{objects.NodeKind, "", n.name, n.object.UID, contract.NodeNetworkAnnotation, value})
 	}
-}
-
-func annotationMap(key, value string) map[string]string {
-	if value == "" {
-		return nil
-	}
-	return map[string]string{key: value}
 }

@@ -14,15 +14,19 @@ import (
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
 
 func TestNodeSubnets(t *testing.T) {
-	allocate := func(c *Config) { c.AllocateNodeCIDRs = true }
+	allocate := func(c *settings.Config) { c.AllocateNodeCIDRs = true }
 	for _, c := range []struct {
 		name  string
-		edit  func(*Config)
+		edit  func(*settings.Config)
 		play  func(s *scene)
 		want  string // of node l1
 		words []string
@@ -32,16 +36,16 @@ func TestNodeSubnets(t *testing.T) {
 		{"IPv4 first", dual, func(s *scene) { s.do(s.node("l1", "fd00:10:244:7::/64", "10.244.7.0/24")) }, "10.244.7.0/24 fd00:10:244:7::/64", nil},
 		{"weft's own", allocate, func(s *scene) { s.do(s.node("l1"), s.node("l2")) }, "10.244.0.0/24", nil},
 		{"weft's own avoids Kubernetes'", allocate, func(s *scene) { s.do(s.node("l0", "10.244.0.0/23"), s.node("l1")) }, "10.244.2.0/24", nil},
-		{"weft's own of what Kubernetes' has covered", func(c *Config) { allocate(c); c.NodeCIDRMaskIPv4 = 18 }, func(s *scene) {
+		{"weft's own of what Kubernetes' has covered", func(c *settings.Config) { allocate(c); c.NodeCIDRMaskIPv4 = 18 }, func(s *scene) {
 			s.do(s.node("l0", "10.244.0.0/17")) // two of the four
 			s.do(s.node("l2"), s.node("l3"))
-			s.remove(nodeKind, "l0")
+			s.remove(objects.NodeKind, "l0")
 			s.do(s.node("l1"), s.node("l4"))
 			s.want("the second", s.c.nodes.all["l4"].subnets[0].String(), "10.244.64.0/18")
 		}, "10.244.0.0/18", nil},
 		{"weft's own is kept", allocate, func(s *scene) {
 			n := s.node("l1")
-			n.network = contract.Format(contract.NodeNetwork{ID: 9, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.200.0/24")}})
+			n.Network = contract.Format(contract.NodeNetwork{ID: 9, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.200.0/24")}})
 			s.do(n, s.node("l0"))
 		}, "10.244.200.0/24", nil},
 		{"none", nil, func(s *scene) {
@@ -58,9 +62,9 @@ func TestNodeSubnets(t *testing.T) {
 			s.do(s.node("l0", "10.244.0.0/23"))
 			s.do(s.node("l1", "10.244.1.0/24"))
 			s.problems = nil
-			s.remove(nodeKind, "l0")
+			s.remove(objects.NodeKind, "l0")
 		}, "10.244.1.0/24", nil},
-		{"all are taken", func(c *Config) { allocate(c); c.NodeCIDRMaskIPv4 = 16 }, func(s *scene) { s.do(s.node("l0"), s.node("l1")) }, "",
+		{"all are taken", func(c *settings.Config) { allocate(c); c.NodeCIDRMaskIPv4 = 16 }, func(s *scene) { s.do(s.node("l0"), s.node("l1")) }, "",
 			[]string{"Node l1", "NoPodSubnet", "all 1 subnets", "make pod-cidrs larger"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -68,7 +72,7 @@ func TestNodeSubnets(t *testing.T) {
 			c.play(s)
 			got := ""
 			if n := s.c.nodes.all["l1"]; n.placed {
-				got = strings.Join(texts(n.subnets), " ")
+				got = strings.Join(ipam.Texts(n.subnets), " ")
 			}
 			s.want("subnets", got, c.want)
 			if c.words == nil {
@@ -83,22 +87,22 @@ func TestNodeSubnets(t *testing.T) {
 // TestRefusedNodesWaitForWhatIsGivenUp: a node that something is wrong with is looked at again with the event of another
 // one if a node, or an EgressIP, has given up what it may lack.
 func TestRefusedNodesWaitForWhatIsGivenUp(t *testing.T) {
-	s := newScene(t, func(c *Config) { c.JoinCIDRs = []string{"100.64.0.0/29"} }) // 4 numbers
-	nodes := map[string]*node{}
+	s := newScene(t, func(c *settings.Config) { c.JoinCIDRs = []string{"100.64.0.0/29"} }) // 4 numbers
+	nodes := map[string]*objects.Node{}
 	for i, name := range []string{"l1", "l2", "l3"} {
 		nodes[name] = s.node(name, fmt.Sprintf("10.244.%d.0/24", i))
-		nodes[name].facts = facts(i, false)
-		nodes[name].labels = newLabelSet(map[string]string{v1alpha1.EgressLabel: ""})
+		nodes[name].Facts = facts(i, false)
+		nodes[name].Labels = objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: ""})
 		s.do(nodes[name])
 	}
 	nodes["copy"] = s.node("copy", "10.244.1.0/25")
-	nodes["copy"].facts = nodes["l1"].facts
+	nodes["copy"].Facts = nodes["l1"].Facts
 	s.do(nodes["copy"], s.egressIP("a", "", "203.0.113.20"))
 	s.want("what is wrong", strings.Join(s.reasons(), ", "), "Node copy DuplicateChassis, Node copy NoPodSubnet")
 	// touched are the nodes that are looked at with an event of one.
-	touched := func(name string, edit func(*node)) string {
+	touched := func(name string, edit func(*objects.Node)) string {
 		t.Helper()
-		after := *s.objects[objectKey{nodeKind, name}].(*node)
+		after := *s.objects[objects.Key{Kind: objects.NodeKind, Name: name}].(*objects.Node)
 		edit(&after)
 		s.c.update(s.put(&after), s.get)
 		all := strings.Join(slices.Sorted(maps.Keys(s.c.nodes.dirty)), " ")
@@ -106,17 +110,17 @@ func TestRefusedNodesWaitForWhatIsGivenUp(t *testing.T) {
 		s.touch(s.absorb(s.c))
 		return all
 	}
-	ready := func(n *node) { n.ready = !n.ready }
+	ready := func(n *objects.Node) { n.Ready = !n.Ready }
 	s.want("another one's readiness", touched("l3", ready), "l3")
-	s.want("another chassis", touched("l1", func(n *node) { n.facts = facts(8, false) }), "copy l1")
+	s.want("another chassis", touched("l1", func(n *objects.Node) { n.Facts = facts(8, false) }), "copy l1")
 	s.want("its chassis", s.c.nodes.all["copy"].chassis(), "chassis-0")
 	s.want("another one's readiness", touched("l3", ready), "l3")
-	s.want("another subnet", touched("l2", func(n *node) { n.podCIDRs = []string{"10.244.9.0/24"} }), "copy l2")
+	s.want("another subnet", touched("l2", func(n *objects.Node) { n.PodCIDRs = []string{"10.244.9.0/24"} }), "copy l2")
 	s.wantReasons("Node copy NoNodeID")
 	s.want("another one's readiness", touched("l3", ready), "l3")
-	s.remove(egressKind, "a")
+	s.remove(objects.EgressKind, "a")
 	s.want("after an EgressIP has gone", touched("l3", ready), "copy l3")
-	s.want("its subnet", join(s.c.nodes.all["copy"].subnets), "10.244.1.0/25")
+	s.want("its subnet", ipam.Join(s.c.nodes.all["copy"].subnets), "10.244.1.0/25")
 	s.wantReasons()
 }
 
@@ -125,7 +129,7 @@ func TestNodeNumbersAreKept(t *testing.T) {
 	for i := range 3 {
 		s.do(s.node(fmt.Sprint("l", i), fmt.Sprintf("10.244.%d.0/24", i)))
 	}
-	s.remove(nodeKind, "l1")
+	s.remove(objects.NodeKind, "l1")
 	s.do(s.node("l3", "10.244.3.0/24"))
 	again := newCluster(s.c.settings)
 	again.begin(records{}, s.keys(), s.get)
@@ -134,36 +138,36 @@ func TestNodeNumbersAreKept(t *testing.T) {
 			t.Errorf("node %s has number %d, after a restart %d, want %d", name, first, second, want)
 		}
 	}
-	thief := *s.objects[objectKey{nodeKind, "l3"}].(*node)
-	thief.network = s.objects[objectKey{nodeKind, "l0"}].(*node).network
+	thief := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "l3"}].(*objects.Node)
+	thief.Network = s.objects[objects.Key{Kind: objects.NodeKind, Name: "l0"}].(*objects.Node).Network
 	s.do(&thief)
-	s.want("an edited annotation", s.objects[objectKey{nodeKind, "l3"}].(*node).network, contract.Format(contract.NodeNetwork{
-		ID: 4, PodCIDRs: again.nodes.all["l3"].subnets, ClusterCIDRs: s.c.settings.pods, ServiceCIDRs: s.c.settings.services, JoinCIDRs: s.c.settings.joins}))
+	s.want("an edited annotation", s.objects[objects.Key{Kind: objects.NodeKind, Name: "l3"}].(*objects.Node).Network, contract.Format(contract.NodeNetwork{
+		ID: 4, PodCIDRs: again.nodes.all["l3"].subnets, ClusterCIDRs: s.c.settings.Pods, ServiceCIDRs: s.c.settings.Services, JoinCIDRs: s.c.settings.Joins}))
 }
 
 // TestNodesAreNotTakenOver: a node that gives itself what is another's, by its annotations, is the wrong
 // one, whatever its name: by the Northbound's word, or by its age where the Northbound is lost.
 func TestNodesAreNotTakenOver(t *testing.T) {
-	settings := testSettings(t, func(c *Config) { c.AllocateNodeCIDRs = true })
+	settings := testSettings(t, func(c *settings.Config) { c.AllocateNodeCIDRs = true })
 	for _, lost := range []bool{false, true} {
 		t.Run(fmt.Sprint("lost: ", lost), func(t *testing.T) {
 			w := newWorld()
 			victim := w.node("victim")
-			victim.facts, victim.CreationTimestamp = facts(1, false), metav1.NewTime(time.Unix(30, 0))
+			victim.Facts, victim.CreationTimestamp = facts(1, false), metav1.NewTime(time.Unix(30, 0))
 			w.put(victim)
 			s := &scene{t, w, newCluster(settings), map[ovsdb.Owner]ovsdb.Change{}}
 			s.touch(w.keys())
 			thief := w.node("a")
-			thief.facts, thief.CreationTimestamp = facts(2, false), metav1.NewTime(time.Unix(60, 0))
+			thief.Facts, thief.CreationTimestamp = facts(2, false), metav1.NewTime(time.Unix(60, 0))
 			s.do(thief)
 			s.wantReasons()
-			engine := ovsdbtest.Engine(t, ovsdbtest.Northbound(t), Tables...)
+			engine := ovsdbtest.Engine(t, ovsdbtest.Northbound(t), northbound.Tables...)
 			if err := engine.Replace(context.Background(), s.c.everything()); err != nil {
 				t.Fatal(err)
 			}
 
-			edited := *w.objects[objectKey{nodeKind, "a"}].(*node)
-			edited.facts, edited.network = facts(1, false), w.objects[objectKey{nodeKind, "victim"}].(*node).network
+			edited := *w.objects[objects.Key{Kind: objects.NodeKind, Name: "a"}].(*objects.Node)
+			edited.Facts, edited.Network = facts(1, false), w.objects[objects.Key{Kind: objects.NodeKind, Name: "victim"}].(*objects.Node).Network
 			if !lost { // its age would speak for it
 				edited.CreationTimestamp = metav1.NewTime(time.Unix(-60, 0))
 			}
@@ -178,10 +182,10 @@ func TestNodesAreNotTakenOver(t *testing.T) {
 			s.touch(w.absorb(s.c))
 			n := s.c.nodes.all["victim"]
 			s.want("chassis", n.chassis(), "chassis-1")
-			s.want("subnets", join(n.subnets), "10.244.0.0/24")
+			s.want("subnets", ipam.Join(n.subnets), "10.244.0.0/24")
 			s.want("number", fmt.Sprint(n.id), "1")
 			s.want("the thief's chassis", s.c.nodes.all["a"].chassis(), "a")
-			s.want("the thief's subnets", join(s.c.nodes.all["a"].subnets), "10.244.1.0/24")
+			s.want("the thief's subnets", ipam.Join(s.c.nodes.all["a"].subnets), "10.244.1.0/24")
 			s.wantReasons("Node a DuplicateChassis")
 		})
 	}
@@ -199,7 +203,7 @@ func TestNodeFacts(t *testing.T) {
 	bare := rows("l1")
 
 	good := *l1
-	good.facts = facts(1, false)
+	good.Facts = facts(1, false)
 	s.do(&good)
 	withGateway := rows("l1")
 	if withGateway <= bare {
@@ -208,13 +212,13 @@ func TestNodeFacts(t *testing.T) {
 	s.want("chassis", s.c.pods.all["default/web"].node.chassis(), "chassis-1")
 
 	broken := good
-	broken.facts = "{"
+	broken.Facts = "{"
 	s.do(&broken)
 	s.wantMessage("Node l1", "BadNodeFacts", contract.NodeFactsAnnotation, "remove the annotation")
 	if rows("l1") != withGateway {
 		t.Error("unreadable facts changed the node")
 	}
-	broken.facts = strings.Replace(facts(1, false), "02:00:00:00:00:01", "nonsense", 1)
+	broken.Facts = strings.Replace(facts(1, false), "02:00:00:00:00:01", "nonsense", 1)
 	s.do(&broken)
 	s.wantMessage("Node l1", "BadNodeFacts", "gateway.mac", `"nonsense"`)
 	if rows("l1") != bare+2 { // the policy for the host's own address stays, and what NodePorts have there
@@ -223,11 +227,11 @@ func TestNodeFacts(t *testing.T) {
 
 	s.do(&good)
 	copied := s.node("l2", "10.244.1.0/24")
-	copied.facts = facts(1, false)
+	copied.Facts = facts(1, false)
 	s.do(copied)
 	s.wantMessage("Node l2", "DuplicateChassis", "chassis-1", "Node l1")
 	s.want("the copy's chassis", s.c.nodes.all["l2"].chassis(), "l2")
-	s.remove(nodeKind, "l1")
+	s.remove(objects.NodeKind, "l1")
 	s.want("the copy's chassis when it is alone", s.c.nodes.all["l2"].chassis(), "chassis-1")
 	s.wantReasons()
 }
@@ -236,7 +240,7 @@ func TestNodeFacts(t *testing.T) {
 func TestLongFactsAreCut(t *testing.T) {
 	s := newScene(t, nil)
 	l1 := s.node("l1", "10.244.1.0/24")
-	l1.facts = editFacts(1, false, func(f *contract.NodeFacts) {
+	l1.Facts = editFacts(1, false, func(f *contract.NodeFacts) {
 		for i := range 1000 {
 			addr := netip.AddrFrom4([4]byte{198, 18, byte(i / 256), byte(i % 256)})
 			f.Addresses = append(f.Addresses, addr)
@@ -283,11 +287,11 @@ func TestBadFacts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t, nil)
 			other := s.node("l1", "10.244.1.0/24")
-			other.facts = facts(1, false)
+			other.Facts = facts(1, false)
 			bad := s.node("w1", "10.244.2.0/24")
-			bad.os, bad.facts = contract.Windows, editFacts(2, false, c.change)
+			bad.OS, bad.Facts = contract.Windows, editFacts(2, false, c.change)
 			s.do(other, bad)
-			s.problems = slices.DeleteFunc(s.problems, func(p problem) bool { return p.lasting })
+			s.problems = slices.DeleteFunc(s.problems, func(p objects.Problem) bool { return p.Lasting })
 			if c.words == nil {
 				s.wantReasons()
 			} else {
@@ -301,10 +305,10 @@ func TestBadFacts(t *testing.T) {
 			}
 
 			// From hosted to local, and without the mistake: no more of it.
-			mended := *s.objects[objectKey{nodeKind, "w1"}].(*node)
-			mended.facts = facts(2, false)
+			mended := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "w1"}].(*objects.Node)
+			mended.Facts = facts(2, false)
 			s.do(&mended)
-			s.problems = slices.DeleteFunc(s.problems, func(p problem) bool { return p.lasting })
+			s.problems = slices.DeleteFunc(s.problems, func(p objects.Problem) bool { return p.Lasting })
 			s.wantReasons()
 			s.want("os by its label", n.os, contract.Windows)
 		})

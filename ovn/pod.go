@@ -7,6 +7,9 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -17,14 +20,14 @@ import (
 // OVN does not answer ARP and neighbour solicitations in the pod's place: that would be two of some
 // seven logical flows a pod, on every chassis of the cluster, to save its neighbours on the same node
 // a broadcast now and then. What pods ask for most, their router, is answered still.
-func podChange(s *settings, p *pod, addresses []netip.Prefix, n *placement, taken func(claim) bool) ovsdb.Change {
-	r := newRows(podOwner(key(p.Namespace, p.Name)))
-	port := []string{portAddresses(contract.Addrs(addresses))}
+func podChange(s *settings.Settings, p *objects.Pod, addresses []netip.Prefix, n *placement, taken func(objects.Claim) bool) ovsdb.Change {
+	r := newRows(northbound.PodOwner(objects.FullName(p.Namespace, p.Name)))
+	port := []string{northbound.PortAddresses(contract.Addrs(addresses))}
 	options := map[string]string{
 		"requested-chassis": n.chassis(), "iface-id-ver": string(p.UID), "disable_arp_nd_rsp": "true",
 	}
 	boundConnections(options, s, n)
-	r.switchPort(switchID(n.name), string(p.UID), &nb.LogicalSwitchPort{
+	r.SwitchPort(northbound.SwitchID(n.name), string(p.UID), &nb.LogicalSwitchPort{
 		Name:         contract.PodPort(p.Namespace, p.Name),
 		Addresses:    port,
 		PortSecurity: port,
@@ -41,9 +44,4 @@ func podNetwork(uid types.UID, addresses []netip.Prefix) string {
 		network.Gateways = append(network.Gateways, contract.GatewayAddress(a))
 	}
 	return contract.Format(network)
-}
-
-// parseNetwork reads the annotation as it stands at the pod.
-func (p *pod) parseNetwork() (contract.PodNetwork, error) {
-	return parse[contract.PodNetwork](contract.PodNetworkAnnotation, p.network)
 }

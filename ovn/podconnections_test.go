@@ -6,6 +6,9 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -15,7 +18,7 @@ func TestPodConnections(t *testing.T) {
 	for connections, want := range map[int]string{0: "", 1000: "1000"} {
 		w := newWorld()
 		mixedWorld(w)
-		c := newCluster(testSettings(t, func(config *Config) {
+		c := newCluster(testSettings(t, func(config *settings.Config) {
 			dual(config)
 			config.WindowsPodConnections = connections
 		}))
@@ -30,11 +33,11 @@ func TestPodConnections(t *testing.T) {
 		}
 		wants("web-w1", want)
 		wants("web-l2", "")
-		l2 := *w.objects[objectKey{nodeKind, "l2"}].(*node)
-		l2.os = contract.Windows
+		l2 := *w.objects[objects.Key{Kind: objects.NodeKind, Name: "l2"}].(*objects.Node)
+		l2.OS = contract.Windows
 		c.update(w.put(&l2), w.get)
 		if !slices.ContainsFunc(c.changes(), func(change ovsdb.Change) bool {
-			return change.Owner == podOwner("default/web-l2")
+			return change.Owner == northbound.PodOwner("default/web-l2")
 		}) {
 			t.Error("the node is another system's, and its pod's port is not looked at again")
 		}

@@ -11,15 +11,16 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // undo removes policies.
 func (d *datapath) undo(policies ...any) {
 	d.t.Helper()
-	var keys []objectKey
+	var keys []event
 	for _, p := range policies {
-		o := p.(*policyObject)
-		k := objectKey{o.kind, key(o.Namespace, o.Name)}
+		o := p.(*objects.PolicyObject)
+		k := objects.Key{Kind: o.Kind, Name: objects.FullName(o.Namespace, o.Name)}
 		delete(d.objects, k)
 		keys = append(keys, k)
 	}
@@ -35,19 +36,19 @@ func TestPoliciesWithPackets(t *testing.T) {
 	d.host("192.0.2.1/32")
 	d.outside([]string{"203.0.113.100/24", "2001:db8::100/64 nodad"}, "198.51.100.0/24 via 203.0.113.1", "2001:db8:5::/64 via 2001:db8::1")
 	label := func(name string, pairs ...string) {
-		p := *d.objects[objectKey{podKind, "default/" + name}].(*pod)
-		p.labels = newLabelSet(labelMap(pairs))
-		p.ports = []containerPort{{"web", "tcp", 8080}}
+		p := *d.objects[objects.Key{Kind: objects.PodKind, Name: "default/" + name}].(*objects.Pod)
+		p.Labels = objects.NewLabelSet(labelMap(pairs))
+		p.Ports = []objects.ContainerPort{{Name: "web", Protocol: "tcp", Number: 8080}}
 		d.do(&p)
 	}
 	label("a", "app=a")
 	label("b", "app=b")
 	label("c", "app=c")
 	s := d.service("web", "10.96.0.10", "fd00:10:96::a")
-	s.externalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8:5::1")}
-	s.externalLocal = true
-	d.do(s, d.slice("web-4", "web", []servicePort{{"http", "tcp", 8080}}, ready("10.244.0.3", "n1")),
-		d.slice("web-6", "web", []servicePort{{"http", "tcp", 8080}}, ready("fd00:10:244::3", "n1")))
+	s.ExternalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8:5::1")}
+	s.ExternalLocal = true
+	d.do(s, d.slice("web-4", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("10.244.0.3", "n1")),
+		d.slice("web-6", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("fd00:10:244::3", "n1")))
 
 	type client struct{ namespace, from, network, to string }
 	var (

@@ -19,6 +19,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/acl"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -56,9 +57,9 @@ func (w *world) policies(t testing.TB, text string) []any {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, ok := trimmed.(*policyObject)
+		p, ok := trimmed.(*objects.PolicyObject)
 		if !ok {
-			t.Fatalf("%s is no policy", k.kind)
+			t.Fatalf("%s is no policy", k.Kind)
 		}
 		w.uids++
 		p.Generation = int64(w.uids)
@@ -189,15 +190,15 @@ func aclText(changes []ovsdb.Change) string {
 // policiesWorld has policies of every kind on two nodes.
 func policiesWorld(t testing.TB, w *world) {
 	l1, l2 := w.node("l1", "10.244.0.0/24", "fd00:10:244::/64"), w.node("l2", "fd00:10:244:1::/64", "10.244.1.0/24")
-	l1.facts, l2.facts = facts(1, true), facts(2, true)
+	l1.Facts, l2.Facts = facts(1, true), facts(2, true)
 	w.put(l1, l2)
 	for i, o := range manifests(t, strings.TrimSuffix(cast, "---\n")) {
 		_, trimmed, err := offlineObject(o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p, ok := trimmed.(*pod); ok {
-			p.node = []string{"l1", "l2"}[i%2]
+		if p, ok := trimmed.(*objects.Pod); ok {
+			p.Node = []string{"l1", "l2"}[i%2]
 		}
 		w.put(trimmed)
 	}
@@ -222,7 +223,7 @@ func TestPoliciesOfAnOVNWithoutTiers(t *testing.T) {
 	w := newWorld()
 	policiesWorld(t, w)
 	settings := testSettings(t, dual)
-	settings.lacks.aclTiers = true
+	settings.Lacks.AclTiers = true
 	c := newCluster(settings)
 	c.begin(records{}, w.keys(), w.get)
 	changes := c.everything()
@@ -244,7 +245,7 @@ func TestPoliciesOfAnOVNWithoutTiers(t *testing.T) {
 	c.takeNotes() // those of nodes and pods
 	c.policies.written(changes, nil)
 	for _, a := range c.takeNotes() {
-		if cluster := a.kind != networkPolicyKind; cluster != strings.Contains(a.value, "OVN 23.06") {
+		if cluster := a.kind != objects.NetworkPolicyKind; cluster != strings.Contains(a.value, "OVN 23.06") {
 			t.Errorf("%v %s: %s", a.kind, a.name, a.value)
 		}
 	}
@@ -292,7 +293,7 @@ func TestPolicyStatuses(t *testing.T) {
 
 // written takes in events, and gives by policy what statuses say once the rows are there, and how many ACLs
 // these have.
-func (s *scene) written(keys []objectKey) (statuses map[string]string, acls map[ovsdb.Owner]int) {
+func (s *scene) written(keys []event) (statuses map[string]string, acls map[ovsdb.Owner]int) {
 	s.c.update(keys, s.get)
 	changes := s.c.changes()
 	s.c.policies.written(changes, nil)
@@ -331,9 +332,9 @@ func TestPoliciesOfOnePriority(t *testing.T) {
 			if told := s.reasons(); slices.Contains(told, "ClusterNetworkPolicy younger PriorityFull") != (c.acls == 0) {
 				t.Errorf("problems %q", told)
 			}
-			gone := objectKey{clusterPolicyKind, "older"}
+			gone := objects.Key{Kind: objects.ClusterPolicyKind, Name: "older"}
 			delete(s.objects, gone)
-			after, acls := s.written([]objectKey{gone})
+			after, acls := s.written([]event{gone})
 			maps.Copy(statuses, after)
 			if text := statuses["younger"]; !strings.Contains(text, `"InForce"`) || !strings.Contains(text, `"True"`) || acls[younger] != c.rules {
 				t.Errorf("once the older is gone the younger has %d ACLs, and its status is %s", acls[younger], text)
@@ -348,9 +349,9 @@ func TestBadLogging(t *testing.T) {
 	s := newScene(t, nil)
 	annotated := func(text string) []any {
 		n := s.namespace("prod")
-		n.logging = text
-		p := s.policies(t, `{kind: ClusterNetworkPolicy, metadata: {name: guard}, spec: {tier: Admin, priority: 7, subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {}}]}]}}`)[0].(*policyObject)
-		p.logging = text
+		n.Logging = text
+		p := s.policies(t, `{kind: ClusterNetworkPolicy, metadata: {name: guard}, spec: {tier: Admin, priority: 7, subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {}}]}]}}`)[0].(*objects.PolicyObject)
+		p.Logging = text
 		return []any{n, p}
 	}
 	for _, text := range []string{`{"deny":"loud"}`, `deny`, `{"denied":"warning"}`} {
@@ -369,10 +370,10 @@ func TestSCTPOnWindows(t *testing.T) {
 {kind: NetworkPolicy, metadata: {namespace: prod, name: web}, spec: {podSelector: {}, ingress: [{ports: [{port: 80}]}]}}`)...)
 	s.wantReasons()
 	w1 := s.node("w1", "10.244.1.0/24")
-	w1.os = contract.Windows
+	w1.OS = contract.Windows
 	s.do(w1)
 	s.wantReasons("Node w1 WindowsDatapath", "NetworkPolicy prod/calls NoSCTPOnWindows")
-	s.remove(nodeKind, "w1")
+	s.remove(objects.NodeKind, "w1")
 	s.do(w1)
 	s.wantReasons("Node w1 WindowsDatapath", "NetworkPolicy prod/calls NoSCTPOnWindows")
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 	bench "github.com/weftnet/weft/test/bench/load"
@@ -19,7 +20,7 @@ import (
 // a real Northbound that nobody else works on.
 type policyBench struct {
 	load    bench.Load
-	objects map[objectKey]any
+	objects map[event]any
 	*cluster
 	engine   *ovsdb.Engine
 	server   *ovsdbtest.Process
@@ -28,7 +29,7 @@ type policyBench struct {
 
 func newPolicyBench(b *testing.B, edit func(*bench.Load)) *policyBench {
 	b.Helper()
-	p := &policyBench{load: bench.Default(), objects: map[objectKey]any{}, server: ovsdbtest.Server(b, ovsdbtest.Northbound(b))}
+	p := &policyBench{load: bench.Default(), objects: map[event]any{}, server: ovsdbtest.Server(b, ovsdbtest.Northbound(b))}
 	edit(&p.load)
 	put(b, p, p.load.Objects())
 	p.connect(b)
@@ -36,9 +37,9 @@ func newPolicyBench(b *testing.B, edit func(*bench.Load)) *policyBench {
 }
 
 // put takes in objects as informers would, and gives their keys.
-func put[T k8sruntime.Object](b *testing.B, p *policyBench, list []T) []objectKey {
+func put[T k8sruntime.Object](b *testing.B, p *policyBench, list []T) []event {
 	b.Helper()
-	var keys []objectKey
+	var keys []event
 	for _, o := range list {
 		k, trimmed, err := offlineObject(o)
 		if err != nil {
@@ -50,12 +51,12 @@ func put[T k8sruntime.Object](b *testing.B, p *policyBench, list []T) []objectKe
 	return keys
 }
 
-func (p *policyBench) get(k objectKey) any { return p.objects[k] }
+func (p *policyBench) get(k event) any { return p.objects[k] }
 
 // connect gives the Northbound a new client and engine.
 func (p *policyBench) connect(b *testing.B) {
 	b.Helper()
-	p.engine = ovsdb.NewEngine(ovsdbtest.Connect(b, ovsdbtest.Northbound(b), p.server.Endpoint, Tables...))
+	p.engine = ovsdb.NewEngine(ovsdbtest.Connect(b, ovsdbtest.Northbound(b), p.server.Endpoint, northbound.Tables...))
 	p.registry = prometheus.NewRegistry()
 	p.registry.MustRegister(p.engine.Client().Metrics()...)
 }
@@ -103,7 +104,7 @@ func used(b *testing.B) time.Duration {
 }
 
 // apply is what becomes of objects that have changed.
-func (p *policyBench) apply(b *testing.B, keys []objectKey) {
+func (p *policyBench) apply(b *testing.B, keys []event) {
 	b.Helper()
 	p.update(keys, p.get)
 	if err := p.engine.Apply(b.Context(), p.changes()); err != nil {
@@ -193,10 +194,10 @@ func BenchmarkPolicyMember(b *testing.B) {
 func BenchmarkPolicyLabels(b *testing.B) {
 	for _, c := range []struct {
 		name string
-		put  func(*testing.B, *policyBench) []objectKey
+		put  func(*testing.B, *policyBench) []event
 	}{
-		{"pods", func(b *testing.B, p *policyBench) []objectKey { return put(b, p, p.load.OtherSides()) }},
-		{"namespaces", func(b *testing.B, p *policyBench) []objectKey { return put(b, p, p.load.OtherTeams()) }},
+		{"pods", func(b *testing.B, p *policyBench) []event { return put(b, p, p.load.OtherSides()) }},
+		{"namespaces", func(b *testing.B, p *policyBench) []event { return put(b, p, p.load.OtherTeams()) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {

@@ -5,7 +5,9 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/policy"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -16,21 +18,21 @@ import (
 // policy costs rows by its rules, and a pod joins as many sets as select it.
 type policyBook struct {
 	*outbox
-	settings   *settings
+	settings   *settings.Settings
 	clock      *clock
 	nodes      nodeView
 	pods       podView
 	namespaces namespaceView
 	domains    domainView
 
-	all        map[objectKey]*policyState
+	all        map[objects.Key]*policyState
 	selections selectionBook
 	nodeSets   map[policy.Nodes]*nodeSetState
 	// ranks are the policies of one tier and priority, the oldest first.
 	ranks   map[rank][]*policyState
 	logging map[string]string // contract.ACLLoggingAnnotation by namespace
 
-	dirty         map[objectKey]struct{}
+	dirty         map[objects.Key]struct{}
 	dirtyNodeSets map[policy.Nodes]struct{}
 	dirtyCommon   bool
 	// unwritten are the statuses of policies whose rows are on their way.
@@ -38,13 +40,13 @@ type policyBook struct {
 }
 
 func newPolicyBook(
-	o *outbox, s *settings, t *clock, nodes nodeView, pods podView, namespaces namespaceView, domains domainView,
+	o *outbox, s *settings.Settings, t *clock, nodes nodeView, pods podView, namespaces namespaceView, domains domainView,
 ) policyBook {
 	return policyBook{
 		outbox: o, settings: s, clock: t, nodes: nodes, pods: pods, namespaces: namespaces, domains: domains,
-		all: map[objectKey]*policyState{}, selections: newSelectionBook(o, s, pods, namespaces),
+		all: map[objects.Key]*policyState{}, selections: newSelectionBook(o, s, pods, namespaces),
 		nodeSets: map[policy.Nodes]*nodeSetState{}, ranks: map[rank][]*policyState{}, logging: map[string]string{},
-		dirty: map[objectKey]struct{}{}, dirtyNodeSets: map[policy.Nodes]struct{}{},
+		dirty: map[objects.Key]struct{}{}, dirtyNodeSets: map[policy.Nodes]struct{}{},
 		unwritten: map[ovsdb.Owner]annotation{},
 	}
 }
@@ -57,8 +59,8 @@ type rank struct {
 
 // policyState is a policy and what it uses.
 type policyState struct {
-	key    objectKey
-	object *policyObject
+	key    objects.Key
+	object *objects.PolicyObject
 	uses   []use
 	// acls and refused are of its rows when they were last made: how many there are, and how many are beyond its named ports' bound.
 	acls, refused int
@@ -76,19 +78,15 @@ type use struct {
 	nodes     policy.Nodes
 }
 
-func compareContainerPorts(a, b containerPort) int {
-	return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.protocol, b.protocol), cmp.Compare(a.number, b.number))
-}
-
 // update takes in policies of a kind. The pods that they select are looked at again.
-func (b *policyBook) update(k kind, names []string, get lookup) {
+func (b *policyBook) update(k objects.Kind, names []string, get lookup) {
 	for _, name := range names {
-		object, _ := get(objectKey{k, name}).(*policyObject)
-		b.updateOne(objectKey{k, name}, object)
+		object, _ := get(objects.Key{Kind: k, Name: name}).(*objects.PolicyObject)
+		b.updateOne(objects.Key{Kind: k, Name: name}, object)
 	}
 }
 
-func (b *policyBook) updateOne(k objectKey, object *policyObject) {
+func (b *policyBook) updateOne(k objects.Key, object *objects.PolicyObject) {
 	p := b.all[k]
 	if p == nil {
 		if object == nil {
@@ -101,7 +99,7 @@ func (b *policyBook) updateOne(k objectKey, object *policyObject) {
 		}
 	}
 	if p.object != nil && object != nil && object.UID == p.object.UID && object.Generation == p.object.Generation {
-		again := p.object.logging == object.logging && b.noteAgain(p, object)
+		again := p.object.Logging == object.Logging && b.noteAgain(p, object)
 		if p.object = object; !again {
 			p.note = "" // somebody has changed the status, or it was written
 			b.dirty[k] = struct{}{}
@@ -141,7 +139,7 @@ func (b *policyBook) rankPolicy(p *policyState) {
 	if r, ok := p.rank(); ok {
 		list := append(b.ranks[r], p)
 		slices.SortFunc(list, func(a, b *policyState) int {
-			return cmp.Or(older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.key.name, b.key.name))
+			return cmp.Or(Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.key.Name, b.key.Name))
 		})
 		b.ranks[r] = list
 		b.touchRank(list)
@@ -166,15 +164,15 @@ func (b *policyBook) touchRank(list []*policyState) {
 }
 
 func (p *policyState) rank() (rank, bool) {
-	if p.object == nil || p.object.policy == nil || p.object.policy.Tier == policy.Tenant {
+	if p.object == nil || p.object.Policy == nil || p.object.Policy.Tier == policy.Tenant {
 		return rank{}, false
 	}
-	return rank{p.object.policy.Tier, p.object.policy.Priority}, true
+	return rank{p.object.Policy.Tier, p.object.Policy.Priority}, true
 }
 
 // usesOf are all that a policy's rows refer to, each once.
-func usesOf(o *policyObject) []use {
-	if o == nil || o.policy == nil {
+func usesOf(o *objects.PolicyObject) []use {
+	if o == nil || o.Policy == nil {
 		return nil
 	}
 	var list []use
@@ -185,9 +183,9 @@ func usesOf(o *policyObject) []use {
 			list = append(list, u)
 		}
 	}
-	add(use{selection: o.policy.Subject, group: true})
-	for i := range o.policy.Rules {
-		rule := &o.policy.Rules[i]
+	add(use{selection: o.Policy.Subject, group: true})
+	for i := range o.Policy.Rules {
+		rule := &o.Policy.Rules[i]
 		if rule.Nothing() {
 			continue
 		}
@@ -206,7 +204,7 @@ func usesOf(o *policyObject) []use {
 				continue
 			}
 			if rule.Direction == policy.Ingress {
-				add(use{selection: o.policy.Subject, group: true, port: port.Name})
+				add(use{selection: o.Policy.Subject, group: true, port: port.Name})
 				continue
 			}
 			for _, s := range namedAmong(rule) {
@@ -261,7 +259,7 @@ func (b *policyBook) drop(p *policyState, u use) {
 	}
 	if count.users--; count.users == 0 {
 		count.lingering = true
-		b.expect(objectKey{selectionKind, u.selection.String()})
+		b.expect(signal{selectionSignal, u.selection.String()})
 	}
 }
 
@@ -300,10 +298,10 @@ func (b *policyBook) clean() {
 }
 
 // noteLogging takes in how the connections are logged that a namespace's policies decide.
-func (b *policyBook) noteLogging(name string, object *namespace) {
+func (b *policyBook) noteLogging(name string, object *objects.Namespace) {
 	text := ""
 	if object != nil {
-		text = object.logging
+		text = object.Logging
 	}
 	if b.logging[name] == text {
 		return
@@ -312,12 +310,12 @@ func (b *policyBook) noteLogging(name string, object *namespace) {
 		delete(b.logging, name)
 	}
 	for k, p := range b.all {
-		if k.kind == networkPolicyKind && p.object.Namespace == name {
+		if k.Kind == objects.NetworkPolicyKind && p.object.Namespace == name {
 			b.dirty[k] = struct{}{}
 		}
 	}
 	if object != nil {
-		b.tell(ovsdb.Owner(namespaceKind.String()+"/"+name), loggingProblems(namespaceKind, &object.ObjectMeta, text)...)
+		b.tell(ovsdb.Owner(objects.NamespaceKind.String()+"/"+name), loggingProblems(objects.NamespaceKind, &object.ObjectMeta, text)...)
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/acl"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -52,18 +55,18 @@ func TestPoliciesComeToTheSameAsAColdStart(t *testing.T) {
 type policyLife struct {
 	life
 	parted   bool
-	settings *settings
+	settings *settings.Settings
 	rows     map[ovsdb.Owner]ovsdb.Change
-	expected []objectKey
+	expected []event
 	judged   int
 }
 
 func newPolicyLife(t *testing.T, seed uint64) *policyLife {
-	s := testSettings(t, func(c *Config) { dual(c); c.AllocateNodeCIDRs = true })
+	s := testSettings(t, func(c *settings.Config) { dual(c); c.AllocateNodeCIDRs = true })
 	w := newWorld()
 	for i := range 3 {
 		n := w.node(fmt.Sprint("n", i))
-		n.facts = facts(1+i, true)
+		n.Facts = facts(1+i, true)
 		w.put(n)
 	}
 	for _, space := range []string{"s0", "s1"} {
@@ -120,7 +123,7 @@ func (l *policyLife) quiesce() {
 }
 
 // follow takes in an event and makes its changes.
-func (l *policyLife) follow(what string, keys []objectKey) {
+func (l *policyLife) follow(what string, keys []event) {
 	l.t.Helper()
 	l.change(what, l.engine.Apply, func() []ovsdb.Change {
 		l.c.update(keys, l.w.get)
@@ -233,7 +236,7 @@ func (l *policyLife) tables() *acl.Tables {
 func (l *policyLife) addresses() map[string][]netip.Addr {
 	all := map[string][]netip.Addr{}
 	for name, p := range l.c.pods.all {
-		if len(p.addresses) > 0 && l.rows[podOwner(name)].Owner != "" {
+		if len(p.addresses) > 0 && l.rows[northbound.PodOwner(name)].Owner != "" {
 			all[contract.PodPort(p.object.Namespace, p.object.Name)+" "+string(p.object.UID)] = contract.Addrs(p.addresses)
 		}
 	}
@@ -287,39 +290,39 @@ func trail(v acl.Verdict) string {
 }
 
 // labels are few, so that policies meet pods.
-func (l *policyLife) labels() labelSet {
+func (l *policyLife) labels() objects.LabelSet {
 	n := l.random.IntN
-	return newLabelSet(labelMap([]string{"app=" + []string{"a", "b", "c"}[n(3)], "tier=" + []string{"x", "y"}[n(2)]}))
+	return objects.NewLabelSet(labelMap([]string{"app=" + []string{"a", "b", "c"}[n(3)], "tier=" + []string{"x", "y"}[n(2)]}))
 }
 
-func (l *policyLife) event() (what string, keys []objectKey) {
+func (l *policyLife) event() (what string, keys []event) {
 	w, n := l.w, l.random.IntN
 	space, host := []string{"s0", "s1"}[n(2)], fmt.Sprint("n", n(3))
-	podKey := objectKey{podKind, fmt.Sprintf("%s/p%d", space, n(5))}
+	podKey := objects.Key{Kind: objects.PodKind, Name: fmt.Sprintf("%s/p%d", space, n(5))}
 	switch n(12) {
 	case 0, 1, 2:
-		p := w.pod(space, podKey.name[3:], host)
-		p.labels, p.ports = l.labels(), [][]containerPort{nil, {{"web", "tcp", 80}}, {{"web", "tcp", 8080}, {"web", "udp", 80}}}[n(3)]
+		p := w.pod(space, podKey.Name[3:], host)
+		p.Labels, p.Ports = l.labels(), [][]objects.ContainerPort{nil, {{Name: "web", Protocol: "tcp", Number: 80}}, {{Name: "web", Protocol: "tcp", Number: 8080}, {Name: "web", Protocol: "udp", Number: 80}}}[n(3)]
 		return "pod comes or goes", l.toggle(podKey, p)
 	case 3:
-		if before, ok := w.objects[podKey].(*pod); ok {
+		if before, ok := w.objects[podKey].(*objects.Pod); ok {
 			after := *before
 			w.uids++
-			after.UID, after.node, after.network = types.UID(fmt.Sprint("again-", w.uids)), host, ""
+			after.UID, after.Node, after.Network = types.UID(fmt.Sprint("again-", w.uids)), host, ""
 			return "pod restarts", w.put(&after)
 		}
 	case 4, 5:
-		if before, ok := w.objects[podKey].(*pod); ok {
+		if before, ok := w.objects[podKey].(*objects.Pod); ok {
 			after := *before
-			after.labels = l.labels()
+			after.Labels = l.labels()
 			return "pod relabelled", w.put(&after)
 		}
 	case 6:
 		return "namespace relabelled", w.put(w.namespace(space, "stage="+[]string{"a", "b"}[n(2)], "kubernetes.io/metadata.name="+space))
 	case 7:
-		if before, ok := w.objects[objectKey{nodeKind, host}].(*node); ok {
+		if before, ok := w.objects[objects.Key{Kind: objects.NodeKind, Name: host}].(*objects.Node); ok {
 			after := *before
-			after.labels = l.labels()
+			after.Labels = l.labels()
 			return "node relabelled", w.put(&after)
 		}
 	default:
@@ -329,7 +332,7 @@ func (l *policyLife) event() (what string, keys []objectKey) {
 }
 
 // policyEvent adds, changes or deletes one.
-func (l *policyLife) policyEvent(space string) (what string, keys []objectKey) {
+func (l *policyLife) policyEvent(space string) (what string, keys []event) {
 	w, n := l.w, l.random.IntN
 	pick := func(list ...string) string { return list[n(len(list))] }
 	pods := func() string {
@@ -360,9 +363,9 @@ func (l *policyLife) policyEvent(space string) (what string, keys []objectKey) {
 			number, pick("Admin", "Baseline"), number+3*n(3), subject(), action(), subject(), protocols(), action(), subject(), protocols(), action(), subject(), protocols(),
 			action(), pick("nodes: {}", "nodes: {matchLabels: {tier: x}}", `networks: [192.0.2.0/24, "2001:db8:1::/64"]`))
 	}
-	o := w.policies(l.t, text)[0].(*policyObject)
-	k := objectKey{o.kind, key(o.Namespace, o.Name)}
-	before, changes := w.objects[k].(*policyObject)
+	o := w.policies(l.t, text)[0].(*objects.PolicyObject)
+	k := objects.Key{Kind: o.Kind, Name: objects.FullName(o.Namespace, o.Name)}
+	before, changes := w.objects[k].(*objects.PolicyObject)
 	if changes {
 		o.UID = before.UID
 	}

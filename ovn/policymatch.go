@@ -7,13 +7,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/policy"
 )
 
 // ruleMatch is one of a rule's ACLs: whom it is about, and what it matches beside them.
 type ruleMatch struct {
 	port   string
-	number portNumber
+	number objects.PortNumber
 	parts  []string
 }
 
@@ -73,10 +75,10 @@ func (b *policyBook) matches(o *policy.Policy, rule *policy.Rule, terms *namedTe
 	}
 	for _, name := range portNames(rule.Ports) {
 		for _, number := range b.selections.numbersBehind(o, rule, name, (*numberState).named) {
-			if !asked(rule.Ports, name, number.protocol) || !terms.take(rule) {
+			if !asked(rule.Ports, name, number.Protocol) || !terms.take(rule) {
 				continue
 			}
-			l4 := fmt.Sprintf("%s.dst == %d", number.protocol, number.number)
+			l4 := fmt.Sprintf("%s.dst == %d", number.Protocol, number.Number)
 			peers, some := "", true
 			switch {
 			case rule.Direction == policy.Egress:
@@ -96,8 +98,8 @@ func (b *policyBook) matches(o *policy.Policy, rule *policy.Rule, terms *namedTe
 // matches only pods that have it.
 func (b *policyBook) peersMatch(side string, rule *policy.Rule, named *ruleMatch) (match string, some bool) {
 	var families []string
-	for _, ipv4 := range b.settings.families() {
-		ip := ipWord(ipv4)
+	for _, ipv4 := range b.settings.Families() {
+		ip := northbound.IPWord(ipv4)
 		f := familyMatch{field: ip + "." + side, ip: ip}
 		if rule.Anyone {
 			f.pods(policy.Selection{}, ipv4, b, named)
@@ -129,7 +131,7 @@ type familyMatch struct {
 
 func (f *familyMatch) pods(s policy.Selection, ipv4 bool, b *policyBook, named *ruleMatch) {
 	if named == nil {
-		f.values = append(f.values, "$"+addressesName(s, ipv4, "", portNumber{}))
+		f.values = append(f.values, "$"+addressesName(s, ipv4, "", objects.PortNumber{}))
 	} else if b.selections.isNamed(s, named) {
 		f.values = append(f.values, "$"+addressesName(s, ipv4, named.port, named.number))
 	}

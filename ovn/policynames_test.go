@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -53,7 +54,7 @@ func TestNamesOfSets(t *testing.T) {
 	seen := map[string]policy.Selection{}
 	for i := range 100000 {
 		s := policy.Selection{Pods: fmt.Sprintf("!%s%d", strings.Repeat("x", 45), i)}
-		name := groupName(s, "", portNumber{})
+		name := groupName(s, "", objects.PortNumber{})
 		if other, twice := seen[name]; twice {
 			t.Fatalf("%v and %v are both %s", s, other, name)
 		}
@@ -76,10 +77,10 @@ func TestCostlyPolicies(t *testing.T) {
 		}
 	}
 	n := s.node("n1", "10.244.0.0/24")
-	n.facts = facts(1, false)
+	n.Facts = facts(1, false)
 	p := s.pod("prod", "many", "n1")
 	for i := range 1500 {
-		p.ports = append(p.ports, containerPort{"http", policy.TCP, uint16(1000 + i)})
+		p.Ports = append(p.Ports, objects.ContainerPort{Name: "http", Protocol: policy.TCP, Number: uint16(1000 + i)})
 	}
 	s.do(s.namespace("prod"), n, p)
 	told := s.reasons()
@@ -108,7 +109,7 @@ func TestCostlyPolicies(t *testing.T) {
 	if n := acls["NetworkPolicy/prod/rules"]; n != 1001 {
 		t.Errorf("%d rows for the rules", n)
 	}
-	if n := acls["NetworkPolicy/prod/named"]; n != maxNumbers+1 {
+	if n := acls["NetworkPolicy/prod/named"]; n != objects.MaxNumbers+1 {
 		t.Errorf("%d rows for the named port", n)
 	}
 	if told = append(told, s.reasons()...); !slices.Contains(told, "Pod prod/many TooManyPorts") || len(told) > 100 {
@@ -139,12 +140,12 @@ func TestNamedPortsHaveABound(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t, nil)
 			n := s.node("n1", "10.244.0.0/16")
-			n.facts = facts(1, false)
+			n.Facts = facts(1, false)
 			s.do(s.namespace("prod"), n)
 			for pod := range 30 {
 				p := s.pod("prod", fmt.Sprint("many", pod), "n1")
 				for i := range 300 {
-					p.ports = append(p.ports, containerPort{fmt.Sprint("p", i), policy.TCP, uint16(1000 + 1000*pod + i)})
+					p.Ports = append(p.Ports, objects.ContainerPort{Name: fmt.Sprint("p", i), Protocol: policy.TCP, Number: uint16(1000 + 1000*pod + i)})
 				}
 				s.do(p)
 			}
@@ -178,12 +179,12 @@ func TestNamedPortsHaveABound(t *testing.T) {
 func TestANoteIsPutBack(t *testing.T) {
 	s := newScene(t, nil)
 	n := s.node("n1", "10.244.0.0/24")
-	n.facts = facts(1, false)
+	n.Facts = facts(1, false)
 	s.do(s.namespace("prod"), n)
 	const text = "{kind: NetworkPolicy, metadata: {namespace: prod, name: it}, spec: {podSelector: {}, policyTypes: [Ingress]}}"
-	policyOf := func(noted string) *policyObject {
-		o := s.policies(t, text)[0].(*policyObject)
-		o.noted, o.Generation = noted, 7
+	policyOf := func(noted string) *objects.PolicyObject {
+		o := s.policies(t, text)[0].(*objects.PolicyObject)
+		o.Noted, o.Generation = noted, 7
 		return o
 	}
 	// say has the policy's note be a text, and gives what Weft says then, and how many owners have their rows made.
@@ -226,9 +227,9 @@ func TestStatusOfRefusedSets(t *testing.T) {
 		t.Run(string(refused), func(t *testing.T) {
 			s := newScene(t, nil)
 			n := s.node("n1", "10.244.0.0/24")
-			n.facts = facts(1, false)
+			n.Facts = facts(1, false)
 			p := s.pod("prod", "db", "n1")
-			p.labels = newLabelSet(map[string]string{"app": "db"})
+			p.Labels = objects.NewLabelSet(map[string]string{"app": "db"})
 			s.do(s.namespace("prod"), n, p)
 			noted := func(err *ovsdb.RefusedError) (names []string) {
 				s.c.policies.written(s.c.changes(), err)
@@ -255,9 +256,9 @@ func TestForgedStatuses(t *testing.T) {
 		for _, uid := range []string{"own", "another's"} {
 			s := newScene(t, nil)
 			s.c.at(time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC))
-			o := s.policies(t, `{kind: NetworkPolicy, metadata: {namespace: prod, name: p, creationTimestamp: "2026-01-01T00:00:00Z"}, spec: {podSelector: {}}}`)[0].(*policyObject)
+			o := s.policies(t, `{kind: NetworkPolicy, metadata: {namespace: prod, name: p, creationTimestamp: "2026-01-01T00:00:00Z"}, spec: {podSelector: {}}}`)[0].(*objects.PolicyObject)
 			o.UID = "own"
-			o.noted = fmt.Sprintf(`{"uid":%q,"generation":%d,"inForce":true,"since":%q,"reason":"InForce","message":"all is well"}`, uid, o.Generation, since)
+			o.Noted = fmt.Sprintf(`{"uid":%q,"generation":%d,"inForce":true,"since":%q,"reason":"InForce","message":"all is well"}`, uid, o.Generation, since)
 			statuses, _ := s.written(s.put(o))
 			if text := statuses["p"]; strings.Contains(text, since) != (kept && uid == "own") || strings.Contains(text, "all is well") || !strings.Contains(text, `"uid":"own"`) {
 				t.Errorf("since %s of %s: %s", since, uid, text)

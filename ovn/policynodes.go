@@ -31,7 +31,7 @@ func (b *policyBook) dropNodes(nodes policy.Nodes) {
 	s := b.nodeSets[nodes]
 	if s.users--; s.users == 0 {
 		s.lingering = true
-		b.expect(objectKey{nodeSetKind, string(nodes)})
+		b.expect(signal{nodeSetSignal, string(nodes)})
 	}
 }
 
@@ -52,7 +52,7 @@ func (b *policyBook) settleNodeSet(nodes policy.Nodes) {
 // touchNodes has the nodes of a set looked at again.
 func (b *policyBook) touchNodes(s *nodeSetState) {
 	for n := range b.nodes.placed() {
-		if s.selector.Matches(n.object.labels) {
+		if s.selector.Matches(n.object.Labels) {
 			b.nodes.touch(n.name)
 		}
 	}
@@ -60,7 +60,7 @@ func (b *policyBook) touchNodes(s *nodeSetState) {
 
 // hostAddresses are those that a node's host has by its status and its agent's facts.
 func (n *nodeState) hostAddresses() []netip.Addr {
-	list := slices.Concat(n.object.addresses, n.facts.Addresses)
+	list := slices.Concat(n.object.Addresses, n.facts.Addresses)
 	slices.SortFunc(list, netip.Addr.Compare)
 	return slices.Compact(list)
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/policy"
 )
 
@@ -15,14 +16,8 @@ import (
 // coming, each step in later transactions: first the pods, then the ACLs, then the sets.
 type namedPortState struct {
 	group, set usage
-	numbers    map[portNumber]*numberState
+	numbers    map[objects.PortNumber]*numberState
 	users      map[*policyState]int
-}
-
-// portNumber is what is behind a port's name.
-type portNumber struct {
-	protocol policy.Protocol
-	number   uint16
 }
 
 // numberState is what is known of a number behind a port's name.
@@ -42,7 +37,7 @@ func (b *selectionBook) countPorts(p *podState, s *selectionState) {
 		return
 	}
 	for name, n := range s.ports {
-		for _, number := range p.object.numbers(name) {
+		for _, number := range p.object.Numbers(name) {
 			at := n.numbers[number]
 			if at == nil || !at.named() {
 				at = &numberState{}
@@ -101,8 +96,8 @@ func (b *selectionBook) settleNumbers(s *selectionState, n *namedPortState) {
 
 // expect has a selection settled later.
 func (b *selectionBook) settleLater(s *selectionState) {
-	if k := (objectKey{selectionKind, s.text}); !slices.Contains(b.expected, k) {
-		b.expect(k)
+	if later := (signal{selectionSignal, s.text}); !slices.Contains(b.expected, event(later)) {
+		b.expect(later)
 	}
 }
 
@@ -113,33 +108,18 @@ func (b *selectionBook) touchNumbers(s *selectionState, n *namedPortState) {
 	}
 }
 
-// maxNumbers bounds how many numbers one pod has behind one name: each is an ACL in every policy that names
-// it, whoever wrote that. The smallest count, TCP's first.
-const maxNumbers = 16
-
-// numbers are those behind the name of a pod's port.
-func (p *pod) numbers(name string) []portNumber {
-	var list []portNumber
-	for _, port := range p.ports {
-		if port.name == name && len(list) < maxNumbers {
-			list = append(list, portNumber{port.protocol, port.number})
-		}
-	}
-	return list
-}
-
 // numberProblems are about a pod with more numbers behind a name than count.
-func numberProblems(o *pod) []problem {
-	found := newComplaints("Pod", &o.ObjectMeta)
+func numberProblems(o *objects.Pod) []objects.Problem {
+	found := objects.NewComplaints(objects.PodKind, &o.ObjectMeta)
 	count := map[string]int{}
-	for _, port := range o.ports {
-		if count[port.name]++; count[port.name] == maxNumbers+1 {
-			found.add("TooManyPorts", func() string {
-				return fmt.Sprintf("more than %d numbers are behind the port name %q; policies that name it are about the first %d of them alone; give the other ports names of their own", maxNumbers, port.name, maxNumbers)
+	for _, port := range o.Ports {
+		if count[port.Name]++; count[port.Name] == objects.MaxNumbers+1 {
+			found.Add("TooManyPorts", func() string {
+				return fmt.Sprintf("more than %d numbers are behind the port name %q; policies that name it are about the first %d of them alone; give the other ports names of their own", objects.MaxNumbers, port.Name, objects.MaxNumbers)
 			})
 		}
 	}
-	return found.problems()
+	return found.Problems()
 }
 
 // namedAmong are the selections whose pods' port names an egress rule's ports may be.
@@ -160,12 +140,12 @@ func namedAmong(rule *policy.Rule) []policy.Selection {
 }
 
 // numbersBehind are those behind a port's name of which something is so, sorted.
-func (b *selectionBook) numbersBehind(o *policy.Policy, rule *policy.Rule, name string, is func(*numberState) bool) []portNumber {
+func (b *selectionBook) numbersBehind(o *policy.Policy, rule *policy.Rule, name string, is func(*numberState) bool) []objects.PortNumber {
 	among := []policy.Selection{o.Subject}
 	if rule.Direction == policy.Egress {
 		among = namedAmong(rule)
 	}
-	all := map[portNumber]struct{}{}
+	all := map[objects.PortNumber]struct{}{}
 	for _, s := range among {
 		for number, at := range b.numbersIn(s, name) {
 			if is(at) {
@@ -173,12 +153,12 @@ func (b *selectionBook) numbersBehind(o *policy.Policy, rule *policy.Rule, name 
 			}
 		}
 	}
-	return slices.SortedFunc(maps.Keys(all), func(a, b portNumber) int {
-		return compareContainerPorts(containerPort{protocol: a.protocol, number: a.number}, containerPort{protocol: b.protocol, number: b.number})
+	return slices.SortedFunc(maps.Keys(all), func(a, b objects.PortNumber) int {
+		return objects.CompareContainerPorts(objects.ContainerPort{Protocol: a.Protocol, Number: a.Number}, objects.ContainerPort{Protocol: b.Protocol, Number: b.Number})
 	})
 }
 
-func (b *selectionBook) numbersIn(s policy.Selection, name string) map[portNumber]*numberState {
+func (b *selectionBook) numbersIn(s policy.Selection, name string) map[objects.PortNumber]*numberState {
 	if n := b.all[s.String()].ports[name]; n != nil {
 		return n.numbers
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -38,18 +39,18 @@ func (b *policyBook) sets(selections []string, nodeSets []policy.Nodes, domains 
 }
 
 // numberChanges are those of policies that are the same, but for the numbers behind their ports' names.
-func (b *policyBook) numberChanges(keys []objectKey) []ovsdb.Change {
-	keys = slices.DeleteFunc(keys, func(k objectKey) bool { _, more := b.dirty[k]; return more || b.all[k] == nil })
+func (b *policyBook) numberChanges(keys []objects.Key) []ovsdb.Change {
+	keys = slices.DeleteFunc(keys, func(k objects.Key) bool { _, more := b.dirty[k]; return more || b.all[k] == nil })
 	return b.changes(keys, false)
 }
 
 // changes are those of policies: what all share first, and last those that are gone.
-func (b *policyBook) changes(keys []objectKey, common bool) []ovsdb.Change {
+func (b *policyBook) changes(keys []objects.Key, common bool) []ovsdb.Change {
 	var list, gone []ovsdb.Change
 	if common {
 		list = append(list, b.commonChange())
 	}
-	slices.SortFunc(keys, func(a, b objectKey) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name)) })
+	slices.SortFunc(keys, func(a, b objects.Key) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
 	for _, k := range keys {
 		if b.all[k] == nil {
 			gone = append(gone, b.change(k))

@@ -10,7 +10,11 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/policy"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -32,31 +36,25 @@ const (
 	rankSlots    = 32
 )
 
-// policiesOwner has what all policies share.
-const policiesOwner ovsdb.Owner = "Policies/common"
-
-func selectionOwner(text string) ovsdb.Owner         { return ovsdb.Owner("Pods/" + text) }
-func nodeSetOwner(nodes policy.Nodes) ovsdb.Owner    { return ovsdb.Owner("Nodes/" + string(nodes)) }
-func policyOwner(k objectKey) ovsdb.Owner            { return ovsdb.Owner(k.kind.String() + "/" + k.name) }
-func groupKey(port string, number portNumber) string { return setKey("group", port, number) }
+func groupKey(port string, number objects.PortNumber) string { return setKey("group", port, number) }
 
 // setKey tells apart the rows of a selection: what they are, and the named port that they are narrowed to.
-func setKey(what, port string, number portNumber) string {
+func setKey(what, port string, number objects.PortNumber) string {
 	if port == "" {
 		return what
 	}
-	return fmt.Sprintf("%s/%s/%s/%d", what, port, number.protocol, number.number)
+	return fmt.Sprintf("%s/%s/%s/%d", what, port, number.Protocol, number.Number)
 }
 
 // setName is the name of a selection's row in matches: pods_ for port groups, addrs_ for address sets. A
 // namespace has no dots and no underscores of its own, and what was shortened or changed has a hash.
-func setName(prefix string, s policy.Selection, port string, number portNumber) string {
+func setName(prefix string, s policy.Selection, port string, number objects.PortNumber) string {
 	base := strings.ReplaceAll(s.Namespace, "-", ".")
 	if s.Namespace == "" || s.Pods != "" {
 		base = distinct(strings.Join(without(cmp.Or(base, s.Namespaces, "all"), s.Pods), "_"), s.String())
 	}
 	if port != "" {
-		base += fmt.Sprintf("_%s_%s_%d", strings.ReplaceAll(port, "-", "_"), number.protocol, number.number)
+		base += fmt.Sprintf("_%s_%s_%d", strings.ReplaceAll(port, "-", "_"), number.Protocol, number.Number)
 	}
 	return prefix + base
 }
@@ -80,35 +78,26 @@ func distinct(readable, of string) string {
 // maxReadable bounds what of a set's name is for people.
 const maxReadable = 40
 
-func groupName(s policy.Selection, port string, number portNumber) string {
+func groupName(s policy.Selection, port string, number objects.PortNumber) string {
 	return setName("pods_", s, port, number)
 }
 
-func addressesName(s policy.Selection, ipv4 bool, port string, number portNumber) string {
-	return setName("addrs_", s, port, number) + "_" + ipWord(ipv4)
+func addressesName(s policy.Selection, ipv4 bool, port string, number objects.PortNumber) string {
+	return setName("addrs_", s, port, number) + "_" + northbound.IPWord(ipv4)
 }
 
 func nodeSetName(nodes policy.Nodes, ipv4 bool) string {
-	return "nodes_" + distinct(cmp.Or(string(nodes), "all"), string(nodes)) + "_" + ipWord(ipv4)
+	return "nodes_" + distinct(cmp.Or(string(nodes), "all"), string(nodes)) + "_" + northbound.IPWord(ipv4)
 }
 
 // each calls with every set that a usage keeps alive: the selection's own, and those of its named ports.
-func (s *selectionState) each(of func(set, group usage, port string, number portNumber)) {
-	of(s.set, s.group, "", portNumber{})
+func (s *selectionState) each(of func(set, group usage, port string, number objects.PortNumber)) {
+	of(s.set, s.group, "", objects.PortNumber{})
 	for name, n := range s.ports {
 		for number := range n.numbers {
 			of(n.set, n.group, name, number)
 		}
 	}
-}
-
-// families are those of pods' addresses.
-func (s *settings) families() []bool {
-	list := make([]bool, len(s.pods))
-	for i, p := range s.pods {
-		list[i] = p.Addr().Is4()
-	}
-	return list
 }
 
 // policyMembers puts a pod's port and addresses into the sets that select it.
@@ -117,21 +106,21 @@ func policyMembers(p *podState, change *ovsdb.Change) {
 	member := func(table, uuid, column, value string) { // each set comes once
 		change.Memberships = append(change.Memberships, ovsdb.Membership{Table: table, UUID: uuid, Column: column, Values: []string{value}})
 	}
-	join := func(s *selectionState, set, group usage, name string, number portNumber) {
-		owner := selectionOwner(s.text)
+	join := func(s *selectionState, set, group usage, name string, number objects.PortNumber) {
+		owner := northbound.SelectionOwner(s.text)
 		if group.live() {
 			member(nb.PortGroupTable, ovsdb.ID(nb.PortGroupTable, owner, groupKey(name, number)), "ports", port)
 		}
 		if set.live() {
 			for _, a := range p.addresses {
-				member(nb.AddressSetTable, ovsdb.ID(nb.AddressSetTable, owner, setKey(ipWord(a.Addr().Is4()), name, number)), "addresses", a.Addr().String())
+				member(nb.AddressSetTable, ovsdb.ID(nb.AddressSetTable, owner, setKey(northbound.IPWord(a.Addr().Is4()), name, number)), "addresses", a.Addr().String())
 			}
 		}
 	}
 	for _, s := range p.selections {
-		join(s, s.set, s.group, "", portNumber{})
+		join(s, s.set, s.group, "", objects.PortNumber{})
 		for name, n := range s.ports {
-			for _, number := range p.object.numbers(name) {
+			for _, number := range p.object.Numbers(name) {
 				join(s, n.set, n.group, name, number)
 			}
 		}
@@ -140,10 +129,10 @@ func policyMembers(p *podState, change *ovsdb.Change) {
 
 // nodeSetChange is a set of nodes' addresses, which the nodes fill.
 func (b *policyBook) nodeSetChange(nodes policy.Nodes) ovsdb.Change {
-	r := newRows(nodeSetOwner(nodes))
+	r := newRows(northbound.NodeSetOwner(nodes))
 	if b.nodeSets[nodes] != nil {
 		for _, ipv4 := range []bool{true, false} {
-			r.add(nb.AddressSetTable, ipWord(ipv4), &nb.AddressSet{Name: nodeSetName(nodes, ipv4)})
+			r.Add(nb.AddressSetTable, northbound.IPWord(ipv4), &nb.AddressSet{Name: nodeSetName(nodes, ipv4)})
 		}
 	}
 	return r.Change
@@ -151,13 +140,13 @@ func (b *policyBook) nodeSetChange(nodes policy.Nodes) ovsdb.Change {
 
 // nodeMembers puts a node's addresses into the sets that select it.
 func (b *policyBook) nodeMembers(n *nodeState, change *ovsdb.Change) {
-	r := rows{Change: *change}
+	r := rows{Builder: northbound.Extend(*change)}
 	for nodes, s := range b.nodeSets {
-		if !s.selector.Matches(n.object.labels) {
+		if !s.selector.Matches(n.object.Labels) {
 			continue
 		}
 		for _, addr := range n.policyAddresses() {
-			r.member(nb.AddressSetTable, ovsdb.ID(nb.AddressSetTable, nodeSetOwner(nodes), ipWord(addr.Is4())), "addresses", addr.String())
+			r.Member(nb.AddressSetTable, ovsdb.ID(nb.AddressSetTable, northbound.NodeSetOwner(nodes), northbound.IPWord(addr.Is4())), "addresses", addr.String())
 		}
 	}
 	*change = r.Change
@@ -167,30 +156,30 @@ func (b *policyBook) nodeMembers(n *nodeState, change *ovsdb.Change) {
 // sends back to it reaches itself, nobody outside has a node's address among the pods, and pods have no addresses
 // that policies do not know.
 func (b *policyBook) commonChange() ovsdb.Change {
-	r := newRows(policiesOwner)
+	r := newRows(northbound.PoliciesOwner)
 	if len(b.all) == 0 {
 		return r.Change
 	}
 	r.logMeter(!b.nodes.hasWindows())
 	var selves, hosts []string
-	for _, ipv4 := range b.settings.families() {
-		ip := ipWord(ipv4)
-		selves = append(selves, ip+".src == "+hairpinAddresses[family2(ipv4)])
-		hosts = append(hosts, ip+".src == $"+hostsGroup+"_"+ip)
+	for _, ipv4 := range b.settings.Families() {
+		ip := northbound.IPWord(ipv4)
+		selves = append(selves, ip+".src == "+northbound.HairpinAddresses[ipam.FamilyIndex(ipv4)])
+		hosts = append(hosts, ip+".src == $"+northbound.HostsGroup+"_"+ip)
 	}
 	for _, acl := range []struct {
 		key, group, name, match string
 		direction               nb.ACLDirection
 		action                  nb.ACLAction
 	}{
-		{"self", hostsGroupID, "pod to itself by Service", "flags.loopback == 1 && " + either(selves), nb.ACLDirectionToLport, nb.ACLActionAllowRelated},
-		{"outside", outsideGroupID, "not a node", "inport == @" + outsideGroup + " && " + either(hosts), nb.ACLDirectionFromLport, nb.ACLActionDrop},
+		{"self", northbound.HostsGroupID, "pod to itself by Service", "flags.loopback == 1 && " + either(selves), nb.ACLDirectionToLport, nb.ACLActionAllowRelated},
+		{"outside", northbound.OutsideGroupID, "not a node", "inport == @" + northbound.OutsideGroup + " && " + either(hosts), nb.ACLDirectionFromLport, nb.ACLActionDrop},
 	} {
-		r.member(nb.PortGroupTable, acl.group, "acls", r.add(nb.ACLTable, acl.key, &nb.ACL{Name: &acl.name, Direction: acl.direction, Tier: hostTier,
+		r.Member(nb.PortGroupTable, acl.group, "acls", r.Add(nb.ACLTable, acl.key, &nb.ACL{Name: &acl.name, Direction: acl.direction, Tier: hostTier,
 			Priority: allowHost, Action: acl.action, Match: acl.match}))
 	}
 	r.local(b.settings)
-	r.defaults(b.settings.lacks.aclTiers)
+	r.defaults(b.settings.Lacks.AclTiers)
 	return r.Change
 }
 
@@ -198,10 +187,10 @@ func (b *policyBook) commonChange() ovsdb.Change {
 // means pods or nodes has: IPv6 link-local ones, that of a pod among them, which OVN's port security admits; and
 // broadcast and multicast, which OVN floods to all ports of the switch. Hosts may, and neighbour, router and
 // multicast listener discovery pass in OVN before all ACLs.
-func (r *rows) local(s *settings) {
+func (r *rows) local(s *settings.Settings) {
 	var linkLocal []string
 	flooded := []string{"(ip && eth.dst == 01:00:00:00:00:00/01:00:00:00:00:00)"}
-	for _, ipv4 := range s.families() {
+	for _, ipv4 := range s.Families() {
 		if ipv4 {
 			flooded = append(flooded, "ip4.dst == {224.0.0.0/4, 255.255.255.255}")
 		} else {
@@ -210,14 +199,14 @@ func (r *rows) local(s *settings) {
 		}
 	}
 	add := func(key, name, match string, priority int, action nb.ACLAction) {
-		r.member(nb.PortGroupTable, hostsGroupID, "acls", r.add(nb.ACLTable, key, &nb.ACL{Name: &name, Direction: nb.ACLDirectionFromLport,
+		r.Member(nb.PortGroupTable, northbound.HostsGroupID, "acls", r.Add(nb.ACLTable, key, &nb.ACL{Name: &name, Direction: nb.ACLDirectionFromLport,
 			Tier: hostTier, Priority: priority, Action: action, Match: match}))
 	}
 	if len(linkLocal) > 0 {
 		add("link-local", "link-local of pods", either(linkLocal), refuseLocal, nb.ACLActionDrop)
 	}
 	add("flooded", "broadcast and multicast of pods", either(flooded), refuseLocal, nb.ACLActionDrop)
-	add("host/local", "node on its switch", "inport == @"+hostsGroup+" && "+either(append(linkLocal, flooded...)), allowHostLocal, nb.ACLActionAllowRelated)
+	add("host/local", "node on its switch", "inport == @"+northbound.HostsGroup+" && "+either(append(linkLocal, flooded...)), allowHostLocal, nb.ACLActionAllowRelated)
 }
 
 // defaults are what happens to packets to a port where no policy of a tier decides: the next tier is asked, and
@@ -233,7 +222,7 @@ func (r *rows) defaults(noTiers bool) {
 		case noTiers:
 			continue
 		}
-		r.member(nb.PortGroupTable, hostsGroupID, "acls", r.add(nb.ACLTable, fmt.Sprintf("default/%d", tier), &nb.ACL{Name: &name,
+		r.Member(nb.PortGroupTable, northbound.HostsGroupID, "acls", r.Add(nb.ACLTable, fmt.Sprintf("default/%d", tier), &nb.ACL{Name: &name,
 			Direction: nb.ACLDirectionToLport, Tier: tier, Action: action, Match: "ip"}))
 	}
 }
@@ -242,35 +231,35 @@ func (r *rows) defaults(noTiers bool) {
 // comes in by the router, with the address that it has among the pods. What others send through the host
 // does not have an address of its own.
 func admitHost(n *nodeState, change *ovsdb.Change) {
-	r := rows{Change: *change}
+	r := rows{Builder: northbound.Extend(*change)}
 	var among, beside []string
 	for _, subnet := range n.subnets {
 		own := contract.ManagementAddress(subnet)
-		among = append(among, fmt.Sprintf("%s.src == %s", ipWord(own.Is4()), own))
+		among = append(among, fmt.Sprintf("%s.src == %s", northbound.IPWord(own.Is4()), own))
 	}
 	for _, addr := range n.hostAddresses() {
-		beside = append(beside, fmt.Sprintf("%s.src == %s", ipWord(addr.Is4()), addr))
+		beside = append(beside, fmt.Sprintf("%s.src == %s", northbound.IPWord(addr.Is4()), addr))
 	}
 	if len(beside) > 0 {
 		among = append(among, fmt.Sprintf("(inport == %q && %s)", contract.ManagementPort(n.name), either(beside)))
 	}
 	name := "node to its pods"
-	r.member(nb.LogicalSwitchTable, switchID(n.name), "acls", r.add(nb.ACLTable, "host", &nb.ACL{Name: &name, Direction: nb.ACLDirectionToLport, Tier: hostTier,
+	r.Member(nb.LogicalSwitchTable, northbound.SwitchID(n.name), "acls", r.Add(nb.ACLTable, "host", &nb.ACL{Name: &name, Direction: nb.ACLDirectionToLport, Tier: hostTier,
 		Priority: allowHost, Action: nb.ACLActionAllowRelated,
 		Match: strings.Join(among, " || ")}))
 	*change = r.Change
 }
 
 // change is a policy's ACLs.
-func (b *policyBook) change(k objectKey) ovsdb.Change {
-	r := newRows(policyOwner(k))
+func (b *policyBook) change(k objects.Key) ovsdb.Change {
+	r := newRows(northbound.PolicyOwner(k))
 	p := b.all[k]
 	if p == nil {
 		b.tell(r.Owner)
 		return r.Change
 	}
 	p.refused = 0
-	if o := p.object.policy; o != nil {
+	if o := p.object.Policy; o != nil {
 		if slot, room := b.slot(p); room {
 			p.refused = r.policyACLs(b, o, slot)
 			r.isolation(b, o)
@@ -289,7 +278,7 @@ func (b *policyBook) slot(p *policyState) (slot int, room bool) {
 	switch {
 	case !wide:
 		return allowTenant, true
-	case b.settings.lacks.aclTiers:
+	case b.settings.Lacks.AclTiers:
 		return 0, false
 	}
 	used := 0
@@ -308,8 +297,8 @@ func (b *policyBook) slot(p *policyState) (slot int, room bool) {
 // size is how many ACL priorities a cluster-wide policy takes.
 func (p *policyState) size() int {
 	var rules [2]int
-	for i := range p.object.policy.Rules {
-		rules[p.object.policy.Rules[i].Direction]++
+	for i := range p.object.Policy.Rules {
+		rules[p.object.Policy.Rules[i].Direction]++
 	}
 	return max(rules[0], rules[1])
 }
@@ -334,14 +323,14 @@ func (r *rows) policyACLs(b *policyBook, o *policy.Policy, slot int) (refused in
 func (r *rows) policyACL(b *policyBook, o *policy.Policy, rule *policy.Rule, m ruleMatch, priority int) {
 	port, number := m.port, m.number
 	if rule.Direction == policy.Egress { // the name is of the others' ports
-		port, number = "", portNumber{}
+		port, number = "", objects.PortNumber{}
 	}
 	acl := &nb.ACL{Priority: priority, Tier: int(o.Tier), Action: ruleAction(o.Tier, rule.Action),
 		Match: strings.Join(append([]string{subjectSide(rule.Direction) + " == @" + groupName(o.Subject, port, number)}, m.parts...), " && ")}
 	key := fmt.Sprintf("%s/%d", rule.Direction, rule.Index)
 	b.finish(acl, o, rule.Direction, fmt.Sprintf("%s[%d]", rule.Direction, rule.Index))
-	r.member(nb.PortGroupTable, ovsdb.ID(nb.PortGroupTable, selectionOwner(o.Subject.String()), groupKey(port, number)), "acls",
-		r.add(nb.ACLTable, setKey(key, m.port, m.number), acl))
+	r.Member(nb.PortGroupTable, ovsdb.ID(nb.PortGroupTable, northbound.SelectionOwner(o.Subject.String()), groupKey(port, number)), "acls",
+		r.Add(nb.ACLTable, setKey(key, m.port, m.number), acl))
 }
 
 // ruleAction is a rule's in its tier. What Baseline passes on nobody else decides, and it passes. To OVN a packet that
@@ -370,10 +359,10 @@ func (r *rows) isolation(b *policyBook, o *policy.Policy) {
 			continue
 		}
 		acl := &nb.ACL{Priority: refuseTenant, Tier: int(o.Tier), Action: nb.ACLActionDrop,
-			Match: subjectSide(d) + " == @" + groupName(o.Subject, "", portNumber{}) + " && ip"}
+			Match: subjectSide(d) + " == @" + groupName(o.Subject, "", objects.PortNumber{}) + " && ip"}
 		b.finish(acl, o, d, d.String())
-		r.member(nb.PortGroupTable, ovsdb.ID(nb.PortGroupTable, selectionOwner(o.Subject.String()), groupKey("", portNumber{})), "acls",
-			r.add(nb.ACLTable, d.String(), acl))
+		r.Member(nb.PortGroupTable, ovsdb.ID(nb.PortGroupTable, northbound.SelectionOwner(o.Subject.String()), groupKey("", objects.PortNumber{})), "acls",
+			r.Add(nb.ACLTable, d.String(), acl))
 	}
 }
 

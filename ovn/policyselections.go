@@ -7,14 +7,17 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/policy"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
 // selectionBook is what is known of whom policies select.
 type selectionBook struct {
 	*outbox
-	settings   *settings
+	settings   *settings.Settings
 	pods       podView
 	namespaces namespaceView
 
@@ -25,14 +28,14 @@ type selectionBook struct {
 	emptied map[*selectionState]struct{}
 	dirty   map[string]struct{}
 	// dirtyNumbers are policies that have other numbers behind a port's name.
-	dirtyNumbers map[objectKey]struct{}
+	dirtyNumbers map[objects.Key]struct{}
 }
 
-func newSelectionBook(o *outbox, s *settings, pods podView, namespaces namespaceView) selectionBook {
+func newSelectionBook(o *outbox, s *settings.Settings, pods podView, namespaces namespaceView) selectionBook {
 	return selectionBook{
 		outbox: o, settings: s, pods: pods, namespaces: namespaces,
 		all: map[string]*selectionState{}, candidates: map[string][]*selectionState{}, emptied: map[*selectionState]struct{}{},
-		dirty: map[string]struct{}{}, dirtyNumbers: map[objectKey]struct{}{},
+		dirty: map[string]struct{}{}, dirtyNumbers: map[objects.Key]struct{}{},
 	}
 }
 
@@ -60,7 +63,7 @@ func (s *selectionState) usage(u use) *usage {
 	if u.port != "" {
 		n := s.ports[u.port]
 		if n == nil {
-			n = &namedPortState{numbers: map[portNumber]*numberState{}, users: map[*policyState]int{}}
+			n = &namedPortState{numbers: map[objects.PortNumber]*numberState{}, users: map[*policyState]int{}}
 			s.ports[u.port] = n
 		}
 		group, set = &n.group, &n.set
@@ -72,7 +75,7 @@ func (s *selectionState) usage(u use) *usage {
 }
 
 // within says whether a namespace is a selection's.
-func (s *selectionState) within(namespace string, labelsOf func(string) (labelSet, bool)) bool {
+func (s *selectionState) within(namespace string, labelsOf func(string) (objects.LabelSet, bool)) bool {
 	if s.namespaces == nil {
 		return s.Namespace == namespace
 	}
@@ -128,7 +131,7 @@ func (b *selectionBook) touch(s *selectionState) {
 			continue
 		}
 		for name, p := range pods {
-			if s.pods.Matches(p.object.labels) {
+			if s.pods.Matches(p.object.Labels) {
 				b.pods.touch(name)
 			}
 		}
@@ -164,7 +167,7 @@ func (b *selectionBook) selectPod(p *podState) {
 	b.uncountPorts(p)
 	p.selections = p.selections[:0]
 	for _, s := range b.candidatesOf(p.object.Namespace) {
-		if s.pods.Matches(p.object.labels) {
+		if s.pods.Matches(p.object.Labels) {
 			p.selections = append(p.selections, s)
 			b.countPorts(p, s)
 		}
@@ -173,18 +176,18 @@ func (b *selectionBook) selectPod(p *podState) {
 
 // change is a selection's rows, which its pods fill.
 func (b *selectionBook) change(text string) ovsdb.Change {
-	r := newRows(selectionOwner(text))
+	r := newRows(northbound.SelectionOwner(text))
 	s := b.all[text]
 	if s == nil {
 		return r.Change
 	}
-	s.each(func(set, group usage, port string, number portNumber) {
+	s.each(func(set, group usage, port string, number objects.PortNumber) {
 		if group.live() {
-			r.add(nb.PortGroupTable, groupKey(port, number), &nb.PortGroup{Name: groupName(s.Selection, port, number)})
+			r.Add(nb.PortGroupTable, groupKey(port, number), &nb.PortGroup{Name: groupName(s.Selection, port, number)})
 		}
 		if set.live() {
-			for _, ipv4 := range b.settings.families() {
-				r.add(nb.AddressSetTable, setKey(ipWord(ipv4), port, number), &nb.AddressSet{Name: addressesName(s.Selection, ipv4, port, number)})
+			for _, ipv4 := range b.settings.Families() {
+				r.Add(nb.AddressSetTable, setKey(northbound.IPWord(ipv4), port, number), &nb.AddressSet{Name: addressesName(s.Selection, ipv4, port, number)})
 			}
 		}
 	})

@@ -11,42 +11,44 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovsdb"
 )
 
 // policyProblems are what the owner of a policy is told.
-func (b *policyBook) policyProblems(p *policyState) []problem {
-	kind, meta := p.key.kind.String(), &p.object.ObjectMeta
-	var found []problem
-	if p.object.wrong != "" {
-		found = append(found, problemf(kind, meta, "BadPolicy", "%s; the policy is not in force until it is corrected", p.object.wrong))
+func (b *policyBook) policyProblems(p *policyState) []objects.Problem {
+	kind, meta := p.key.Kind, &p.object.ObjectMeta
+	var found []objects.Problem
+	if p.object.Wrong != "" {
+		found = append(found, objects.Problemf(kind, meta, "BadPolicy", "%s; the policy is not in force until it is corrected", p.object.Wrong))
 	}
-	for _, wrong := range p.object.problems {
-		found = append(found, problemf(kind, meta, "BadPolicy", "%v", wrong))
+	for _, wrong := range p.object.Problems {
+		found = append(found, objects.Problemf(kind, meta, "BadPolicy", "%v", wrong))
 	}
-	if p.object.policy == nil {
+	if p.object.Policy == nil {
 		return found
 	}
-	return slices.Concat(found, p.namedProblems(), b.rankProblems(p), loggingProblems(p.key.kind, meta, p.object.logging), b.windowsProblems(p))
+	return slices.Concat(found, p.namedProblems(), b.rankProblems(p), loggingProblems(p.key.Kind, meta, p.object.Logging), b.windowsProblems(p))
 }
 
 // namedProblems are about ACLs of named ports that are too many.
-func (p *policyState) namedProblems() []problem {
+func (p *policyState) namedProblems() []objects.Problem {
 	if p.refused == 0 {
 		return nil
 	}
-	return []problem{problemf(p.key.kind.String(), &p.object.ObjectMeta, "BadPolicy",
+	return []objects.Problem{objects.Problemf(p.key.Kind, &p.object.ObjectMeta, "BadPolicy",
 		"spec: %d numbers behind its named ports are beyond the %d terms, numbers times selectors and prefixes beside them, that a policy may have, and match nothing; write numbers, or make several policies of it",
 		p.refused, maxNamedTerms)}
 }
 
 // windowsProblems are about rules of which conntrack of Windows nodes does not know the protocol.
-func (b *policyBook) windowsProblems(p *policyState) []problem {
+func (b *policyBook) windowsProblems(p *policyState) []objects.Problem {
 	if !b.nodes.hasWindows() || !p.asksSCTP() {
 		return nil
 	}
-	return []problem{limitf(p.key.kind.String(), &p.object.ObjectMeta, "NoSCTPOnWindows",
+	return []objects.Problem{objects.Limitf(p.key.Kind, &p.object.ObjectMeta, "NoSCTPOnWindows",
 		"its rules for SCTP hold on Linux nodes; conntrack of Windows nodes does not know the protocol, and pods there neither send nor get SCTP")}
 }
 
@@ -55,18 +57,18 @@ func (b *policyBook) windowsProblems(p *policyState) []problem {
 const noACLTiers = "it is not in force: the ACLs of this OVN have no tiers, which OVN 23.06 is the first to have; upgrade OVN"
 
 // rankProblems are about other policies of the same priority.
-func (b *policyBook) rankProblems(p *policyState) []problem {
+func (b *policyBook) rankProblems(p *policyState) []objects.Problem {
 	at, wide := p.rank()
 	if !wide {
 		return nil
 	}
-	kind, meta := p.key.kind.String(), &p.object.ObjectMeta
-	if b.settings.lacks.aclTiers {
-		return []problem{problemf(kind, meta, "NoACLTiers", noACLTiers)}
+	kind, meta := p.key.Kind, &p.object.ObjectMeta
+	if b.settings.Lacks.AclTiers {
+		return []objects.Problem{objects.Problemf(kind, meta, "NoACLTiers", noACLTiers)}
 	}
 	list := b.ranks[at]
 	if _, room := b.slot(p); !room {
-		return []problem{problemf(kind, meta, "PriorityFull",
+		return []objects.Problem{objects.Problemf(kind, meta, "PriorityFull",
 			"spec.priority: other policies of priority %d in the tier %s have so many rules that there is no room for this one's, which is not in force; give it another priority", at.priority, at.tier)}
 	}
 	i := slices.Index(list, p)
@@ -80,13 +82,13 @@ func (b *policyBook) rankProblems(p *policyState) []problem {
 	if p.object.CreationTimestamp.IsZero() && other.object.CreationTimestamp.IsZero() {
 		first = "and the one of them that is applied first decides first"
 	}
-	return []problem{problemf(kind, meta, "SamePriority",
-		"spec.priority: %d in the tier %s is also that of %s %s, %s; give each a priority of its own", at.priority, at.tier, other.key.kind, other.key.name, first)}
+	return []objects.Problem{objects.Problemf(kind, meta, "SamePriority",
+		"spec.priority: %d in the tier %s is also that of %s %s, %s; give each a priority of its own", at.priority, at.tier, other.key.Kind, other.key.Name, first)}
 }
 
 // asksSCTP says whether a rule of the policy speaks of SCTP.
 func (p *policyState) asksSCTP() bool {
-	return p.object != nil && p.object.policy != nil && slices.ContainsFunc(p.object.policy.Rules, func(rule policy.Rule) bool {
+	return p.object != nil && p.object.Policy != nil && slices.ContainsFunc(p.object.Policy.Rules, func(rule policy.Rule) bool {
 		return slices.ContainsFunc(rule.Ports, func(port policy.Port) bool { return port.Protocol == policy.SCTP })
 	})
 }
@@ -100,7 +102,7 @@ func (b *policyBook) missingPorts(o *policy.Policy) []string {
 			continue
 		}
 		for _, port := range rule.Ports {
-			if port.Name == "" || slices.ContainsFunc(b.selections.numbersBehind(o, rule, port.Name, (*numberState).there), func(n portNumber) bool { return port.Protocol == "" || n.protocol == port.Protocol }) {
+			if port.Name == "" || slices.ContainsFunc(b.selections.numbersBehind(o, rule, port.Name, (*numberState).there), func(n objects.PortNumber) bool { return port.Protocol == "" || n.Protocol == port.Protocol }) {
 				continue
 			}
 			protocol := ""
@@ -117,23 +119,23 @@ func (b *policyBook) missingPorts(o *policy.Policy) []string {
 func (b *policyBook) policyWord(p *policyState) (ok bool, reason, message string) {
 	o := p.object
 	room := false
-	if o.policy != nil {
+	if o.Policy != nil {
 		_, room = b.slot(p)
 	}
 	var texts []string
-	if o.wrong != "" {
-		texts = append(texts, o.wrong)
+	if o.Wrong != "" {
+		texts = append(texts, o.Wrong)
 	}
-	for _, wrong := range o.problems {
+	for _, wrong := range o.Problems {
 		texts = append(texts, wrong.String())
 	}
 	for _, wrong := range p.namedProblems() {
-		texts = append(texts, wrong.message)
+		texts = append(texts, wrong.Message)
 	}
 	switch {
-	case o.policy == nil:
+	case o.Policy == nil:
 		return false, "BadPolicy", "it is not in force: " + strings.Join(texts, "; ")
-	case !room && b.settings.lacks.aclTiers:
+	case !room && b.settings.Lacks.AclTiers:
 		return false, "NoACLTiers", noACLTiers
 	case !room:
 		return false, "PriorityFull", "it is not in force: spec.priority: older policies of this priority leave it no room; give it another one"
@@ -142,13 +144,13 @@ func (b *policyBook) policyWord(p *policyState) (ok bool, reason, message string
 	if p.acls == 1 {
 		acls = "1 ACL"
 	}
-	where := fmt.Sprintf("%s of owner %s in the OVN Northbound, port group %s", acls, policyOwner(p.key), groupName(o.policy.Subject, "", portNumber{}))
+	where := fmt.Sprintf("%s of owner %s in the OVN Northbound, port group %s", acls, northbound.PolicyOwner(p.key), groupName(o.Policy.Subject, "", objects.PortNumber{}))
 	if len(texts) > 0 {
 		return false, "PartlyInForce", "in force but for what is wrong: " + strings.Join(texts, "; ") + "; " + where
 	}
-	texts = append([]string{where}, b.missingPorts(o.policy)...)
+	texts = append([]string{where}, b.missingPorts(o.Policy)...)
 	for _, also := range append(b.rankProblems(p), b.windowsProblems(p)...) {
-		texts = append(texts, also.message)
+		texts = append(texts, also.Message)
 	}
 	return true, "InForce", strings.Join(texts, "; ")
 }
@@ -157,25 +159,25 @@ func (b *policyBook) policyWord(p *policyState) (ok bool, reason, message string
 func (b *policyBook) notePolicy(p *policyState) {
 	ok, reason, message := b.policyWord(p)
 	o := p.object
-	if p.key.kind == networkPolicyKind {
-		b.noteNetworkPolicy(p, contract.PolicyStatus{UID: string(o.UID), Generation: o.Generation, InForce: reason != "BadPolicy", Reason: reason, Message: cut(message, maxMessage)})
+	if p.key.Kind == objects.NetworkPolicyKind {
+		b.noteNetworkPolicy(p, contract.PolicyStatus{UID: string(o.UID), Generation: o.Generation, InForce: reason != "BadPolicy", Reason: reason, Message: objects.Cut(message, objects.MaxMessage)})
 		return
 	}
-	now := o.ready(ok, reason, message)
-	conditions := append(slices.DeleteFunc(slices.Clone(o.conditions), func(c metav1.Condition) bool { return c.Type == v1alpha1.Ready }), now)
+	now := o.Ready(ok, reason, message)
+	conditions := append(slices.DeleteFunc(slices.Clone(o.Conditions), func(c metav1.Condition) bool { return c.Type == v1alpha1.Ready }), now)
 	text := marshal(map[string]any{"conditions": conditions})
-	if p.note == text || o.status == marshal(map[string]any{"conditions": []metav1.Condition{now}}) {
+	if p.note == text || o.Status == marshal(map[string]any{"conditions": []metav1.Condition{now}}) {
 		return
 	}
 	p.note = text
-	b.later(p, annotation{p.key.kind, "", o.Name, o.UID, statusKey, text})
+	b.later(p, annotation{p.key.Kind, "", o.Name, o.UID, statusKey, text})
 }
 
 // noteNetworkPolicy does so for a kind without a status, by an annotation. It keeps the time of the one that
 // is there where it says the same.
 func (b *policyBook) noteNetworkPolicy(p *policyState, now contract.PolicyStatus) {
 	o := p.object
-	before, _ := parse[contract.PolicyStatus](contract.PolicyStatusAnnotation, o.noted)
+	before, _ := objects.ParseAnnotation[contract.PolicyStatus](contract.PolicyStatusAnnotation, o.Noted)
 	same := before.UID == now.UID && before.Generation == now.Generation && before.InForce == now.InForce
 	if same && before.Since != nil && !before.Since.Before(o.CreationTimestamp.Time) && before.Since.Unix() <= b.clock.now() {
 		now.Since = before.Since
@@ -184,7 +186,7 @@ func (b *policyBook) noteNetworkPolicy(p *policyState, now contract.PolicyStatus
 	if p.note == text {
 		return
 	}
-	if p.note = text; o.noted != text {
+	if p.note = text; o.Noted != text {
 		b.later(p, p.notice())
 	}
 }
@@ -198,18 +200,18 @@ func (p *policyState) forgetNote() {
 
 // notice is the note that a NetworkPolicy shall have.
 func (p *policyState) notice() annotation {
-	return annotation{p.key.kind, p.object.Namespace, p.object.Name, p.object.UID, contract.PolicyStatusAnnotation, p.note}
+	return annotation{p.key.Kind, p.object.Namespace, p.object.Name, p.object.UID, contract.PolicyStatusAnnotation, p.note}
 }
 
 // noteAgain puts a NetworkPolicy's note back where somebody has changed it, and nothing else: whoever owns the policy may write the
 // note, as often as he likes. It says whether that is all that there is to do.
-func (b *policyBook) noteAgain(p *policyState, now *policyObject) bool {
-	if p.key.kind != networkPolicyKind || p.note == "" {
+func (b *policyBook) noteAgain(p *policyState, now *objects.PolicyObject) bool {
+	if p.key.Kind != objects.NetworkPolicyKind || p.note == "" {
 		return false
 	}
-	_, waits := b.unwritten[policyOwner(p.key)]
+	_, waits := b.unwritten[northbound.PolicyOwner(p.key)]
 	_, dirty := b.dirty[p.key]
-	if now.noted != p.note && !waits && !dirty {
+	if now.Noted != p.note && !waits && !dirty {
 		b.note(p.notice())
 	}
 	return true
@@ -217,7 +219,7 @@ func (b *policyBook) noteAgain(p *policyState, now *policyObject) bool {
 
 // later keeps a note until the rows that it speaks of are written.
 func (b *policyBook) later(p *policyState, a annotation) {
-	b.unwritten[policyOwner(p.key)] = a
+	b.unwritten[northbound.PolicyOwner(p.key)] = a
 }
 
 // written takes in what has become of changes: a status speaks of rows that are there, and of sets that are
@@ -253,28 +255,23 @@ func (b *policyBook) misses(p *policyState, refused *ovsdb.RefusedError) bool {
 	for _, u := range p.uses {
 		switch {
 		case u.domain != "":
-			uses[domainOwner(u.domain)] = true
+			uses[northbound.DomainOwner(u.domain)] = true
 		case u.ofNodes:
-			uses[nodeSetOwner(u.nodes)] = true
+			uses[northbound.NodeSetOwner(u.nodes)] = true
 		default:
-			uses[selectionOwner(u.selection.String())] = true
+			uses[northbound.SelectionOwner(u.selection.String())] = true
 		}
 	}
 	for owner := range refused.Owners {
 		if uses[owner] {
 			return true
 		}
-		if k, _ := ownerKey(owner); k.kind == podKind && b.pods.at(k.name) != nil &&
-			slices.ContainsFunc(b.pods.at(k.name).selections, func(s *selectionState) bool { return uses[selectionOwner(s.text)] }) {
+		if k, _ := ownerKey(owner); k.Kind == objects.PodKind && b.pods.at(k.Name) != nil &&
+			slices.ContainsFunc(b.pods.at(k.Name).selections, func(s *selectionState) bool { return uses[northbound.SelectionOwner(s.text)] }) {
 			return true
 		}
 	}
 	return false
-}
-
-// ownConditions are ours of an object.
-func ownConditions(all []metav1.Condition) []metav1.Condition {
-	return slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool { return c.Type != v1alpha1.Ready })
 }
 
 func marshal(v any) string {
@@ -295,15 +292,15 @@ const (
 // Windows node has few: Open vSwitch would refuse the flows of the ACLs beyond them, and so what they say. A cluster
 // with such nodes has one meter for all ACLs.
 func (r *rows) logMeter(fair bool) {
-	band := r.add(nb.MeterBandTable, "acl-logging", &nb.MeterBand{Action: nb.MeterBandActionDrop, Rate: aclLogRate})
-	r.add(nb.MeterTable, "acl-logging", &nb.Meter{Name: aclMeter, Unit: nb.MeterUnitPktps, Fair: &fair, Bands: []string{band}})
+	band := r.Add(nb.MeterBandTable, "acl-logging", &nb.MeterBand{Action: nb.MeterBandActionDrop, Rate: aclLogRate})
+	r.Add(nb.MeterTable, "acl-logging", &nb.Meter{Name: aclMeter, Unit: nb.MeterUnitPktps, Fair: &fair, Bands: []string{band}})
 }
 
 // logACL has an ACL logged as its namespace's annotation, or a cluster-wide policy's own, says.
 func (b *policyBook) logACL(acl *nb.ACL, o *policy.Policy) {
 	text := b.logging[o.Namespace]
 	if o.Namespace == "" {
-		text = b.all[objectKey{policyKinds[o.Kind], o.Name}].object.logging
+		text = b.all[objects.Key{Kind: objects.PolicyKinds[o.Kind], Name: o.Name}].object.Logging
 	}
 	logging, wrong := parseLogging(text)
 	if wrong != "" {
@@ -327,14 +324,14 @@ func parseLogging(text string) (logging contract.ACLLogging, wrong string) {
 		return contract.ACLLogging{}, "is not JSON of allow, deny and pass, as {\"deny\":\"warning\"}"
 	}
 	if severity, wrong := logging.Wrong(); wrong {
-		return logging, fmt.Sprintf("has the severity %q, which is none of alert, warning, notice, info and debug", quoted(severity))
+		return logging, fmt.Sprintf("has the severity %q, which is none of alert, warning, notice, info and debug", objects.Quoted(severity))
 	}
 	return logging, ""
 }
 
-func loggingProblems(k kind, meta *metav1.ObjectMeta, text string) []problem {
+func loggingProblems(k objects.Kind, meta *metav1.ObjectMeta, text string) []objects.Problem {
 	if _, wrong := parseLogging(text); wrong != "" {
-		return []problem{problemf(k.String(), meta, "BadAnnotation", "annotation %s %s; nothing is logged until it is corrected", contract.ACLLoggingAnnotation, wrong)}
+		return []objects.Problem{objects.Problemf(k, meta, "BadAnnotation", "annotation %s %s; nothing is logged until it is corrected", contract.ACLLoggingAnnotation, wrong)}
 	}
 	return nil
 }

@@ -10,59 +10,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
-
-// balancer is what the allocator of load balancer addresses reads of a Service.
-type balancer struct {
-	balances bool // type LoadBalancer; else ingress is what is left of a time when it was
-	class    string
-	wanted   string // addresses that it asks for, separated by commas
-	byField  bool   // by spec.loadBalancerIP, else by the annotation
-	families string // "4", "6", "4,6" or "6,4"
-	labels   labelSet
-	local    bool   // externalTrafficPolicy: Local
-	ingress  string // the addresses in its status of mode VIP, separated by commas: no pool gives others
-	answered bool   // somebody has written to its status where it is met, be it a name
-}
-
-func trimBalancer(o *corev1.Service) balancer {
-	b := balancer{balances: o.Spec.Type == corev1.ServiceTypeLoadBalancer}
-	var ingress []string
-	for _, i := range o.Status.LoadBalancer.Ingress {
-		if addr, err := netip.ParseAddr(i.IP); err == nil && deref(i.IPMode, corev1.LoadBalancerIPModeVIP) == corev1.LoadBalancerIPModeVIP {
-			ingress = append(ingress, addr.String())
-		}
-	}
-	b.ingress = strings.Join(ingress, ",")
-	if !b.balances {
-		return b
-	}
-	b.class, b.answered = deref(o.Spec.LoadBalancerClass, ""), len(o.Status.LoadBalancer.Ingress) > 0
-	asked := o.Annotations[v1alpha1.AddressesAnnotation]
-	b.wanted, b.byField = cut(cmp.Or(asked, o.Spec.LoadBalancerIP), maxQuoted), asked == ""
-	b.labels = newLabelSet(o.Labels)
-	b.local = o.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
-	var families []string
-	for _, f := range o.Spec.IPFamilies {
-		families = append(families, map[corev1.IPFamily]string{corev1.IPv4Protocol: "4", corev1.IPv6Protocol: "6"}[f])
-	}
-	b.families = strings.Join(families, ",")
-	return b
-}
-
-// wish is where a Service says which addresses it wants.
-func (b balancer) wish() string {
-	if b.byField {
-		return "spec.loadBalancerIP"
-	}
-	return "annotation " + v1alpha1.AddressesAnnotation
-}
 
 // poolBook is what is known of AddressPools and of the addresses that Services have of them.
 type poolBook struct {
 	*outbox
-	settings   *settings
+	settings   *settings.Settings
 	around     surroundings
 	nodes      nodeView
 	namespaces namespaceView
@@ -94,7 +50,7 @@ type poolBook struct {
 }
 
 func newPoolBook(
-	o *outbox, s *settings, around surroundings, nodes nodeView, namespaces namespaceView, services serviceView, egress egressView,
+	o *outbox, s *settings.Settings, around surroundings, nodes nodeView, namespaces namespaceView, services serviceView, egress egressView,
 ) poolBook {
 	alive := &aliveBook{settings: s, nodes: nodes, hosting: map[string]string{}}
 	return poolBook{
@@ -109,7 +65,7 @@ func newPoolBook(
 
 // poolState is an AddressPool.
 type poolState struct {
-	object *addressPool
+	object *objects.AddressPool
 	usable []usableRange
 	wrong  string // what is wrong with some of it
 	silent string // ranges that no node can announce, if any
@@ -126,9 +82,9 @@ type holding struct {
 }
 
 // allocates says whether a Service's addresses come from pools.
-func (b *poolBook) allocates(s *service) bool {
-	return s != nil && !s.ignored && s.balancer.balances &&
-		(s.balancer.class == v1alpha1.PoolClass || s.balancer.class == "" && b.settings.allocateBalancers)
+func (b *poolBook) allocates(s *objects.Service) bool {
+	return s != nil && !s.Ignored && s.Balancer.Wanted &&
+		(s.Balancer.Class == v1alpha1.PoolClass || s.Balancer.Class == "" && b.settings.AllocateBalancers)
 }
 
 // announcer is the node whose gateway router answers for a load balancer's address on the nodes' network.
@@ -147,11 +103,11 @@ func (b *poolBook) announces(node string) []netip.Addr {
 func (b *poolBook) update(names []string, get lookup) {
 	others := false
 	for _, name := range names {
-		object, _ := get(objectKey{poolKind, name}).(*addressPool)
+		object, _ := get(objects.Key{Kind: objects.PoolKind, Name: name}).(*objects.AddressPool)
 		p := b.all[name]
 		// Its status alone is another: what Weft has written, or another hand.
-		if object != nil && p != nil && p.object.asks(&object.custom) {
-			if p.object.status != object.status {
+		if object != nil && p != nil && p.object.AsksTheSame(&object.Custom) {
+			if p.object.Status != object.Status {
 				p.noted = ""
 			}
 			p.object, b.recount[p] = object, struct{}{}
@@ -166,7 +122,7 @@ func (b *poolBook) update(names []string, get lookup) {
 			p = &poolState{}
 			b.all[name] = p
 		}
-		if p.object == nil || p.object.UID != object.UID || p.object.status != object.status {
+		if p.object == nil || p.object.UID != object.UID || p.object.Status != object.Status {
 			p.noted = ""
 		}
 		p.object = object
@@ -176,7 +132,7 @@ func (b *poolBook) update(names []string, get lookup) {
 	}
 }
 
-func (b *poolBook) labelsOf(namespace string) labelSet {
+func (b *poolBook) labelsOf(namespace string) objects.LabelSet {
 	set, _ := b.namespaces.labels(namespace)
 	return set
 }
@@ -196,7 +152,7 @@ func (b *poolBook) settle(services map[string]struct{}) {
 	turned := b.turned
 	b.turned = nil
 	for name := range services {
-		if s := b.services.at(name); s != nil && b.allocates(s.object) || b.of[name] != nil || s != nil && s.object != nil && s.object.balancer.ingress != "" {
+		if s := b.services.at(name); s != nil && b.allocates(s.object) || b.of[name] != nil || s != nil && s.object != nil && s.object.Balancer.Ingress != "" {
 			b.touched[name] = struct{}{}
 		}
 	}
@@ -245,34 +201,24 @@ func (b *poolBook) giveUp() {
 			}
 			delete(b.of, name)
 		}
-		if s == nil || s.object == nil || s.object.balancer.balances || s.object.balancer.ingress == "" {
+		if s == nil || s.object == nil || s.object.Balancer.Wanted || s.object.Balancer.Ingress == "" {
 			continue
 		}
 		b.left[name] = struct{}{}
-		if b.poolOf(s.object.balancer.ingress) {
-			b.note(annotation{serviceKind, s.object.Namespace, s.object.Name, s.object.UID, statusKey, `{"loadBalancer":{"ingress":null}}`})
+		if b.poolOf(s.object.Balancer.Ingress) {
+			b.note(annotation{objects.ServiceKind, s.object.Namespace, s.object.Name, s.object.UID, statusKey, `{"loadBalancer":{"ingress":null}}`})
 		}
 	}
 }
 
 // poolOf says whether one of a status' addresses is a pool's.
 func (b *poolBook) poolOf(ingress string) bool {
-	for _, addr := range addrsOf(ingress) {
+	for _, addr := range objects.ParseAddrs(ingress) {
 		if b.inPool(addr) != nil {
 			return true
 		}
 	}
 	return false
-}
-
-// addrsOf reads addresses that commas separate.
-func addrsOf(text string) (list []netip.Addr) {
-	for word := range strings.SplitSeq(text, ",") {
-		if addr, err := netip.ParseAddr(strings.TrimSpace(word)); err == nil {
-			list = append(list, addr)
-		}
-	}
-	return list
 }
 
 func (b *poolBook) inPool(addr netip.Addr) *poolState {
@@ -304,34 +250,34 @@ func (b *poolBook) hold(name string, addr netip.Addr) {
 }
 
 // confirm has a Service keep what it has, as its status says: the record of all terms.
-func (b *poolBook) confirm(name string, s *service) (problems []problem) {
+func (b *poolBook) confirm(name string, s *objects.Service) (problems []objects.Problem) {
 	h := b.of[name]
 	if h == nil {
 		h = &holding{}
 		b.of[name] = h
-		h.addresses = addrsOf(s.balancer.ingress)
+		h.addresses = objects.ParseAddrs(s.Balancer.Ingress)
 	}
-	wanted, _ := parseOnePerFamily(s.balancer.wish(), split(s.balancer.wanted))
+	wanted, _ := objects.ParseOnePerFamily(s.Balancer.Field(), objects.SplitAddrs(s.Balancer.Addresses))
 	var kept []netip.Addr
 	for _, addr := range h.addresses {
 		ask := slices.IndexFunc(wanted, func(a netip.Addr) bool { return a.Is4() == addr.Is4() })
 		holder, taken := b.held[addr]
 		switch {
-		case !s.balancer.has(addr.Is4()),
+		case !s.Balancer.Has(addr.Is4()),
 			ask >= 0 && wanted[ask] != addr && b.inPool(wanted[ask]) != nil,
 			slices.ContainsFunc(kept, func(a netip.Addr) bool { return a.Is4() == addr.Is4() }):
 			b.unhold(name, addr)
 		case taken && holder != name:
-			problems = append(problems, problemf("Service", &s.ObjectMeta, "AddressLost",
+			problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "AddressLost",
 				"status.loadBalancer: its address %s is also that of Service %s, which is older; it gets another one", addr, holder))
 		default:
 			b.hold(name, addr)
 			kept = append(kept, addr)
 			if whose, reserved := b.reserved[addr]; reserved {
-				problems = append(problems, problemf("Service", &s.ObjectMeta, "AddressTaken",
+				problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "AddressTaken",
 					"status.loadBalancer: its address %s is also %s; it keeps the address, but nobody announces it; remove the other one, or create the Service anew", addr, whose))
 			} else if b.inPool(addr) == nil {
-				problems = append(problems, problemf("Service", &s.ObjectMeta, "AddressOfNoPool",
+				problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "AddressOfNoPool",
 					"status.loadBalancer: its address %s is in no AddressPool that is in force; it keeps the address, but nobody announces it; add it to an AddressPool's spec.ranges, or create the Service anew", addr))
 			}
 		}
@@ -352,13 +298,6 @@ func (b *poolBook) reservedBy(addr netip.Addr) (whose string, ok bool) {
 	return "", false
 }
 
-func split(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return strings.Split(text, ",")
-}
-
 // turn takes in that a node has come to be ready, or is no more. Who may have addresses stays as it is.
 func (b *poolBook) turn(n *nodeState) {
 	b.turned = append(b.turned, n)
@@ -375,9 +314,9 @@ func (b *poolBook) reshape() {
 }
 
 // relabel has those looked at again to whom a node's labels make a difference. Most make none.
-func (b *poolBook) relabel(n *nodeState, before, now labelSet) {
+func (b *poolBook) relabel(n *nodeState, before, now objects.LabelSet) {
 	for _, p := range b.order {
-		if p.object.nodes.Matches(before) != p.object.nodes.Matches(now) {
+		if p.object.Nodes.Matches(before) != p.object.Nodes.Matches(now) {
 			b.reselected[p] = struct{}{}
 		}
 	}

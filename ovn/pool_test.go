@@ -14,23 +14,25 @@ import (
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // balanced is a Service of type LoadBalancer.
-func (w *world) balanced(name string, edits ...func(*balancer)) *service {
+func (w *world) balanced(name string, edits ...func(*objects.LoadBalancer)) *objects.Service {
 	s := w.service(name, "10.96.1."+fmt.Sprint(10+len(w.objects)))
-	s.balancer = balancer{balances: true, families: "4"}
+	s.Balancer = objects.LoadBalancer{Wanted: true, Families: "4"}
 	for _, edit := range edits {
-		edit(&s.balancer)
+		edit(&s.Balancer)
 	}
 	return s
 }
 
-func withBalancers(c *Config) { c.AllocateLoadBalancerAddresses = true }
+func withBalancers(c *settings.Config) { c.AllocateLoadBalancerAddresses = true }
 
 func (s *scene) external(name string) string {
-	if o, ok := s.objects[objectKey{serviceKind, "default/" + name}].(*service); ok {
-		return o.balancer.ingress
+	if o, ok := s.objects[objects.Key{Kind: objects.ServiceKind, Name: "default/" + name}].(*objects.Service); ok {
+		return o.Balancer.Ingress
 	}
 	return "none"
 }
@@ -38,22 +40,22 @@ func (s *scene) external(name string) string {
 func (s *scene) poolStatus(name string) string {
 	s.t.Helper()
 	var status v1alpha1.AddressPoolStatus
-	o := s.objects[objectKey{poolKind, name}].(*addressPool)
-	if err := json.Unmarshal([]byte(o.status), &status); err != nil || len(status.Conditions) != 1 {
-		s.t.Fatalf("status %q: %v", o.status, err)
+	o := s.objects[objects.Key{Kind: objects.PoolKind, Name: name}].(*objects.AddressPool)
+	if err := json.Unmarshal([]byte(o.Status), &status); err != nil || len(status.Conditions) != 1 {
+		s.t.Fatalf("status %q: %v", o.Status, err)
 	}
 	c := status.Conditions[0]
 	return fmt.Sprintf("%s %s used %d free %d", c.Status, c.Reason, status.Used, status.Free)
 }
 
 func (s *scene) poolMessage(name string) string {
-	return s.objects[objectKey{poolKind, name}].(*addressPool).conditions[0].Message
+	return s.objects[objects.Key{Kind: objects.PoolKind, Name: name}].(*objects.AddressPool).Conditions[0].Message
 }
 
 // edited is a Service of the scene, changed.
-func (s *scene) edited(name string, edit func(*balancer)) *service {
-	after := *s.objects[objectKey{serviceKind, "default/" + name}].(*service)
-	edit(&after.balancer)
+func (s *scene) edited(name string, edit func(*objects.LoadBalancer)) *objects.Service {
+	after := *s.objects[objects.Key{Kind: objects.ServiceKind, Name: "default/" + name}].(*objects.Service)
+	edit(&after.Balancer)
 	return &after
 }
 
@@ -78,14 +80,14 @@ func TestAllocationStory(t *testing.T) {
 	s.want("after a restart", s.external("web")+" "+s.external("api"), "203.0.113.64 203.0.113.65")
 	s.wantReasons("Service default/late NoLoadBalancerAddress")
 
-	s.do(s.edited("web", func(b *balancer) { *b = balancer{ingress: b.ingress} }))
+	s.do(s.edited("web", func(b *objects.LoadBalancer) { *b = objects.LoadBalancer{Ingress: b.Ingress} }))
 	s.want("another type", s.external("web"), "")
 	s.want("who waited has it", s.external("late"), "203.0.113.64")
 	s.wantReasons("Service default/web AddressConflict") // until its status is written
-	s.remove(serviceKind, "default/api")
+	s.remove(objects.ServiceKind, "default/api")
 	s.want("pool", s.poolStatus("p"), "True InUse used 1 free 1")
 
-	s.remove(poolKind, "p")
+	s.remove(objects.PoolKind, "p")
 	s.want("without its pool it keeps the address", s.external("late"), "203.0.113.64")
 	s.wantReasons("Service default/late AddressOfNoPool")
 	s.do(s.addressPool("q", "203.0.113.60/30"), s.addressPool("r", "203.0.113.64/30"))
@@ -97,26 +99,26 @@ func TestAllocationStory(t *testing.T) {
 func TestWhoAllocates(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		edit func(*Config)
-		of   func(*balancer)
+		edit func(*settings.Config)
+		of   func(*objects.LoadBalancer)
 		want string
 		ours bool
 		told bool // after a while, that nobody gives it addresses
 	}{
-		{"off by default", nil, func(*balancer) {}, "", false, true},
-		{"asked for by its class", nil, func(b *balancer) { b.class = v1alpha1.PoolClass }, "203.0.113.64", true, false},
-		{"on", withBalancers, func(*balancer) {}, "203.0.113.64", true, false},
-		{"another class", withBalancers, func(b *balancer) { b.class = "example.com/cloud" }, "", false, false},
-		{"another class, off", nil, func(b *balancer) { b.class = "example.com/cloud" }, "", false, false},
+		{"off by default", nil, func(*objects.LoadBalancer) {}, "", false, true},
+		{"asked for by its class", nil, func(b *objects.LoadBalancer) { b.Class = v1alpha1.PoolClass }, "203.0.113.64", true, false},
+		{"on", withBalancers, func(*objects.LoadBalancer) {}, "203.0.113.64", true, false},
+		{"another class", withBalancers, func(b *objects.LoadBalancer) { b.Class = "example.com/cloud" }, "", false, false},
+		{"another class, off", nil, func(b *objects.LoadBalancer) { b.Class = "example.com/cloud" }, "", false, false},
 		{"somebody else's status", nil, answered, "198.51.100.9", false, false},
-		{"somebody else's name", nil, func(b *balancer) { b.answered = true }, "", false, false},
-		{"no load balancer", withBalancers, func(b *balancer) { b.balances = false }, "", false, false},
-		{"no load balancer, off", nil, func(b *balancer) { b.balances = false }, "", false, false},
+		{"somebody else's name", nil, func(b *objects.LoadBalancer) { b.Answered = true }, "", false, false},
+		{"no load balancer", withBalancers, func(b *objects.LoadBalancer) { b.Wanted = false }, "", false, false},
+		{"no load balancer, off", nil, func(b *objects.LoadBalancer) { b.Wanted = false }, "", false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t, c.edit)
 			n := s.egressNode(1)
-			n.podCIDRs, n.facts = n.podCIDRs[:1], facts(1, false)
+			n.PodCIDRs, n.Facts = n.PodCIDRs[:1], facts(1, false)
 			s.do(n, s.addressPool("p", "203.0.113.64/30"), s.balanced("web", c.of))
 			s.want("address", s.external("web"), c.want)
 			s.wantReasons()
@@ -137,7 +139,7 @@ func TestWhoAllocates(t *testing.T) {
 }
 
 // answered is what a cloud's controller has done to a Service.
-func answered(b *balancer) { b.ingress, b.answered = "198.51.100.9", true }
+func answered(b *objects.LoadBalancer) { b.Ingress, b.Answered = "198.51.100.9", true }
 
 // TestSomebodyGivesAddressesInTime: a Service is not told that nobody gives it addresses where a cloud's controller
 // answers in time; where it goes on waiting it is told once.
@@ -146,24 +148,24 @@ func TestSomebodyGivesAddressesInTime(t *testing.T) {
 	s := newScene(t, nil)
 	s.do(s.balanced("web"))
 	due := s.c.takeExpected()
-	s.want("expected", addresslessKind.wait().String(), "1m0s")
+	s.want("expected", wait(due[0]).String(), "1m0s")
 	s.do(s.edited("web", answered))
 	s.touch(due)
 	s.wantReasons()
 
-	s.do(s.edited("web", func(b *balancer) { b.ingress, b.answered = "", false }))
+	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Ingress, b.Answered = "", false }))
 	due = s.c.takeExpected()
 	s.touch(due)
 	s.wantReasons(told)
-	s.do(s.edited("web", func(b *balancer) { b.local = true })) // whatever else changes
+	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Local = true })) // whatever else changes
 	s.touch(append(due, s.c.takeExpected()...))
 	s.wantReasons()
 	s.do(s.edited("web", answered))
-	s.do(s.edited("web", func(b *balancer) { b.ingress, b.answered = "", false }))
+	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Ingress, b.Answered = "", false }))
 	s.touch(s.c.takeExpected())
 	s.wantReasons(told) // again, since it was right in between
 
-	s.remove(serviceKind, "default/web")
+	s.remove(objects.ServiceKind, "default/web")
 	s.do(s.balanced("web"))
 	s.touch(due) // of the one that had the name before
 	s.wantReasons()
@@ -171,11 +173,11 @@ func TestSomebodyGivesAddressesInTime(t *testing.T) {
 	s.wantReasons(told)
 	s.restart(nil)
 	s.touch(s.c.takeExpected())
-	if len(s.problems) != 1 || !s.problems[0].lasting { // its Event has a name that says so
+	if len(s.problems) != 1 || !s.problems[0].Lasting { // its Event has a name that says so
 		t.Errorf("the next controller tells %v", s.problems)
 	}
 	s.problems = nil
-	s.remove(serviceKind, "default/web")
+	s.remove(objects.ServiceKind, "default/web")
 	if len(s.c.balancers.addressless) != 0 || s.c.told[addresslessOwner("default/web")] != nil {
 		t.Error("something is left of a Service that has gone")
 	}
@@ -185,32 +187,32 @@ func TestSomebodyGivesAddressesInTime(t *testing.T) {
 func TestWhichAddress(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		of    func(*balancer)
+		of    func(*objects.LoadBalancer)
 		want  string
 		words []string // of the Event
 	}{
-		{"IPv6", func(b *balancer) { b.families = "6" }, "2001:db8::40", nil},
-		{"both", func(b *balancer) { b.families = "6,4" }, "2001:db8::40,203.0.113.64", nil},
-		{"a wish", func(b *balancer) { b.wanted = "203.0.113.66" }, "203.0.113.66", nil},
-		{"a wish of each family", func(b *balancer) { b.families, b.wanted = "4,6", "2001:db8::42, 203.0.113.66" }, "203.0.113.66,2001:db8::42", nil},
-		{"a wish for a pool that gives nothing away by itself", func(b *balancer) { b.wanted = "203.0.113.80" }, "203.0.113.80", nil},
-		{"a wish in no pool", func(b *balancer) { b.wanted = "198.51.100.1" }, "", []string{"annotation " + v1alpha1.AddressesAnnotation + ": ", "198.51.100.1", "in no AddressPool"}},
-		{"a wish in no pool, by field", func(b *balancer) { b.wanted, b.byField = "198.51.100.1", true }, "", []string{"spec.loadBalancerIP: ", "198.51.100.1"}},
-		{"a wish that is taken", func(b *balancer) { b.wanted = "203.0.113.67" }, "", []string{"203.0.113.67", "Service default/first"}},
-		{"a wish for a node's address", func(b *balancer) { b.wanted = "203.0.113.65" }, "", []string{"203.0.113.65", "Node e65"}},
-		{"a wish that is none", func(b *balancer) { b.wanted = "web" }, "203.0.113.64", []string{v1alpha1.AddressesAnnotation, `"web"`}},
-		{"one for others", func(b *balancer) { b.wanted = "203.0.113.96" }, "", []string{"203.0.113.96", "that the Service may use"}},
-		{"one for it", func(b *balancer) {
-			b.wanted, b.labels = "203.0.113.96", newLabelSet(map[string]string{"tier": "gold"})
+		{"IPv6", func(b *objects.LoadBalancer) { b.Families = "6" }, "2001:db8::40", nil},
+		{"both", func(b *objects.LoadBalancer) { b.Families = "6,4" }, "2001:db8::40,203.0.113.64", nil},
+		{"a wish", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.66" }, "203.0.113.66", nil},
+		{"a wish of each family", func(b *objects.LoadBalancer) { b.Families, b.Addresses = "4,6", "2001:db8::42, 203.0.113.66" }, "203.0.113.66,2001:db8::42", nil},
+		{"a wish for a pool that gives nothing away by itself", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.80" }, "203.0.113.80", nil},
+		{"a wish in no pool", func(b *objects.LoadBalancer) { b.Addresses = "198.51.100.1" }, "", []string{"annotation " + v1alpha1.AddressesAnnotation + ": ", "198.51.100.1", "in no AddressPool"}},
+		{"a wish in no pool, by field", func(b *objects.LoadBalancer) { b.Addresses, b.ByField = "198.51.100.1", true }, "", []string{"spec.loadBalancerIP: ", "198.51.100.1"}},
+		{"a wish that is taken", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.67" }, "", []string{"203.0.113.67", "Service default/first"}},
+		{"a wish for a node's address", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.65" }, "", []string{"203.0.113.65", "Node e65"}},
+		{"a wish that is none", func(b *objects.LoadBalancer) { b.Addresses = "web" }, "203.0.113.64", []string{v1alpha1.AddressesAnnotation, `"web"`}},
+		{"one for others", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.96" }, "", []string{"203.0.113.96", "that the Service may use"}},
+		{"one for it", func(b *objects.LoadBalancer) {
+			b.Addresses, b.Labels = "203.0.113.96", objects.NewLabelSet(map[string]string{"tier": "gold"})
 		}, "203.0.113.96", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newScene(t, func(c *Config) { dual(c); withBalancers(c) })
+			s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
 			n := s.egressNode(65)
 			quiet, gold := s.addressPool("b", "203.0.113.80/30"), s.addressPool("c", "203.0.113.96/30")
-			quiet.auto, gold.services = false, must(parseSelector("tier=gold"))
+			quiet.Auto, gold.Services = false, must(parseSelector("tier=gold"))
 			s.do(n, s.namespace("default"), s.addressPool("a", "203.0.113.64/30", "2001:db8::40/126"), quiet, gold,
-				s.balanced("first", func(b *balancer) { b.wanted = "203.0.113.67" }))
+				s.balanced("first", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.67" }))
 			s.wantReasons()
 			s.want("the first", s.external("first"), "203.0.113.67")
 			s.do(s.balanced("web", c.of))
@@ -226,15 +228,15 @@ func TestWhichAddress(t *testing.T) {
 
 // TestWishesChange: what is asked for now counts.
 func TestWishesChange(t *testing.T) {
-	s := newScene(t, func(c *Config) { dual(c); withBalancers(c) })
+	s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
 	s.do(s.addressPool("p", "203.0.113.64/29", "2001:db8::40/126"), s.balanced("web"))
-	s.do(s.edited("web", func(b *balancer) { b.wanted = "203.0.113.70" }))
+	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.70" }))
 	s.want("asked for", s.external("web"), "203.0.113.70")
-	s.do(s.edited("web", func(b *balancer) { b.wanted, b.families = "", "6,4" }))
+	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Addresses, b.Families = "", "6,4" }))
 	s.want("two families", s.external("web"), "2001:db8::40,203.0.113.70")
-	s.do(s.edited("web", func(b *balancer) { b.families = "6" }))
+	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Families = "6" }))
 	s.want("one family", s.external("web"), "2001:db8::40")
-	s.do(s.edited("web", func(b *balancer) { b.ingress = "192.0.2.99" }))
+	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Ingress = "192.0.2.99" }))
 	s.want("another hand's status", s.external("web"), "2001:db8::40")
 	s.wantReasons()
 }
@@ -242,17 +244,17 @@ func TestWishesChange(t *testing.T) {
 // TestOneThatWaits gets an address that another one gives up and keeps its type; a Service that is created
 // anew before the first one's status was written has a status, too.
 func TestOneThatWaits(t *testing.T) {
-	s := newScene(t, func(c *Config) { dual(c); withBalancers(c) })
+	s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
 	s.do(s.addressPool("p", "203.0.113.64/32", "2001:db8::40/126"), s.balanced("first"))
 	s.do(s.balanced("waits"))
 	s.want("waits", s.external("waits"), "")
 	s.wantReasons("Service default/waits NoLoadBalancerAddress")
-	s.do(s.edited("first", func(b *balancer) { b.families = "6" }))
+	s.do(s.edited("first", func(b *objects.LoadBalancer) { b.Families = "6" }))
 	s.want("the first", s.external("first"), "2001:db8::40")
 	s.want("the one that waited", s.external("waits"), "203.0.113.64")
 
-	s.c.update(s.put(s.balanced("anew", func(b *balancer) { b.families = "6" })), s.get)
-	s.do(s.balanced("anew", func(b *balancer) { b.families = "6" }))
+	s.c.update(s.put(s.balanced("anew", func(b *objects.LoadBalancer) { b.Families = "6" })), s.get)
+	s.do(s.balanced("anew", func(b *objects.LoadBalancer) { b.Families = "6" }))
 	s.want("created anew", s.external("anew"), "2001:db8::41")
 }
 
@@ -261,37 +263,37 @@ func TestOneThatWaits(t *testing.T) {
 func TestTheOldestThatWaitsIsFirst(t *testing.T) {
 	s := newScene(t, withBalancers)
 	gold := s.addressPool("gold", "203.0.113.80/32")
-	gold.services = must(parseSelector("tier=gold"))
-	aged := func(name string, age int, edits ...func(*balancer)) *service {
+	gold.Services = must(parseSelector("tier=gold"))
+	aged := func(name string, age int, edits ...func(*objects.LoadBalancer)) *objects.Service {
 		o := s.balanced(name, edits...)
 		o.CreationTimestamp = metav1.NewTime(time.Unix(int64(1700000000-age), 0))
 		return o
 	}
 	s.do(s.namespace("default"), s.addressPool("p", "203.0.113.64/31"), gold, aged("one", 90), aged("two", 80))
-	golden := func(b *balancer) { b.labels = newLabelSet(map[string]string{"tier": "gold"}) }
-	s.do(aged("gold", 70, golden), aged("old", 50), aged("young", 30), aged("asks", 60, func(b *balancer) { b.wanted = "203.0.113.64" }),
+	golden := func(b *objects.LoadBalancer) { b.Labels = objects.NewLabelSet(map[string]string{"tier": "gold"}) }
+	s.do(aged("gold", 70, golden), aged("old", 50), aged("young", 30), aged("asks", 60, func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.64" }),
 		aged("golden", 20, golden))
 	s.want("gold", s.external("gold"), "203.0.113.80")
 	s.problems = nil
 
-	delete(s.objects, objectKey{serviceKind, "default/one"})
+	delete(s.objects, objects.Key{Kind: objects.ServiceKind, Name: "default/one"})
 	s.c.told[poolOwner("default/young")] = nil // what is told again is seen
-	s.touch(append(s.put(aged("newest", 0)), objectKey{serviceKind, "default/one"}))
+	s.touch(append(s.put(aged("newest", 0)), objects.Key{Kind: objects.ServiceKind, Name: "default/one"}))
 	s.want("who asks for it is older", s.external("asks")+" "+s.external("old"), "203.0.113.64 ")
 	s.wantReasons("Service default/newest NoLoadBalancerAddress")
-	s.remove(serviceKind, "default/two")
+	s.remove(objects.ServiceKind, "default/two")
 	s.want("the oldest", s.external("old")+" "+s.external("young")+s.external("newest"), "203.0.113.65 ")
 	s.wantReasons()
-	s.do(aged("asks too", 10, func(b *balancer) { b.wanted = "203.0.113.65" }))
+	s.do(aged("asks too", 10, func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.65" }))
 	s.wantMessage("203.0.113.65", "Service default/old")
 	s.problems = nil
-	s.remove(serviceKind, "default/old")
+	s.remove(objects.ServiceKind, "default/old")
 	s.want("the next", s.external("young"), "203.0.113.65")
 	s.wantMessage("Service default/asks too", "203.0.113.65", "Service default/young")
 	s.problems = nil
-	s.remove(serviceKind, "default/gold")
+	s.remove(objects.ServiceKind, "default/gold")
 	s.want("who may have it", s.external("golden")+s.external("newest"), "203.0.113.80")
-	s.remove(serviceKind, "default/asks")
+	s.remove(objects.ServiceKind, "default/asks")
 	s.want("the lowest is given again", s.external("newest"), "203.0.113.64")
 	s.want("nobody waits but who asks", fmt.Sprint(len(s.c.balancers.waiting.of), len(s.c.balancers.waiting.line)), "1 0")
 }
@@ -318,14 +320,14 @@ func TestPoolsRefused(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t, withBalancers)
 			n := s.egressNode(1)
-			n.podCIDRs = n.podCIDRs[:1]
-			n.facts = strings.ReplaceAll(facts(1, false), "203.0.113.254", "203.0.113.129")
+			n.PodCIDRs = n.PodCIDRs[:1]
+			n.Facts = strings.ReplaceAll(facts(1, false), "203.0.113.254", "203.0.113.129")
 			m := s.egressNode(2)
-			m.podCIDRs = m.podCIDRs[:1]
-			m.facts = strings.ReplaceAll(strings.ReplaceAll(facts(2, false), "203.0.113.2/24", "198.18.0.2/24"), "203.0.113.254", "198.18.0.1")
+			m.PodCIDRs = m.PodCIDRs[:1]
+			m.Facts = strings.ReplaceAll(strings.ReplaceAll(facts(2, false), "203.0.113.2/24", "198.18.0.2/24"), "203.0.113.254", "198.18.0.1")
 			s.do(n, m, s.addressPool("old", "203.0.113.200/32"))
-			old := s.objects[objectKey{poolKind, "old"}].(*addressPool)
-			old.auto = false
+			old := s.objects[objects.Key{Kind: objects.PoolKind, Name: "old"}].(*objects.AddressPool)
+			old.Auto = false
 			s.do(s.addressPool("p", c.ranges...), s.balanced("web"))
 			s.want("status", s.poolStatus("p"), c.status)
 			for _, word := range c.words {
@@ -340,7 +342,7 @@ func TestPoolsRefused(t *testing.T) {
 // TestTwoOfOneAddress: of two Services whose statuses say the same, the older is right.
 func TestTwoOfOneAddress(t *testing.T) {
 	s := newScene(t, withBalancers)
-	same := func(b *balancer) { b.ingress = "203.0.113.64" }
+	same := func(b *objects.LoadBalancer) { b.Ingress = "203.0.113.64" }
 	s.put(s.addressPool("p", "203.0.113.64/30"), s.balanced("z", same), s.balanced("a", same))
 	s.restart(nil)
 	s.want("addresses", s.external("z")+" "+s.external("a"), "203.0.113.64 203.0.113.65")
@@ -349,7 +351,7 @@ func TestTwoOfOneAddress(t *testing.T) {
 
 // TestWhoAnnounces an address: one node, as long as it can.
 func TestWhoAnnounces(t *testing.T) {
-	s := newScene(t, func(c *Config) { dual(c); withBalancers(c) })
+	s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
 	for n := range 3 {
 		s.do(s.egressNode(1 + n))
 	}
@@ -386,22 +388,24 @@ func TestWhoAnnounces(t *testing.T) {
 			s.want("who tells the network of nothing else than itself", garp(name), "")
 		}
 	}
-	change := func(name string, edit func(*node)) {
-		after := *s.objects[objectKey{nodeKind, name}].(*node)
+	change := func(name string, edit func(*objects.Node)) {
+		after := *s.objects[objects.Key{Kind: objects.NodeKind, Name: name}].(*objects.Node)
 		edit(&after)
 		s.do(&after)
 	}
 	first := owner()
-	change(first, func(n *node) { n.ready = false })
+	change(first, func(n *objects.Node) { n.Ready = false })
 	second := owner()
 	if second == first || second == "" {
 		t.Errorf("after %s %q announces", first, second)
 	}
-	change(second, func(n *node) { n.labels = newLabelSet(map[string]string{corev1.LabelNodeExcludeBalancers: ""}) })
+	change(second, func(n *objects.Node) {
+		n.Labels = objects.NewLabelSet(map[string]string{corev1.LabelNodeExcludeBalancers: ""})
+	})
 	third := owner()
 	alive := func(chassis string) {
-		s.objects[objectKey{aliveKind, third}] = chassis
-		s.touch([]objectKey{{aliveKind, third}})
+		s.objects[signal{livenessSignal, third}] = chassis
+		s.touch([]event{signal{livenessSignal, third}})
 	}
 	alive("chassis-9")
 	s.want("nobody but one that others have found dead", owner(), "")
@@ -409,16 +413,16 @@ func TestWhoAnnounces(t *testing.T) {
 	s.want("it lives", owner(), third)
 	alive("")
 	s.want("it is not known", owner(), third)
-	s.remove(nodeKind, third)
+	s.remove(objects.NodeKind, third)
 	s.want("nobody", owner(), "")
-	change(first, func(n *node) { n.ready = true })
+	change(first, func(n *objects.Node) { n.Ready = true })
 	s.want("the first again", owner(), first)
 
-	s.do(s.edited("web", func(b *balancer) { b.local = true }))
+	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Local = true }))
 	s.want("without a local endpoint", owner(), "")
-	s.do(s.slice("web-a", "web", []servicePort{{"http", "tcp", 8080}}, ready("10.244.1.9", first)))
+	s.do(s.slice("web-a", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("10.244.1.9", first)))
 	s.want("with one", owner(), first)
-	s.do(s.edited("web", func(b *balancer) { b.class = "example.com/other" }))
+	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Class = "example.com/other" }))
 	if _, ok := s.c.balancers.announcer(vip); ok {
 		t.Error("somebody else's address is announced")
 	}
@@ -434,10 +438,10 @@ func TestAnAddressIsAServicesOrAnEgressIPs(t *testing.T) {
 		carried string // its reason
 	}{{"carried", v1alpha1.EgressLabel, "True", "Carried"}, {"with no node to carry it", "other", "False", "NoNode"}} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newScene(t, func(c *Config) { dual(c); withBalancers(c) })
+			s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
 			for i := range 3 {
 				n := s.egressNode(1 + i)
-				n.labels = newLabelSet(map[string]string{c.nodes: ""})
+				n.Labels = objects.NewLabelSet(map[string]string{c.nodes: ""})
 				s.do(n)
 			}
 			s.do(s.addressPool("p", "203.0.113.64-203.0.113.65"), s.balanced("web"))
@@ -457,19 +461,19 @@ func TestAnAddressIsAServicesOrAnEgressIPs(t *testing.T) {
 			wantAnnounced("a later EgressIP")
 			s.restart(nil)
 			wantAnnounced("after a restart")
-			after := *s.objects[objectKey{egressKind, "e"}].(*egressIP)
-			after.addresses, after.Generation = []netip.Addr{netip.MustParseAddr("203.0.113.65")}, 2
+			after := *s.objects[objects.Key{Kind: objects.EgressKind, Name: "e"}].(*objects.EgressIP)
+			after.Addresses, after.Generation = []netip.Addr{netip.MustParseAddr("203.0.113.65")}, 2
 			s.do(&after)
 			s.wantEgress("e", c.ready, c.carried)
 			s.do(s.balanced("late"))
 			s.want("what an EgressIP has nobody is given", s.external("late"), "")
 			s.wantReasons("Service default/late NoLoadBalancerAddress")
 			again := after
-			again.addresses, again.Generation = []netip.Addr{vip}, 3
+			again.Addresses, again.Generation = []netip.Addr{vip}, 3
 			s.do(&again)
 			s.want("until it wants another", s.external("late"), "203.0.113.65")
 			wantAnnounced("an older EgressIP that wants it later")
-			s.remove(serviceKind, "default/web")
+			s.remove(objects.ServiceKind, "default/web")
 			s.wantEgress("e", c.ready, c.carried)
 			s.do(s.balanced("web"))
 			s.want("the next Service", s.external("web"), "")
@@ -494,10 +498,10 @@ func TestParseRange(t *testing.T) {
 		"203.0.113.1":                    "neither",
 		"":                               "neither",
 	} {
-		r := parseRange(text)
-		got := r.wrong
+		r := objects.ParseRange(text)
+		got := r.Wrong
 		if got == "" {
-			got = fmt.Sprint(r.first, " ", r.last, " ", r.size())
+			got = fmt.Sprint(r.First, " ", r.Last, " ", r.Size())
 		}
 		if !strings.Contains(got, want) {
 			t.Errorf("%q: %s, want %s", text, got, want)
@@ -510,12 +514,12 @@ func FuzzParseRange(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		r := parseRange(text)
-		if r.wrong != "" {
+		r := objects.ParseRange(text)
+		if r.Wrong != "" {
 			return
 		}
-		if !r.contains(r.first) || !r.contains(r.last) || r.last.Less(r.first) || r.size() < 1 || r.first.Is4() != r.last.Is4() {
-			t.Errorf("%q is %+v of size %d", text, r, r.size())
+		if !r.Contains(r.First) || !r.Contains(r.Last) || r.Last.Less(r.First) || r.Size() < 1 || r.First.Is4() != r.Last.Is4() {
+			t.Errorf("%q is %+v of size %d", text, r, r.Size())
 		}
 	})
 }

@@ -7,14 +7,14 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
+	"github.com/weftnet/weft/ovn/objects"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // usableRange is a range of a pool that Services have addresses of.
 type usableRange struct {
-	addressRange
+	objects.AddressRange
 	// from is where to look for an address that nobody has: all before are taken, or all of them where it is the zero one.
 	from netip.Addr
 }
@@ -23,7 +23,7 @@ type usableRange struct {
 func (b *poolBook) rangeAt(addr netip.Addr) (*poolState, *usableRange) {
 	for _, p := range b.order {
 		for i := range p.usable {
-			if p.usable[i].contains(addr) {
+			if p.usable[i].Contains(addr) {
 				return p, &p.usable[i]
 			}
 		}
@@ -52,7 +52,7 @@ func (b *poolBook) firstFree(r *usableRange) (addr netip.Addr, ok bool) {
 		if _, reserved := b.reservedBy(r.from); !taken && !reserved {
 			return r.from, true
 		}
-		if r.from == r.last {
+		if r.from == r.Last {
 			r.from = netip.Addr{}
 		} else {
 			r.from = r.from.Next()
@@ -69,7 +69,7 @@ type waiter struct {
 	wanted []netip.Addr // it waits for
 }
 
-func byWaiting(a, b *waiter) int { return cmp.Or(older(a.meta, b.meta), cmp.Compare(a.name, b.name)) }
+func byWaiting(a, b *waiter) int { return cmp.Or(Older(a.meta, b.meta), cmp.Compare(a.name, b.name)) }
 
 // waitBook knows who waits for an address.
 type waitBook struct {
@@ -118,7 +118,7 @@ func (b *waitBook) drop(name string) {
 // settleTouched gives the Services that were touched the addresses that they lack, and to those that wait what was freed.
 func (b *poolBook) settleTouched() {
 	b.giveUp()
-	lost := map[string][]problem{}
+	lost := map[string][]objects.Problem{}
 	confirm := func(names []string) {
 		for _, name := range names {
 			if _, confirmed := lost[name]; !confirmed {
@@ -177,40 +177,35 @@ func (b *poolBook) inTurn(names []string) iter.Seq[string] {
 func (b *poolBook) mayHaveFreed(name string) bool {
 	s := b.services.at(name).object
 	for addr := range b.freed {
-		if p := b.inPool(addr); s.balancer.has(addr.Is4()) && p.object.auto && p.serves(s, b.labelsOf(s.Namespace)) {
+		if p := b.inPool(addr); s.Balancer.Has(addr.Is4()) && p.object.Auto && p.serves(s, b.labelsOf(s.Namespace)) {
 			return true
 		}
 	}
 	return false
 }
 
-// has says whether a Service has a family.
-func (b balancer) has(ipv4 bool) bool {
-	return strings.Contains(b.families, strings.TrimPrefix(ipWord(ipv4), "ip"))
-}
-
 // serves says whether a Service, of a namespace with some labels, may use a pool.
-func (p *poolState) serves(s *service, namespace labelSet) bool {
-	return p.object.wrong == "" && p.object.services.Matches(s.balancer.labels) && p.object.namespaces.Matches(namespace)
+func (p *poolState) serves(s *objects.Service, namespace objects.LabelSet) bool {
+	return p.object.Wrong == "" && p.object.Services.Matches(s.Balancer.Labels) && p.object.Namespaces.Matches(namespace)
 }
 
 // byAge are Services, the oldest first.
 func (b *poolBook) byAge(names map[string]struct{}) []string {
 	return slices.SortedFunc(maps.Keys(names), func(one, other string) int {
-		return cmp.Or(older(&b.services.at(one).object.ObjectMeta, &b.services.at(other).object.ObjectMeta), cmp.Compare(one, other))
+		return cmp.Or(Older(&b.services.at(one).object.ObjectMeta, &b.services.at(other).object.ObjectMeta), cmp.Compare(one, other))
 	})
 }
 
 // allocate gives a Service the addresses that it lacks.
-func (b *poolBook) allocate(name string, s *service) (problems []problem) {
+func (b *poolBook) allocate(name string, s *objects.Service) (problems []objects.Problem) {
 	h := b.of[name]
-	wanted, err := parseOnePerFamily(s.balancer.wish(), split(s.balancer.wanted))
+	wanted, err := objects.ParseOnePerFamily(s.Balancer.Field(), objects.SplitAddrs(s.Balancer.Addresses))
 	if err != nil {
-		problems = append(problems, problemf("Service", &s.ObjectMeta, "BadLoadBalancerAddress", "%v; it gets any address meanwhile", err))
+		problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "BadLoadBalancerAddress", "%v; it gets any address meanwhile", err))
 	}
 	b.waiting.drop(name)
 	var addresses []netip.Addr
-	for _, f := range split(s.balancer.families) {
+	for _, f := range objects.SplitAddrs(s.Balancer.Families) {
 		ipv4 := f == "4"
 		if i := slices.IndexFunc(h.addresses, func(a netip.Addr) bool { return a.Is4() == ipv4 }); i >= 0 {
 			addresses = append(addresses, h.addresses[i])
@@ -223,7 +218,7 @@ func (b *poolBook) allocate(name string, s *service) (problems []problem) {
 		addr, why := b.findAddress(s, ipv4, ask)
 		if why != "" {
 			b.waiting.add(name, &s.ObjectMeta, ask)
-			problems = append(problems, problemf("Service", &s.ObjectMeta, "NoLoadBalancerAddress", "%s", why))
+			problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "NoLoadBalancerAddress", "%s", why))
 			continue
 		}
 		b.hold(name, addr)
@@ -234,15 +229,15 @@ func (b *poolBook) allocate(name string, s *service) (problems []problem) {
 }
 
 // findAddress is an address that a Service may have: the one that it asks for, else the first that is free.
-func (b *poolBook) findAddress(s *service, ipv4 bool, ask netip.Addr) (found netip.Addr, why string) {
+func (b *poolBook) findAddress(s *objects.Service, ipv4 bool, ask netip.Addr) (found netip.Addr, why string) {
 	fitting := 0
 	for _, p := range b.order {
-		if !p.serves(s, b.labelsOf(s.Namespace)) || !ask.IsValid() && !p.object.auto {
+		if !p.serves(s, b.labelsOf(s.Namespace)) || !ask.IsValid() && !p.object.Auto {
 			continue
 		}
 		for i := range p.usable {
 			r := &p.usable[i]
-			if r.first.Is4() != ipv4 {
+			if r.First.Is4() != ipv4 {
 				continue
 			}
 			fitting++
@@ -250,14 +245,14 @@ func (b *poolBook) findAddress(s *service, ipv4 bool, ask netip.Addr) (found net
 				if addr, free := b.firstFree(r); free {
 					return addr, ""
 				}
-			} else if r.contains(ask) {
+			} else if r.Contains(ask) {
 				return ask, b.takenBy(s, ask)
 			}
 		}
 	}
 	switch word := map[bool]string{true: "IPv4", false: "IPv6"}[ipv4]; {
 	case ask.IsValid():
-		return found, fmt.Sprintf("%s: the address %s is in no AddressPool that the Service may use; add it to an AddressPool's spec.ranges, or ask for another one", s.balancer.wish(), ask)
+		return found, fmt.Sprintf("%s: the address %s is in no AddressPool that the Service may use; add it to an AddressPool's spec.ranges, or ask for another one", s.Balancer.Field(), ask)
 	case fitting == 0:
 		return found, fmt.Sprintf("status.loadBalancer: no AddressPool that the Service may use has %s addresses; create one, or correct serviceSelector and namespaceSelector of those that are there", word)
 	default:
@@ -266,12 +261,12 @@ func (b *poolBook) findAddress(s *service, ipv4 bool, ask netip.Addr) (found net
 }
 
 // takenBy says why a Service cannot have the address that it asks for, "" if it can.
-func (b *poolBook) takenBy(s *service, addr netip.Addr) (why string) {
+func (b *poolBook) takenBy(s *objects.Service, addr netip.Addr) (why string) {
 	if holder, taken := b.held[addr]; taken {
-		return fmt.Sprintf("%s: the address %s is that of Service %s; ask for another one, or remove that Service", s.balancer.wish(), addr, holder)
+		return fmt.Sprintf("%s: the address %s is that of Service %s; ask for another one, or remove that Service", s.Balancer.Field(), addr, holder)
 	}
 	if whose, reserved := b.reservedBy(addr); reserved {
-		return fmt.Sprintf("%s: the address %s is also %s; ask for another one", s.balancer.wish(), addr, whose)
+		return fmt.Sprintf("%s: the address %s is also %s; ask for another one", s.Balancer.Field(), addr, whose)
 	}
 	return ""
 }

@@ -2,12 +2,13 @@ package ovn
 
 import (
 	"fmt"
+	"github.com/weftnet/weft/ovn/objects"
 	"net/netip"
 	"testing"
 )
 
 // settles takes events in, and all that is written for them.
-func (w *world) settles(c *cluster, keys []objectKey) {
+func (w *world) settles(c *cluster, keys []event) {
 	for len(keys) > 0 {
 		c.update(keys, w.get)
 		c.changes()
@@ -31,9 +32,9 @@ func manyBalancers(size, more int) *world {
 }
 
 // balancerNumber is one of many Services that lack an address.
-func (w *world) balancerNumber(i int) *service {
+func (w *world) balancerNumber(i int) *objects.Service {
 	s := w.service(fmt.Sprint("s", i), fmt.Sprintf("10.96.%d.%d", i/250, 1+i%250))
-	s.balancer = balancer{balances: true, families: "4"}
+	s.Balancer = objects.LoadBalancer{Wanted: true, Families: "4"}
 	return s
 }
 
@@ -43,14 +44,14 @@ func BenchmarkBalancerComesAndGoes(b *testing.B) {
 	costs(b, func(size int) func(int) {
 		w := manyBalancers(size, 10)
 		c := playing(b, w)
-		k := objectKey{serviceKind, fmt.Sprint("default/s", size)}
+		k := objects.Key{Kind: objects.ServiceKind, Name: fmt.Sprint("default/s", size)}
 		return func(i int) {
 			if i%2 == 0 {
 				w.put(w.balancerNumber(size))
 			} else {
 				delete(w.objects, k)
 			}
-			w.settles(c, []objectKey{k})
+			w.settles(c, []event{k})
 		}
 	})
 }
@@ -64,11 +65,11 @@ func BenchmarkAddressIsFreed(b *testing.B) {
 		}
 		c := playing(b, w)
 		return func(i int) {
-			k := objectKey{serviceKind, c.balancers.held[netip.AddrFrom4([4]byte{198, 19, 240, byte(i % 10)})]}
-			again := *w.objects[k].(*service)
+			k := objects.Key{Kind: objects.ServiceKind, Name: c.balancers.held[netip.AddrFrom4([4]byte{198, 19, 240, byte(i % 10)})]}
+			again := *w.objects[k].(*objects.Service)
 			delete(w.objects, k)
-			w.settles(c, []objectKey{k})
-			again.ObjectMeta, again.balancer.ingress, again.ingress = w.meta("default", again.Name), "", nil
+			w.settles(c, []event{k})
+			again.ObjectMeta, again.Balancer.Ingress, again.Ingress = w.meta("default", again.Name), "", nil
 			w.settles(c, w.put(&again))
 		}
 	})
@@ -81,14 +82,14 @@ func BenchmarkEgressPodsCounted(b *testing.B) {
 		w := manyNodes(size)
 		c := playing(b, w)
 		w.settles(c, c.takeExpected())
-		k := objectKey{podKind, "default/p"}
+		k := objects.Key{Kind: objects.PodKind, Name: "default/p"}
 		return func(i int) {
 			if i%2 == 0 {
 				w.put(w.pod("default", "p", "n0"))
 			} else {
 				delete(w.objects, k)
 			}
-			w.settles(c, []objectKey{k})
+			w.settles(c, []event{k})
 			w.settles(c, c.takeExpected())
 		}
 	})
@@ -99,21 +100,21 @@ func BenchmarkRivals(b *testing.B) {
 	costs(b, func(size int) func(int) {
 		w := newWorld()
 		n := w.node("n1")
-		n.facts = facts(1, false)
+		n.Facts = facts(1, false)
 		w.put(w.namespace("default"), n)
 		for i := range size {
 			s := w.service(fmt.Sprintf("s%04d", i), fmt.Sprintf("10.96.%d.%d", i/250, 1+i%250))
-			s.ports, s.externalIPs = nil, addrsOf("198.51.100.1")
+			s.Ports, s.ExternalIPs = nil, objects.ParseAddrs("198.51.100.1")
 			for p := range 100 {
-				s.ports = append(s.ports, servicePort{fmt.Sprint("p", p), "tcp", uint16(1024 + p)})
+				s.Ports = append(s.Ports, objects.ServicePort{Name: fmt.Sprint("p", p), Protocol: "tcp", Port: uint16(1024 + p)})
 			}
 			w.put(s)
 		}
 		c := playing(b, w)
-		k := objectKey{serviceKind, fmt.Sprintf("default/s%04d", size-1)}
+		k := objects.Key{Kind: objects.ServiceKind, Name: fmt.Sprintf("default/s%04d", size-1)}
 		return func(i int) {
-			after := *w.objects[k].(*service)
-			after.publishNotReady = i%2 == 0
+			after := *w.objects[k].(*objects.Service)
+			after.PublishNotReady = i%2 == 0
 			c.update(w.put(&after), w.get)
 			c.changes()
 		}

@@ -3,6 +3,8 @@ package ovn
 import (
 	"cmp"
 	"fmt"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/objects"
 	"maps"
 	"net/netip"
 	"slices"
@@ -15,28 +17,28 @@ func (b *poolBook) checkPools() {
 	outside := b.around.outsideAddresses()
 	addresses := slices.SortedFunc(maps.Keys(outside), netip.Addr.Compare)
 	b.reserved = maps.Clone(outside)
-	var networks []addressRange
+	var networks []objects.AddressRange
 	for n := range b.nodes.placed() {
 		if g := n.facts.Gateway; g != nil {
 			for _, p := range g.Addresses {
 				if n.outside != "" {
-					networks = append(networks, rangeOf(p))
+					networks = append(networks, objects.RangeOf(p))
 				}
-				if hostBits(p) > 1 {
+				if ipam.HostBits(p) > 1 {
 					b.reserved[p.Masked().Addr()] = "the name of subnet " + p.Masked().String()
 					if p.Addr().Is4() {
-						b.reserved[lastOf(p)] = "the broadcast address of subnet " + p.Masked().String()
+						b.reserved[ipam.LastOf(p)] = "the broadcast address of subnet " + p.Masked().String()
 					}
 				}
 			}
 		}
 	}
 	byAge := slices.SortedFunc(maps.Values(b.all), func(a, b *poolState) int {
-		return cmp.Or(older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.object.Name, b.object.Name))
+		return cmp.Or(Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.object.Name, b.object.Name))
 	})
 	for i, p := range byAge {
-		b.checkPool(p, byAge[:i], networks, func(r addressRange) string {
-			if i := slices.IndexFunc(addresses, r.contains); i >= 0 {
+		b.checkPool(p, byAge[:i], networks, func(r objects.AddressRange) string {
+			if i := slices.IndexFunc(addresses, r.Contains); i >= 0 {
 				return fmt.Sprintf("%s, which is that of %s", addresses[i], outside[addresses[i]])
 			}
 			return ""
@@ -63,7 +65,7 @@ func (b *poolBook) countPools() {
 	for _, p := range b.order {
 		p.size, p.used, p.blocked = 0, 0, 0
 		for _, r := range p.usable {
-			p.size = min(p.size+r.size(), 2*maxFree)
+			p.size = min(p.size+r.Size(), 2*objects.MaxFree)
 		}
 		b.recount[p] = struct{}{}
 	}
@@ -89,26 +91,26 @@ func (b *poolBook) countPools() {
 
 // checkPool checks a pool's ranges; the older pools are right, and whoever has an address outside, as taken says. The
 // gateways of nodes are in these networks.
-func (b *poolBook) checkPool(p *poolState, older []*poolState, networks []addressRange, taken func(addressRange) string) {
+func (b *poolBook) checkPool(p *poolState, older []*poolState, networks []objects.AddressRange, taken func(objects.AddressRange) string) {
 	p.usable, p.reason, p.wrong, p.silent = nil, "", "", ""
 	var found, silent []string
 	complain := func(reason, format string, args ...any) {
 		p.reason = cmp.Or(p.reason, reason)
 		found = append(found, fmt.Sprintf(format, args...))
 	}
-	if p.object.wrong != "" {
-		complain("BadSpec", "%s", p.object.wrong)
-		p.wrong = p.object.wrong
+	if p.object.Wrong != "" {
+		complain("BadSpec", "%s", p.object.Wrong)
+		p.wrong = p.object.Wrong
 		return
 	}
-	for i, r := range p.object.ranges {
-		field := fmt.Sprintf("spec.ranges[%d]: %s", i, quoted(r.text))
-		if r.wrong != "" {
-			complain("BadRange", "%s %s", field, r.wrong)
+	for i, r := range p.object.Ranges {
+		field := fmt.Sprintf("spec.ranges[%d]: %s", i, objects.Quoted(r.Text))
+		if r.Wrong != "" {
+			complain("BadRange", "%s %s", field, r.Wrong)
 			continue
 		}
-		key, in, bad := b.settings.clusterRange(func(q netip.Prefix) bool {
-			return rangeOf(q).overlaps(r)
+		key, in, bad := b.settings.ClusterRange(func(q netip.Prefix) bool {
+			return objects.RangeOf(q).Overlaps(r)
 		})
 		if bad {
 			complain("RangeOverlaps", "%s overlaps with %s %s; give addresses of the nodes' external subnet", field, key, in)
@@ -121,8 +123,8 @@ func (b *poolBook) checkPool(p *poolState, older []*poolState, networks []addres
 		if what := taken(r); what != "" {
 			complain("AddressTaken", "%s holds %s and is left out; leave it out of the range", field, what)
 		}
-		p.usable = append(p.usable, usableRange{r, r.first})
-		if !slices.ContainsFunc(networks, r.overlaps) {
+		p.usable = append(p.usable, usableRange{r, r.First})
+		if !slices.ContainsFunc(networks, r.Overlaps) {
 			silent = append(silent, field)
 		}
 	}
@@ -133,16 +135,16 @@ func (b *poolBook) checkPool(p *poolState, older []*poolState, networks []addres
 	}
 }
 
-func overlapping(r addressRange, own []usableRange, older []*poolState) string {
+func overlapping(r objects.AddressRange, own []usableRange, older []*poolState) string {
 	for _, o := range own {
-		if r.overlaps(o.addressRange) {
-			return o.text + " of the same pool"
+		if r.Overlaps(o.AddressRange) {
+			return o.Text + " of the same pool"
 		}
 	}
 	for _, p := range older {
 		for _, o := range p.usable {
-			if r.overlaps(o.addressRange) {
-				return o.text + " of AddressPool " + p.object.Name + ", which is older"
+			if r.Overlaps(o.AddressRange) {
+				return o.Text + " of AddressPool " + p.object.Name + ", which is older"
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 type queue struct {
 	mu      sync.Mutex
 	open    bool
-	entries map[objectKey]entry
+	entries map[event]entry
 	wake    chan struct{} // holds a token while there are entries
 }
 
@@ -23,20 +23,20 @@ type entry struct {
 }
 
 func newQueue() *queue {
-	return &queue{entries: map[objectKey]entry{}, wake: make(chan struct{}, 1)}
+	return &queue{entries: map[event]entry{}, wake: make(chan struct{}, 1)}
 }
 
-func (q *queue) add(key objectKey, fresh bool) {
+func (q *queue) add(e event, fresh bool) {
 	q.mu.Lock()
 	if !q.open {
 		q.mu.Unlock()
 		return
 	}
-	if before, ok := q.entries[key]; !ok {
-		q.entries[key] = entry{time.Now(), fresh}
+	if before, ok := q.entries[e]; !ok {
+		q.entries[e] = entry{time.Now(), fresh}
 	} else if fresh && !before.fresh {
 		before.fresh = true
-		q.entries[key] = before
+		q.entries[e] = before
 	}
 	q.mu.Unlock()
 	select {
@@ -49,11 +49,11 @@ func (q *queue) add(key objectKey, fresh bool) {
 func (q *queue) collect(open bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.open, q.entries = open, map[objectKey]entry{}
+	q.open, q.entries = open, map[event]entry{}
 }
 
 // take waits for entries and takes all there are; nil means that ctx is done.
-func (q *queue) take(ctx context.Context) map[objectKey]entry {
+func (q *queue) take(ctx context.Context) map[event]entry {
 	for {
 		select {
 		case <-ctx.Done():
@@ -66,11 +66,11 @@ func (q *queue) take(ctx context.Context) map[objectKey]entry {
 	}
 }
 
-func (q *queue) drain() map[objectKey]entry {
+func (q *queue) drain() map[event]entry {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	entries := q.entries
-	q.entries = make(map[objectKey]entry)
+	q.entries = make(map[event]entry)
 	return entries
 }
 

@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"context"
+	"github.com/weftnet/weft/ovn/objects"
 	"testing"
 	"time"
 )
@@ -9,7 +10,7 @@ import (
 func TestQueue(t *testing.T) {
 	q := newQueue()
 	q.collect(true)
-	a, b := objectKey{podKind, "default/a"}, objectKey{nodeKind, "b"}
+	a, b := objects.Key{Kind: objects.PodKind, Name: "default/a"}, objects.Key{Kind: objects.NodeKind, Name: "b"}
 	q.add(a, false)
 	q.add(b, false)
 	q.add(a, true)
@@ -42,7 +43,7 @@ func TestTakeHonoursTheEnd(t *testing.T) {
 	for range 100 {
 		q := newQueue()
 		q.collect(true)
-		q.add(objectKey{podKind, "default/a"}, false)
+		q.add(objects.Key{Kind: objects.PodKind, Name: "default/a"}, false)
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		if entries := q.take(ctx); entries != nil {

@@ -9,6 +9,9 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -39,28 +42,28 @@ func (n nodeRecord) hasGateway(g *contract.Gateway) bool {
 }
 
 // recordsOf reads them out of rows.
-func recordsOf(s *settings, ports []*nb.LogicalSwitchPort, routerPorts []*nb.LogicalRouterPort) records {
+func recordsOf(s *settings.Settings, ports []*nb.LogicalSwitchPort, routerPorts []*nb.LogicalRouterPort) records {
 	r := records{pods: map[types.UID][]netip.Addr{}, nodes: map[string]nodeRecord{}, egress: map[string]int{}}
 	for _, port := range ports {
 		switch k, key := rowOf(port.ExternalIDs); {
-		case k.kind == podKind:
+		case k.Kind == objects.PodKind:
 			r.pods[types.UID(key)] = portIPs(port)
-		case k.kind == nodeKind && key == "management":
-			n := r.nodes[k.name]
+		case k.Kind == objects.NodeKind && key == "management":
+			n := r.nodes[k.Name]
 			n.chassis = port.Options["requested-chassis"]
-			n.tunnels = addrsOf(port.ExternalIDs[contract.TunnelAddressesKey])
-			r.nodes[k.name] = n
+			n.tunnels = objects.ParseAddrs(port.ExternalIDs[contract.TunnelAddressesKey])
+			r.nodes[k.Name] = n
 		}
 	}
 	for _, port := range routerPorts {
 		k, key := rowOf(port.ExternalIDs)
-		if k.kind == egressKind && key == "join" {
-			r.egress[k.name] = nodeRecord{joins: networks(port)}.id(s)
+		if k.Kind == objects.EgressKind && key == "join" {
+			r.egress[k.Name] = nodeRecord{joins: networks(port)}.id(s)
 		}
-		if k.kind != nodeKind {
+		if k.Kind != objects.NodeKind {
 			continue
 		}
-		n := r.nodes[k.name]
+		n := r.nodes[k.Name]
 		switch key {
 		case "switch":
 			n.subnets = networks(port)
@@ -69,17 +72,15 @@ func recordsOf(s *settings, ports []*nb.LogicalSwitchPort, routerPorts []*nb.Log
 		case "external":
 			n.outside, n.mac = networks(port), port.MAC
 		}
-		r.nodes[k.name] = n
+		r.nodes[k.Name] = n
 	}
 	return r
 }
 
-// rowOf is the object and the key that a row's marks name.
-func rowOf(ids map[string]string) (objectKey, string) {
-	if k, ok := ownerKey(ovsdb.Owner(ids[ovsdb.OwnerMark])); ok {
-		return k, ids[ovsdb.KeyMark]
-	}
-	return objectKey{kind: kinds}, ""
+// rowOf is the object and the key that a row's marks name. Rows of no object have the kind [kinds].
+func rowOf(ids map[string]string) (objects.Key, string) {
+	k, _ := ownerKey(ovsdb.Owner(ids[ovsdb.OwnerMark]))
+	return k, ids[ovsdb.KeyMark]
 }
 
 // networks are a router port's, IPv4 first as they were written.
@@ -94,10 +95,10 @@ func networks(port *nb.LogicalRouterPort) []netip.Prefix {
 }
 
 // id is the node's number that its join addresses follow from, 0 when it is not known.
-func (n nodeRecord) id(s *settings) int {
+func (n nodeRecord) id(s *settings.Settings) int {
 	for _, p := range n.joins {
-		if j := family(s.joins, p.Addr()); j != nil {
-			if at, ok := offset(*j, p.Addr()); ok && at > 1 && at <= uint64(max(s.maxNodeID(), 0))+1 {
+		if j := ipam.Family(s.Joins, p.Addr()); j != nil {
+			if at, ok := ipam.Offset(*j, p.Addr()); ok && at > 1 && at <= uint64(max(s.MaxNodeID(), 0))+1 {
 				return int(at) - 1
 			}
 		}

@@ -9,15 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
 // Rehearsal is a controller without a cluster: it is told of objects as events tell a real one, and says what the
 // Northbound would hold. It is not safe for use by several goroutines at once.
 type Rehearsal struct {
-	settings *settings
+	settings *settings.Settings
 	cluster  *cluster
-	objects  map[objectKey]any
+	objects  map[event]any
 	rows     map[ovsdb.Owner]ovsdb.Change
 	notes    []Note
 }
@@ -28,18 +30,18 @@ type Note struct {
 }
 
 // NewRehearsal begins without any object. No Northbound is dialled.
-func NewRehearsal(config Config) (*Rehearsal, error) {
-	s, err := config.settings()
+func NewRehearsal(config settings.Config) (*Rehearsal, error) {
+	s, err := config.Settings()
 	if err != nil {
 		return nil, err
 	}
-	return &Rehearsal{settings: s, cluster: newCluster(s), objects: map[objectKey]any{}, rows: map[ovsdb.Owner]ovsdb.Change{}}, nil
+	return &Rehearsal{settings: s, cluster: newCluster(s), objects: map[event]any{}, rows: map[ovsdb.Owner]ovsdb.Change{}}, nil
 }
 
 // Update takes in one batch of events: objects as they are now, and those that are gone. They are of the kinds that
 // [Translate] takes, Services, EndpointSlices and AddressPools.
 func (r *Rehearsal) Update(now, gone []runtime.Object) error {
-	var keys []objectKey
+	var keys []event
 	for i, o := range slices.Concat(now, gone) {
 		k, trimmed, err := rehearsed(o.DeepCopyObject())
 		if err != nil {
@@ -63,7 +65,7 @@ func (r *Rehearsal) Update(now, gone []runtime.Object) error {
 	return nil
 }
 
-func (r *Rehearsal) get(k objectKey) any { return r.objects[k] }
+func (r *Rehearsal) get(e event) any { return r.objects[e] }
 
 // Rows are what the updates together have made, by owner.
 func (r *Rehearsal) Rows() []ovsdb.Change {
@@ -103,14 +105,14 @@ func compareOwners(a, b ovsdb.Change) int {
 	return 0
 }
 
-func rehearsed(o runtime.Object) (k objectKey, trimmed any, err error) {
+func rehearsed(o runtime.Object) (k objects.Key, trimmed any, err error) {
 	switch o := o.(type) {
 	case *corev1.Service:
-		return offlineTrim(o, o, objectKey{kind: serviceKind})
+		return offlineTrim(o, o, objects.Key{Kind: objects.ServiceKind})
 	case *discoveryv1.EndpointSlice:
-		return offlineTrim(o, o, objectKey{kind: sliceKind})
+		return offlineTrim(o, o, objects.Key{Kind: objects.SliceKind})
 	case *v1alpha1.AddressPool:
-		return offlineCustom(o, o, poolKind)
+		return offlineCustom(o, o, objects.PoolKind)
 	}
 	return offlineObject(o)
 }

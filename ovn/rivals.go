@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/models/outside"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // rival is a Service that wants what others may want, too.
@@ -29,12 +30,12 @@ func (r *rights) equal(other *rights) bool {
 		r.ipv4 == other.ipv4 && r.ipv6 == other.ipv6 && r.healthPort == other.healthPort
 }
 
-func rightsOf(name string, s *service) *rights {
+func rightsOf(name string, s *objects.Service) *rights {
 	r := &rights{}
 	if s != nil {
 		right := outside.Right{Created: s.CreationTimestamp.Time, Namespace: s.Namespace, Name: s.Name}
-		r.other, r.ingress = rival{name, right}, s.ingress
-		r.ipv4, r.ipv6, r.healthPort = s.isOf(true), s.isOf(false), s.healthPort
+		r.other, r.ingress = rival{name, right}, s.Ingress
+		r.ipv4, r.ipv6, r.healthPort = s.HasFamily(true), s.HasFamily(false), s.HealthPort
 		right.Balancer = true
 		r.balancer = rival{name, right}
 	}
@@ -50,29 +51,29 @@ func (r *rights) at(addr netip.Addr) *rival {
 
 // claimBook knows who wants what.
 type claimBook struct {
-	by map[claim][]*rival                 // in the order of their right to it
-	of map[string][]claim                 // by Service, sorted, each once
+	by map[objects.Claim][]*rival         // in the order of their right to it
+	of map[string][]objects.Claim         // by Service, sorted, each once
 	as map[string]*rights                 // by Service, as they are in by
 	at map[netip.Addr]map[string]struct{} // Services that want something of an address; of the zero one, node ports
 	// told are the claims that another Service has, as a Service's owner was told; telling are these Services.
-	told    map[string][]claim
-	telling map[claim]map[string]struct{}
+	told    map[string][]objects.Claim
+	telling map[objects.Claim]map[string]struct{}
 }
 
 func newClaimBook() claimBook {
-	return claimBook{by: map[claim][]*rival{}, of: map[string][]claim{}, as: map[string]*rights{}, at: map[netip.Addr]map[string]struct{}{},
-		told: map[string][]claim{}, telling: map[claim]map[string]struct{}{}}
+	return claimBook{by: map[objects.Claim][]*rival{}, of: map[string][]objects.Claim{}, as: map[string]*rights{}, at: map[netip.Addr]map[string]struct{}{},
+		told: map[string][]objects.Claim{}, telling: map[objects.Claim]map[string]struct{}{}}
 }
 
 // wants says whether a Service wants something.
-func (b *claimBook) wants(name string, c claim) bool {
-	_, ok := slices.BinarySearchFunc(b.of[name], c, claim.compare)
+func (b *claimBook) wants(name string, c objects.Claim) bool {
+	_, ok := slices.BinarySearchFunc(b.of[name], c, objects.Claim.Compare)
 	return ok
 }
 
 // update takes in what a Service wants now, and with what right. It says for whom it makes a difference: where another one
 // is first now, that one, the one before, and whoever was told of the one before.
-func (b *claimBook) update(name string, now []claim, as *rights) (touched map[string]struct{}) {
+func (b *claimBook) update(name string, now []objects.Claim, as *rights) (touched map[string]struct{}) {
 	was, had := b.of[name], b.as[name]
 	touched = map[string]struct{}{}
 	for i, j := 0, 0; i < len(was) || j < len(now); {
@@ -82,25 +83,25 @@ func (b *claimBook) update(name string, now []claim, as *rights) (touched map[st
 		case i == len(was):
 			order = 1
 		case j < len(now):
-			order = was[i].compare(now[j])
+			order = was[i].Compare(now[j])
 		}
-		c := claim{}
+		c := objects.Claim{}
 		if order <= 0 {
-			c, before = was[i], had.at(was[i].addr)
+			c, before = was[i], had.at(was[i].Addr)
 			i++
 		}
 		if order >= 0 {
-			c, after = now[j], as.at(now[j].addr)
+			c, after = now[j], as.at(now[j].Addr)
 			j++
 		}
 		b.place(c, before, after, touched)
 	}
 	if !slices.Equal(was, now) {
 		for _, c := range was {
-			leave(b.at, c.addr, name)
+			leave(b.at, c.Addr, name)
 		}
 		for _, c := range now {
-			enter(b.at, c.addr, name)
+			enter(b.at, c.Addr, name)
 		}
 	}
 	b.of[name], b.as[name] = now, as
@@ -112,7 +113,7 @@ func (b *claimBook) update(name string, now []claim, as *rights) (touched map[st
 }
 
 // place puts a rival for a claim where another state of it was; either may be nil.
-func (b *claimBook) place(c claim, before, after *rival, touched map[string]struct{}) {
+func (b *claimBook) place(c objects.Claim, before, after *rival, touched map[string]struct{}) {
 	list := b.by[c]
 	first := ""
 	if len(list) > 0 {
@@ -147,16 +148,16 @@ func (b *claimBook) place(c claim, before, after *rival, touched map[string]stru
 }
 
 // tell takes in what a Service's owner is told: nil, that it has all it wants.
-func (b *claimBook) tell(name string, d *denial) {
+func (b *claimBook) tell(name string, d *objects.Rejection) {
 	for _, c := range b.told[name] {
 		leave(b.telling, c, name)
 	}
 	delete(b.told, name)
-	if d == nil || len(d.told) == 0 {
+	if d == nil || len(d.Told) == 0 {
 		return
 	}
-	b.told[name] = d.told
-	for _, c := range d.told {
+	b.told[name] = d.Told
+	for _, c := range d.Told {
 		enter(b.telling, c, name)
 	}
 }

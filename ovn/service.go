@@ -1,31 +1,31 @@
 package ovn
 
 import (
-	"slices"
-
 	"github.com/weftnet/weft/ovn/capability"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 )
 
 // serviceChange is a Service's load balancers: of each protocol and sort of frontend one for all nodes
 // whose clients see the same endpoints behind it.
-func serviceChange(s *service, from []*slice, nodes *nodeSet) ovsdb.Change {
+func serviceChange(s *objects.Service, from []*objects.EndpointSlice, nodes *nodeSet) ovsdb.Change {
 	change, _ := sized(s, from, nodes)
 	return change
 }
 
 // serviceRows are those rows with so many endpoints of each port at most.
-func serviceRows(s *service, from []*slice, nodes *nodeSet, most int) *rows {
-	r := newRows(serviceOwner(key(s.Namespace, s.Name)))
-	if s.ignored {
+func serviceRows(s *objects.Service, from []*objects.EndpointSlice, nodes *nodeSet, most int) *rows {
+	r := newRows(northbound.ServiceOwner(objects.FullName(s.Namespace, s.Name)))
+	if s.Ignored {
 		return r
 	}
-	for _, kind := range []protocol{"tcp", "udp", "sctp"} {
+	for _, kind := range []objects.Protocol{"tcp", "udp", "sctp"} {
 		list := frontends(s, kind, from, nodes, most)
 		for i := range list {
 			r.serve(s, &list[i], nodes)
 		}
-		if s.clientIP {
+		if s.ClientIP {
 			r.confirm(s, kind, list, nodes)
 		}
 	}
@@ -33,45 +33,40 @@ func serviceRows(s *service, from []*slice, nodes *nodeSet, most int) *rows {
 	return r
 }
 
-// uses says whether a Service has a port of a protocol.
-func (s *service) uses(kind protocol) bool {
-	return slices.ContainsFunc(s.ports, func(p servicePort) bool { return p.protocol == kind })
-}
-
 // addressProblems are a Service's own addresses that nobody can read.
-func addressProblems(s *service) []problem {
-	if len(s.unreadable) == 0 {
+func addressProblems(s *objects.Service) []objects.Problem {
+	if len(s.Unreadable) == 0 {
 		return nil
 	}
-	return []problem{problemf("Service", &s.ObjectMeta, "BadAddress",
-		"%d of its addresses cannot be read and are left out, first %s; the others are served; correct or remove them", len(s.unreadable), s.unreadable[0])}
+	return []objects.Problem{objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "BadAddress",
+		"%d of its addresses cannot be read and are left out, first %s; the others are served; correct or remove them", len(s.Unreadable), s.Unreadable[0])}
 }
 
 // sliceProblems are the slices with addresses or ports that nobody can use: one of each a slice, which may have a
 // thousand of them.
-func sliceProblems(s *service, from []*slice) []problem {
-	var found []problem
+func sliceProblems(s *objects.Service, from []*objects.EndpointSlice) []objects.Problem {
+	var found []objects.Problem
 	for _, sl := range from {
-		if len(sl.bad) > 0 {
-			found = append(found, problemf("Service", &s.ObjectMeta, "BadEndpointAddress",
+		if len(sl.Bad) > 0 {
+			found = append(found, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "BadEndpointAddress",
 				"EndpointSlice %s: %d of %d addresses cannot be used, first %s; they are left out and the other endpoints are served; correct or remove them in the slice",
-				sl.Name, len(sl.bad), len(sl.bad)+len(sl.endpoints), sl.bad[0]))
+				sl.Name, len(sl.Bad), len(sl.Bad)+len(sl.Endpoints), sl.Bad[0]))
 		}
-		if len(sl.badPorts) > 0 {
-			found = append(found, problemf("Service", &s.ObjectMeta, "BadEndpointPort",
+		if len(sl.BadPorts) > 0 {
+			found = append(found, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "BadEndpointPort",
 				"EndpointSlice %s: %d of %d ports cannot be used, first %s; they are left out and the others are served; correct or remove them in the slice",
-				sl.Name, len(sl.badPorts), len(sl.badPorts)+len(sl.ports), sl.badPorts[0]))
+				sl.Name, len(sl.BadPorts), len(sl.BadPorts)+len(sl.Ports), sl.BadPorts[0]))
 		}
 	}
 	return found
 }
 
 // datapathProblems are what a Service's owner is told was left out for Windows nodes.
-func datapathProblems(s *service, nodes *nodeSet) []problem {
-	if len(nodes.windows) == 0 || !s.uses("sctp") {
+func datapathProblems(s *objects.Service, nodes *nodeSet) []objects.Problem {
+	if len(nodes.windows) == 0 || !s.Uses("sctp") {
 		return nil
 	}
-	return []problem{limitf("Service", &s.ObjectMeta, "NoSCTPOnWindows",
+	return []objects.Problem{objects.Limitf(objects.ServiceKind, &s.ObjectMeta, "NoSCTPOnWindows",
 		"spec.ports: those of SCTP are not served on Windows nodes, and SCTP endpoints there are left out everywhere: Open vSwitch on Windows lacks %s; run clients and endpoints on Linux nodes (nodeSelector kubernetes.io/os: linux)",
 		capability.TrackedProtocols.Feature)}
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -165,10 +167,10 @@ func TestServices(t *testing.T) {
 			web(func(s *corev1.Service) { s.Spec.ClusterIPs = []string{"None"} }), webSlice("a", at("10.244.0.3", "n1")),
 		}, ``},
 		{"labelled headless", services{
-			web(func(s *corev1.Service) { s.Labels = map[string]string{headlessLabel: ""} }), webSlice("a", at("10.244.0.3", "n1")),
+			web(func(s *corev1.Service) { s.Labels = map[string]string{objects.HeadlessLabel: ""} }), webSlice("a", at("10.244.0.3", "n1")),
 		}, ``},
 		{"another proxy's", services{
-			web(func(s *corev1.Service) { s.Labels = map[string]string{proxyNameLabel: "other"} }), webSlice("a", at("10.244.0.3", "n1")),
+			web(func(s *corev1.Service) { s.Labels = map[string]string{objects.ProxyNameLabel: "other"} }), webSlice("a", at("10.244.0.3", "n1")),
 		}, ``},
 		{"ExternalName", services{
 			web(func(s *corev1.Service) { s.Spec.Type, s.Spec.ClusterIPs = corev1.ServiceTypeExternalName, nil }),
@@ -177,7 +179,7 @@ func TestServices(t *testing.T) {
 			web(func(s *corev1.Service) { s.Spec.ClusterIPs = nil }),
 		}, ``},
 		{"another proxy's slice", services{
-			web(), edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) { s.Labels[proxyNameLabel] = "other" }),
+			web(), edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) { s.Labels[objects.ProxyNameLabel] = "other" }),
 		}, `tcp [cluster] 10.96.0.10:80=`},
 		{"a slice of names", services{
 			web(), edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) { s.AddressType = discoveryv1.AddressTypeFQDN }),
@@ -218,20 +220,20 @@ func TestServices(t *testing.T) {
 }
 
 // balancers translates as the controller does, and writes the result as TestServices reads it.
-func balancers(t *testing.T, objects []runtime.Object, windows ...string) []string {
+func balancers(t *testing.T, given []runtime.Object, windows ...string) []string {
 	t.Helper()
-	var s *service
-	var from []*slice
-	for _, o := range objects {
-		switch o := must(trim(o)).(type) {
-		case *service:
+	var s *objects.Service
+	var from []*objects.EndpointSlice
+	for _, o := range given {
+		switch o := must(objects.Trim(o)).(type) {
+		case *objects.Service:
 			s = o
-		case *slice:
+		case *objects.EndpointSlice:
 			from = append(from, o)
 		}
 	}
 	nodes := []string{"n1", "n2", "n3"}
-	on := &nodeSet{names: nodes, balanced: func(claim) bool { return false }, windows: map[string]struct{}{}, zones: map[string][]string{"z1": {"n1"}, "z2": {"n2"}, "": {"n3"}}}
+	on := &nodeSet{names: nodes, balanced: func(objects.Claim) bool { return false }, windows: map[string]struct{}{}, zones: map[string][]string{"z1": {"n1"}, "z2": {"n2"}, "": {"n3"}}}
 	for _, name := range windows {
 		on.windows[name] = struct{}{}
 	}
@@ -277,7 +279,7 @@ func attached(change ovsdb.Change, id string, nodes []string) string {
 		if !slices.Contains(m.Values, id) {
 			continue
 		}
-		if group := map[string]string{clusterGroupID: "cluster", linuxGroupID: "linux"}[m.UUID]; group != "" {
+		if group := map[string]string{northbound.ClusterGroupID: "cluster", northbound.LinuxGroupID: "linux"}[m.UUID]; group != "" {
 			where = append(where, group)
 		}
 		for _, zone := range []string{"", "z1", "z2", "z3"} {
@@ -288,7 +290,7 @@ func attached(change ovsdb.Change, id string, nodes []string) string {
 			}
 		}
 		for _, n := range nodes {
-			if m.UUID == switchID(n) {
+			if m.UUID == northbound.SwitchID(n) {
 				where = append(where, n)
 			}
 		}
@@ -298,8 +300,8 @@ func attached(change ovsdb.Change, id string, nodes []string) string {
 
 func TestBadAddressesAreReported(t *testing.T) {
 	w := newWorld()
-	s := must(trim(web())).(*service)
-	bad := must(trim(webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.400", "n1")))).(*slice)
+	s := must(objects.Trim(web())).(*objects.Service)
+	bad := must(objects.Trim(webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.400", "n1")))).(*objects.EndpointSlice)
 	c := newCluster(testSettings(t, nil))
 	c.update(w.put(s, bad), w.get)
 	c.changes()
@@ -313,7 +315,7 @@ func TestBadAddressesAreReported(t *testing.T) {
 		}
 	}
 	w.problems = nil
-	c.update([]objectKey{{serviceKind, "default/web"}}, w.get)
+	c.update([]event{objects.Key{Kind: objects.ServiceKind, Name: "default/web"}}, w.get)
 	c.changes()
 	if w.absorb(c); len(w.problems) > 0 {
 		t.Errorf("told twice: %v", w.problems)
@@ -354,11 +356,11 @@ func TestUnservableIsTold(t *testing.T) {
 			}
 			w := newWorld()
 			cluster := newCluster(testSettings(t, nil))
-			cluster.update(w.put(must(trim(s)), must(trim(sl))), w.get)
+			cluster.update(w.put(must(objects.Trim(s)), must(objects.Trim(sl))), w.get)
 			var vips []string
 			for _, change := range cluster.changes() {
 				for _, r := range change.Rows {
-					if row, ok := r.Model.(*nb.LoadBalancer); ok && change.Owner == serviceOwner("default/web") {
+					if row, ok := r.Model.(*nb.LoadBalancer); ok && change.Owner == northbound.ServiceOwner("default/web") {
 						for at, to := range row.Vips {
 							vips = append(vips, at+"="+to)
 						}
@@ -384,13 +386,13 @@ func TestUnservableIsTold(t *testing.T) {
 // TestManyBadAddressesAreOneProblem a slice, and short.
 func TestManyBadAddressesAreOneProblem(t *testing.T) {
 	w := newWorld()
-	w.put(must(trim(web())))
+	w.put(must(objects.Trim(web())))
 	for _, suffix := range []string{"a", "b"} {
 		var endpoints []discoveryv1.Endpoint
 		for range 1000 {
 			endpoints = append(endpoints, at(strings.Repeat("x", 5000), "n1"))
 		}
-		w.put(must(trim(webSlice(suffix, endpoints...))))
+		w.put(must(objects.Trim(webSlice(suffix, endpoints...))))
 	}
 	c := newCluster(testSettings(t, nil))
 	c.update(w.keys(), w.get)
@@ -400,8 +402,8 @@ func TestManyBadAddressesAreOneProblem(t *testing.T) {
 		t.Fatalf("%d problems", len(w.problems))
 	}
 	for _, p := range w.problems {
-		if !strings.Contains(p.message, "1000 of 1000 addresses") || !strings.HasSuffix(p.message, "in the slice") || len(p.message) > maxMessage {
-			t.Errorf("%d bytes: %s", len(p.message), p.message)
+		if !strings.Contains(p.Message, "1000 of 1000 addresses") || !strings.HasSuffix(p.Message, "in the slice") || len(p.Message) > objects.MaxMessage {
+			t.Errorf("%d bytes: %s", len(p.Message), p.Message)
 		}
 	}
 }
@@ -474,9 +476,9 @@ func must[T any](v T, err error) T {
 func TestSCTPOfManyAddresses(t *testing.T) {
 	w := newWorld()
 	s := w.service("web", "10.96.0.10")
-	s.ports[0].protocol = "sctp"
-	s.nodePorts = []nodePort{{s.ports[0], 30080}}
-	from := []*slice{w.slice("a", "web", []servicePort{{"http", "sctp", 80}}, ready("10.244.0.3", "win"), ready("10.244.1.3", "n1"), ready("10.244.0.4", "win"))}
+	s.Ports[0].Protocol = "sctp"
+	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30080}}
+	from := []*objects.EndpointSlice{w.slice("a", "web", []objects.ServicePort{{Name: "http", Protocol: "sctp", Port: 80}}, ready("10.244.0.3", "win"), ready("10.244.1.3", "n1"), ready("10.244.0.4", "win"))}
 	on := &nodeSet{names: []string{"n1", "win"}, windows: map[string]struct{}{"win": {}}, widths: [2]int{3, 0}}
 	vips := 0
 	for _, f := range frontends(s, "sctp", from, on, sizeOf(s, from).endpoints) {

@@ -6,6 +6,9 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/models/outside"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -13,7 +16,7 @@ import (
 // has which address and port outside.
 type serviceBook struct {
 	*outbox
-	settings *settings
+	settings *settings.Settings
 	around   surroundings
 	nodes    nodeView
 	pods     podView
@@ -25,7 +28,7 @@ type serviceBook struct {
 	flushes flushBook
 
 	given        []netip.Prefix // the ranges of ClusterIPs that it was started with
-	serviceCIDRs map[string]*serviceCIDR
+	serviceCIDRs map[string]*objects.ServiceCIDR
 	occupants    occupants
 	reoccupied   bool // the ranges of ClusterIPs are to be settled again
 
@@ -40,11 +43,11 @@ type serviceBook struct {
 	sctp    map[string]struct{} // Services with that protocol: their rows depend on which nodes' datapaths track it
 }
 
-func newServiceBook(o *outbox, s *settings, around surroundings, nodes nodeView, pods podView, pools poolView) serviceBook {
+func newServiceBook(o *outbox, s *settings.Settings, around surroundings, nodes nodeView, pods podView, pools poolView) serviceBook {
 	return serviceBook{
 		outbox: o, settings: s, around: around, nodes: nodes, pods: pods, pools: pools,
 		all: map[string]*serviceState{}, sliceOf: map[string]string{}, dirty: map[string]struct{}{}, flushes: newFlushBook(o),
-		given: s.services, serviceCIDRs: map[string]*serviceCIDR{},
+		given: s.Services, serviceCIDRs: map[string]*objects.ServiceCIDR{},
 		claims: newClaimBook(), hosts: newHostBook(s, nodes),
 		gateways: newEntrances(), entranceOf: map[string]entrance{},
 		perNode: map[string]struct{}{}, outward: map[string]struct{}{}, hinted: map[string]struct{}{}, sctp: map[string]struct{}{},
@@ -53,17 +56,17 @@ func newServiceBook(o *outbox, s *settings, around surroundings, nodes nodeView,
 
 // serviceState is a Service, or nil, and its slices; either may come first.
 type serviceState struct {
-	object *service
-	slices []*slice // sorted by name
+	object *objects.Service
+	slices []*objects.EndpointSlice // sorted by name
 }
 
 // has says whether a Service has a port of a node's address: as a NodePort, for its health check, or
 // because the address is one of the Service's own.
-func (b *serviceBook) has(wanted claim) bool {
-	for _, one := range []claim{wanted, wanted.everywhere()} {
+func (b *serviceBook) has(wanted objects.Claim) bool {
+	for _, one := range []objects.Claim{wanted, wanted.Everywhere()} {
 		name, ok := b.holder(one)
-		if ok && b.claims.wants(name, one) && b.essential(one) == outside.Nobody && b.hosts.taken(b.all[name].object, one.addr) == outside.Nobody &&
-			b.all[name].object.hasAt(one, wanted.addr) {
+		if ok && b.claims.wants(name, one) && b.essential(one) == outside.Nobody && b.hosts.taken(b.all[name].object, one.Addr) == outside.Nobody &&
+			b.all[name].object.HasAt(one, wanted.Addr) {
 			return true
 		}
 	}
@@ -72,8 +75,8 @@ func (b *serviceBook) has(wanted claim) bool {
 
 // updateHinted takes in whether a Service has endpoints with hints.
 func (b *serviceBook) updateHinted(name string, state *serviceState) {
-	if slices.ContainsFunc(state.slices, func(s *slice) bool {
-		return slices.ContainsFunc(s.endpoints, func(e endpoint) bool { return e.zones != "" || e.nodes != "" })
+	if slices.ContainsFunc(state.slices, func(s *objects.EndpointSlice) bool {
+		return slices.ContainsFunc(s.Endpoints, func(e objects.Endpoint) bool { return e.Zones != "" || e.Nodes != "" })
 	}) {
 		b.hinted[name] = struct{}{}
 	} else {
@@ -98,24 +101,24 @@ func (b *serviceBook) touchAll(names map[string]struct{}) {
 // update takes in Services, after their slices.
 func (b *serviceBook) update(slices, services []string, get lookup) {
 	for _, name := range slices {
-		object, _ := get(objectKey{sliceKind, name}).(*slice)
+		object, _ := get(objects.Key{Kind: objects.SliceKind, Name: name}).(*objects.EndpointSlice)
 		b.updateSlice(name, object)
 	}
 	for _, name := range services {
-		object, _ := get(objectKey{serviceKind, name}).(*service)
+		object, _ := get(objects.Key{Kind: objects.ServiceKind, Name: name}).(*objects.Service)
 		b.updateOne(name, object)
 	}
 }
 
-func (b *serviceBook) updateOne(name string, object *service) {
+func (b *serviceBook) updateOne(name string, object *objects.Service) {
 	state := b.state(name)
 	state.object = object
 	delete(b.perNode, name)
-	if object != nil && (object.internalLocal || object.externalLocal || object.clientIP && len(object.nodePorts) > 0) {
+	if object != nil && (object.InternalLocal || object.ExternalLocal || object.ClientIP && len(object.NodePorts) > 0) {
 		b.perNode[name] = struct{}{}
 	}
 	delete(b.sctp, name)
-	if object != nil && !object.ignored && object.uses("sctp") {
+	if object != nil && !object.Ignored && object.Uses("sctp") {
 		b.sctp[name] = struct{}{}
 	}
 	b.dirty[name] = struct{}{}
@@ -124,21 +127,21 @@ func (b *serviceBook) updateOne(name string, object *service) {
 	b.forget(name)
 }
 
-func (b *serviceBook) updateSlice(name string, object *slice) {
+func (b *serviceBook) updateSlice(name string, object *objects.EndpointSlice) {
 	if before, ok := b.sliceOf[name]; ok {
 		state := b.all[before]
-		state.slices = slices.DeleteFunc(state.slices, func(s *slice) bool { return key(s.Namespace, s.Name) == name })
+		state.slices = slices.DeleteFunc(state.slices, func(s *objects.EndpointSlice) bool { return objects.FullName(s.Namespace, s.Name) == name })
 		delete(b.sliceOf, name)
 		b.dirty[before] = struct{}{}
 		b.followSlices(before, state)
 		b.forget(before)
 	}
-	if object == nil || object.ignored {
+	if object == nil || object.Ignored {
 		return
 	}
-	owner := key(object.Namespace, object.service)
+	owner := objects.FullName(object.Namespace, object.Service)
 	state := b.state(owner)
-	i, _ := slices.BinarySearchFunc(state.slices, object, func(a, b *slice) int { return cmp.Compare(a.Name, b.Name) })
+	i, _ := slices.BinarySearchFunc(state.slices, object, func(a, b *objects.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
 	state.slices = slices.Insert(state.slices, i, object)
 	b.sliceOf[name] = owner
 	b.followSlices(owner, state)
@@ -175,24 +178,24 @@ func (b *serviceBook) forget(name string) {
 // change is a Service's rows.
 func (b *serviceBook) change(name string) ovsdb.Change {
 	s := b.all[name]
-	if s == nil || s.object == nil || s.object.ignored {
-		var found []problem
+	if s == nil || s.object == nil || s.object.Ignored {
+		var found []objects.Problem
 		if s != nil && s.object != nil {
 			found = addressProblems(s.object) // it may be ignored for these
 		}
-		b.tell(serviceOwner(name), found...)
+		b.tell(northbound.ServiceOwner(name), found...)
 		b.claims.tell(name, nil)
 		b.flushes.follow(name, nil)
-		return ovsdb.Change{Owner: serviceOwner(name)}
+		return ovsdb.Change{Owner: northbound.ServiceOwner(name)}
 	}
 	on := b.nodeSet()
 	object, found := b.judge(name, s.object)
-	b.claims.tell(name, object.denied)
+	b.claims.tell(name, object.Rejected)
 	change, to := sized(object, s.slices, on)
-	b.tell(serviceOwner(name), slices.Concat(found, addressProblems(object), sizeProblems(object, s.slices, to),
+	b.tell(northbound.ServiceOwner(name), slices.Concat(found, addressProblems(object), sizeProblems(object, s.slices, to),
 		sliceProblems(object, s.slices), tunnelProblems(object, s.slices, on),
 		datapathProblems(object, on), affinityProblems(object), sourceProblems(object),
-		unservedProblems("Service", &object.ObjectMeta, object.asked))...)
+		objects.UnservedProblems(objects.ServiceKind, &object.ObjectMeta, object.Asked))...)
 	b.flushes.follow(name, flushedPaths(change.Rows))
 	return change
 }
@@ -201,7 +204,7 @@ func (b *serviceBook) change(name string) ovsdb.Change {
 func (b *serviceBook) nodeSet() *nodeSet {
 	on := b.around.placements()
 	on.gateways, on.hosts, on.widths, on.own = b.gateways.names, b.gateways.hosts, b.gateways.widths, b.gateways.own
-	on.balanced, on.pods = b.balanced, b.settings.pods
+	on.balanced, on.pods = b.balanced, b.settings.Pods
 	return on
 }
 
@@ -209,7 +212,7 @@ func (b *serviceBook) at(key string) *serviceState { return b.all[key] }
 
 func (b *serviceBook) touch(key string) { b.dirty[key] = struct{}{} }
 
-func (b *serviceBook) slicesOf(key string) []*slice {
+func (b *serviceBook) slicesOf(key string) []*objects.EndpointSlice {
 	if s := b.all[key]; s != nil {
 		return s.slices
 	}

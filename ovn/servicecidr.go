@@ -7,52 +7,11 @@ import (
 	"net/netip"
 	"slices"
 
-	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 )
-
-// serviceCIDRs is where the API server has the ranges that ClusterIPs come from. Before Kubernetes 1.33
-// it has none, or not in this version: then there are only those of service-cidrs.
-var serviceCIDRs = networkingv1.SchemeGroupVersion.WithResource("servicecidrs")
-
-// serviceCIDR is a ServiceCIDR. One that is being deleted holds until it is gone: Services have
-// addresses of it.
-type serviceCIDR struct {
-	metav1.ObjectMeta
-	ranges []netip.Prefix
-	bad    []string // what is wrong with other ranges of it
-}
-
-func (s *serviceCIDR) equal(o *serviceCIDR) bool {
-	return s.UID == o.UID && slices.Equal(s.ranges, o.ranges) && slices.Equal(s.bad, o.bad)
-}
-
-func trimServiceCIDR(u *unstructured.Unstructured) *serviceCIDR {
-	var o networkingv1.ServiceCIDR
-	s := &serviceCIDR{}
-	s.ObjectMeta = metav1.ObjectMeta{Name: u.GetName(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion(), CreationTimestamp: u.GetCreationTimestamp()}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &o); err != nil {
-		s.bad = append(s.bad, quoted(err.Error()))
-	}
-	for _, text := range o.Spec.CIDRs {
-		p, err := netip.ParsePrefix(text)
-		if err != nil || p.Addr().Is4In6() {
-			s.bad = append(s.bad, fmt.Sprintf("spec.cidrs: %q is not a CIDR, like 10.96.0.0/16 or fd00:10:96::/112", quoted(text)))
-			continue
-		}
-		s.ranges = append(s.ranges, p.Masked())
-	}
-	return s
-}
-
-func serviceCIDROwner(name string) ovsdb.Owner {
-	return ovsdb.Owner(serviceCIDRKind.String() + "/" + name)
-}
 
 // occupants are the nodes that have addresses of a ServiceCIDR's range, and which.
 type occupants map[netip.Prefix]map[string]string
@@ -60,10 +19,10 @@ type occupants map[netip.Prefix]map[string]string
 // updateServiceCIDRs takes in the ranges that the API server has.
 func (b *serviceBook) updateServiceCIDRs(names []string, get lookup) {
 	for _, name := range names {
-		object, _ := get(objectKey{serviceCIDRKind, name}).(*serviceCIDR)
+		object, _ := get(objects.Key{Kind: objects.ServiceCIDRKind, Name: name}).(*objects.ServiceCIDR)
 		if object == nil {
 			delete(b.serviceCIDRs, name)
-			b.tell(serviceCIDROwner(name))
+			b.tell(northbound.ServiceCIDROwner(name))
 			continue
 		}
 		b.serviceCIDRs[name] = object
@@ -75,7 +34,7 @@ func (b *serviceBook) updateServiceCIDRs(names []string, get lookup) {
 	before := b.occupants
 	b.occupants = occupants{}
 	for _, o := range b.serviceCIDRs {
-		for _, p := range o.ranges {
+		for _, p := range o.Ranges {
 			if b.occupants[p] = before[p]; b.occupants[p] == nil {
 				b.occupants[p] = map[string]string{}
 				for n := range b.nodes.placed() {
@@ -132,31 +91,31 @@ func (b *serviceBook) settleRanges() {
 	}
 	b.reoccupied = false
 	all := slices.Clone(b.given)
-	for _, o := range slices.SortedFunc(maps.Values(b.serviceCIDRs), func(a, b *serviceCIDR) int { return cmp.Compare(a.Name, b.Name) }) {
-		var found []problem
+	for _, o := range slices.SortedFunc(maps.Values(b.serviceCIDRs), func(a, b *objects.ServiceCIDR) int { return cmp.Compare(a.Name, b.Name) }) {
+		var found []objects.Problem
 		complain := func(format string, args ...any) {
-			found = append(found, problemf(serviceCIDRKind.String(), &o.ObjectMeta, "BadServiceCIDR",
+			found = append(found, objects.Problemf(objects.ServiceCIDRKind, &o.ObjectMeta, "BadServiceCIDR",
 				"%s; its Services have no network until then", fmt.Sprintf(format, args...)))
 		}
-		for _, text := range o.bad {
+		for _, text := range o.Bad {
 			complain("%s; create the ServiceCIDR anew", text)
 		}
-		for _, p := range o.ranges {
+		for _, p := range o.Ranges {
 			switch what := b.occupied(p); {
-			case family(b.settings.pods, p.Addr()) == nil:
-				complain("spec.cidrs: pods have no address of the family of %s (pod-cidrs %s); delete the ServiceCIDR, or give weft a pod range of that family", p, join(b.settings.pods))
+			case ipam.Family(b.settings.Pods, p.Addr()) == nil:
+				complain("spec.cidrs: pods have no address of the family of %s (pod-cidrs %s); delete the ServiceCIDR, or give weft a pod range of that family", p, ipam.Join(b.settings.Pods))
 			case what != "":
 				complain("spec.cidrs: %s overlaps with %s, which would be cut off; create a ServiceCIDR with another range in its place", p, what)
 			default:
 				all = append(all, p)
 			}
 		}
-		b.tell(serviceCIDROwner(o.Name), found...)
+		b.tell(northbound.ServiceCIDROwner(o.Name), found...)
 	}
-	if all = disjoint(all); slices.Equal(all, b.settings.services) {
+	if all = ipam.Disjoint(all); slices.Equal(all, b.settings.Services) {
 		return
 	}
-	b.settings.services = all
+	b.settings.Services = all
 	for name := range b.all {
 		b.dirty[name] = struct{}{}
 	}
@@ -165,12 +124,12 @@ func (b *serviceBook) settleRanges() {
 
 // occupied is what else in the cluster has addresses of a range, "" if nothing has.
 func (b *serviceBook) occupied(p netip.Prefix) string {
-	for _, own := range b.settings.pods {
+	for _, own := range b.settings.Pods {
 		if own.Overlaps(p) {
 			return "pod-cidrs " + own.String()
 		}
 	}
-	for _, own := range b.settings.joins {
+	for _, own := range b.settings.Joins {
 		if own.Overlaps(p) {
 			return "join-cidrs " + own.String()
 		}
@@ -180,7 +139,7 @@ func (b *serviceBook) occupied(p netip.Prefix) string {
 			return "weft's range " + own.String()
 		}
 	}
-	if g := b.settings.shared; g != nil {
+	if g := b.settings.Shared; g != nil {
 		for _, own := range g.Addresses {
 			if own.Masked().Overlaps(p) {
 				return "shared-gateway-addresses " + own.String()
@@ -191,18 +150,4 @@ func (b *serviceBook) occupied(p netip.Prefix) string {
 		return nodes[slices.Min(keysOf(nodes))]
 	}
 	return ""
-}
-
-// disjoint sorts ranges, IPv4 first, and drops those that are part of another.
-func disjoint(list []netip.Prefix) []netip.Prefix {
-	slices.SortFunc(list, func(a, b netip.Prefix) int {
-		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
-	})
-	var kept []netip.Prefix
-	for _, p := range list {
-		if len(kept) == 0 || !kept[len(kept)-1].Overlaps(p) {
-			kept = append(kept, p)
-		}
-	}
-	return kept
 }

@@ -11,9 +11,13 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
-func (w *world) serviceCIDR(name string, ranges ...string) *serviceCIDR {
+func (w *world) serviceCIDR(name string, ranges ...string) *objects.ServiceCIDR {
 	texts := make([]any, len(ranges))
 	for i, text := range ranges {
 		texts[i] = text
@@ -23,7 +27,7 @@ func (w *world) serviceCIDR(name string, ranges ...string) *serviceCIDR {
 	meta := w.meta("", name)
 	o.SetName(name)
 	o.SetUID(meta.UID)
-	return must(trim(o)).(*serviceCIDR)
+	return must(objects.Trim(o)).(*objects.ServiceCIDR)
 }
 
 // ranges are those of ClusterIPs as three see them: the cluster's router, and the annotations of all nodes.
@@ -37,11 +41,11 @@ func (s *scene) ranges() string {
 		}
 	}
 	for _, name := range s.c.nodes.names {
-		network, err := parse[contract.NodeNetwork](contract.NodeNetworkAnnotation, s.objects[objectKey{nodeKind, name}].(*node).network)
+		network, err := objects.ParseAnnotation[contract.NodeNetwork](contract.NodeNetworkAnnotation, s.objects[objects.Key{Kind: objects.NodeKind, Name: name}].(*objects.Node).Network)
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if got, want := join(network.ServiceCIDRs), strings.Join(dropped, ","); got != want {
+		if got, want := ipam.Join(network.ServiceCIDRs), strings.Join(dropped, ","); got != want {
 			s.t.Errorf("node %s routes %s, the cluster's router knows %s", name, got, want)
 		}
 	}
@@ -51,7 +55,7 @@ func (s *scene) ranges() string {
 func TestServiceCIDRs(t *testing.T) {
 	s := newScene(t, dual)
 	n1 := s.node("n1", "10.244.1.0/24", "fd00:10:244:1::/64")
-	n1.facts = facts(1, true)
+	n1.Facts = facts(1, true)
 	s.do(n1, s.node("n2", "10.244.2.0/24", "fd00:10:244:2::/64"))
 	first := "10.96.0.0/16 fd00:10:96::/112"
 	s.want("from the start", s.ranges(), first)
@@ -62,9 +66,9 @@ func TestServiceCIDRs(t *testing.T) {
 	s.want("another", s.ranges(), "10.96.0.0/16 10.97.0.0/16 fd00:10:96::/112 fd00:10:97::/112")
 	s.do(s.serviceCIDR("part", "10.97.4.0/24"))
 	s.want("part of another", s.ranges(), "10.96.0.0/16 10.97.0.0/16 fd00:10:96::/112 fd00:10:97::/112")
-	s.remove(serviceCIDRKind, "more")
+	s.remove(objects.ServiceCIDRKind, "more")
 	s.want("the other part is gone", s.ranges(), "10.96.0.0/16 10.97.4.0/24 fd00:10:96::/112")
-	s.remove(serviceCIDRKind, "part", "kubernetes")
+	s.remove(objects.ServiceCIDRKind, "part", "kubernetes")
 	s.want("none is left", s.ranges(), first)
 	s.wantReasons()
 
@@ -84,16 +88,16 @@ func TestServiceCIDRsThatCannotBe(t *testing.T) {
 		"another family":     {"fd00:10:97::/112", "no address of the family"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t, func(config *Config) {
+			s := newScene(t, func(config *settings.Config) {
 				if name == "the shared gateway" {
 					withShared(config)
 					config.SharedGatewayAddresses, config.SharedGatewayNextHops = config.SharedGatewayAddresses[:1], config.SharedGatewayNextHops[:1]
 				}
 			})
 			n1 := s.node("n1", "10.244.1.0/24")
-			n1.facts = facts(1, false)
+			n1.Facts = facts(1, false)
 			if name == "the shared gateway" {
-				n1.facts = ""
+				n1.Facts = ""
 			}
 			s.do(s.serviceCIDR("bad", c.text, "10.97.0.0/16"), n1)
 			s.want("ranges", s.ranges(), "10.96.0.0/16 10.97.0.0/16")
@@ -106,7 +110,7 @@ func TestServiceCIDRsThatCannotBe(t *testing.T) {
 				}
 			}
 			s.problems = nil
-			s.remove(nodeKind, "n1")
+			s.remove(objects.NodeKind, "n1")
 			want := "10.96.0.0/16 10.97.0.0/16"
 			if strings.HasPrefix(name, "a node's") {
 				want = fmt.Sprintf("10.96.0.0/16 10.97.0.0/16 %s", c.text)
@@ -121,14 +125,14 @@ func TestServiceCIDRsThatCannotBe(t *testing.T) {
 func TestANodesEventSettlesServiceCIDRs(t *testing.T) {
 	s := newScene(t, nil)
 	n1, n2 := s.node("n1", "10.244.1.0/24"), s.node("n2", "10.244.2.0/24")
-	n1.facts, n2.facts = facts(1, false), facts(2, false)
+	n1.Facts, n2.Facts = facts(1, false), facts(2, false)
 	s.do(n1, n2, s.serviceCIDR("more", "192.0.2.0/30", "10.97.0.0/16"))
 	s.wantMessage("ServiceCIDR more", "192.0.2.1 of Node n1")
 	// settled says what is told after a change of a node, all of which is forgotten.
-	settled := func(name string, edit func(*node)) string {
+	settled := func(name string, edit func(*objects.Node)) string {
 		t.Helper()
-		delete(s.c.told, serviceCIDROwner("more"))
-		after := *s.objects[objectKey{nodeKind, name}].(*node)
+		delete(s.c.told, northbound.ServiceCIDROwner("more"))
+		after := *s.objects[objects.Key{Kind: objects.NodeKind, Name: name}].(*objects.Node)
 		edit(&after)
 		s.do(&after)
 		if len(s.problems) > 1 {
@@ -136,7 +140,7 @@ func TestANodesEventSettlesServiceCIDRs(t *testing.T) {
 		}
 		for _, p := range s.problems {
 			s.problems = nil
-			return p.message
+			return p.Message
 		}
 		return ""
 	}
@@ -146,11 +150,11 @@ func TestANodesEventSettlesServiceCIDRs(t *testing.T) {
 			t.Errorf("%s: %q, want %q", what, got, want)
 		}
 	}
-	wantTold("labels", settled("n1", func(n *node) { n.labels = newLabelSet(map[string]string{"a": "b"}) }), "")
-	wantTold("readiness", settled("n2", func(n *node) { n.ready = true }), "")
-	wantTold("another address", settled("n2", func(n *node) { n.facts = facts(5, false) }), "192.0.2.1 of Node n1")
-	wantTold("the first one's", settled("n1", func(n *node) { n.facts = facts(6, false) }), "")
+	wantTold("labels", settled("n1", func(n *objects.Node) { n.Labels = objects.NewLabelSet(map[string]string{"a": "b"}) }), "")
+	wantTold("readiness", settled("n2", func(n *objects.Node) { n.Ready = true }), "")
+	wantTold("another address", settled("n2", func(n *objects.Node) { n.Facts = facts(5, false) }), "192.0.2.1 of Node n1")
+	wantTold("the first one's", settled("n1", func(n *objects.Node) { n.Facts = facts(6, false) }), "")
 	s.want("ranges", s.ranges(), "10.96.0.0/16 10.97.0.0/16 192.0.2.0/30")
-	wantTold("an address of the range", settled("n2", func(n *node) { n.facts = facts(3, false) }), "192.0.2.3 of Node n2")
+	wantTold("an address of the range", settled("n2", func(n *objects.Node) { n.Facts = facts(3, false) }), "192.0.2.3 of Node n2")
 	s.want("ranges", s.ranges(), "10.96.0.0/16 10.97.0.0/16")
 }

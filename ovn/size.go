@@ -2,9 +2,9 @@ package ovn
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/weftnet/weft/models/outside"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -15,22 +15,22 @@ type size struct {
 }
 
 // sizeOf is what a node can bear of a Service: the more addresses and ports it has, the fewer endpoints of each port.
-func sizeOf(s *service, from []*slice) size {
+func sizeOf(s *objects.Service, from []*objects.EndpointSlice) size {
 	all := 0
 	for _, sl := range from {
-		all += len(sl.endpoints)
+		all += len(sl.Endpoints)
 	}
-	most := outside.Backends(len(s.clusterIPs), len(s.externalIPs)+len(s.ingress), len(s.ports), len(s.nodePorts) > 0)
-	return size{endpoints: min(most, max(1, all)), ports: len(s.ports)}
+	most := outside.Backends(len(s.ClusterIPs), len(s.ExternalIPs)+len(s.Ingress), len(s.Ports), len(s.NodePorts) > 0)
+	return size{endpoints: min(most, max(1, all)), ports: len(s.Ports)}
 }
 
 // sized are a Service's rows, and how much of it they serve: of one of which each node has rows of its own that may
 // be less than what a node can bear. It is tried out, since what a row has depends on hints and on where the
 // endpoints are. A try ends where it has too much.
-func sized(s *service, from []*slice, nodes *nodeSet) (ovsdb.Change, size) {
+func sized(s *objects.Service, from []*objects.EndpointSlice, nodes *nodeSet) (ovsdb.Change, size) {
 	to := sizeOf(s, from)
 	for {
-		r := serviceRows(s.first(to.ports), from, nodes, to.endpoints)
+		r := serviceRows(s.First(to.ports), from, nodes, to.endpoints)
 		switch {
 		case !r.tooLarge() || to == (size{1, 1}):
 			return r.Change, to
@@ -45,50 +45,37 @@ func sized(s *service, from []*slice, nodes *nodeSet) (ovsdb.Change, size) {
 // tooLarge says whether a Service's rows have more endpoints than the databases are given of one.
 func (r *rows) tooLarge() bool { return r.endpoints > outside.MostWritten }
 
-// first is a Service with so many of its ports.
-func (s *service) first(ports int) *service {
-	if ports >= len(s.ports) {
-		return s
-	}
-	part := *s
-	part.ports = s.ports[:ports]
-	part.nodePorts = slices.DeleteFunc(slices.Clone(s.nodePorts), func(p nodePort) bool {
-		return !slices.Contains(part.ports, p.servicePort)
-	})
-	return &part
-}
-
 // ownRows are the fields by which nodes have rows of their own of a Service.
 const ownRows = "sessionAffinity ClientIP with NodePorts, hints for nodes (trafficDistribution PreferSameNode), " +
 	"endpoints that are nodes' own addresses"
 
 // sizeProblems are what is left out of a Service that would cost all nodes too much.
-func sizeProblems(s *service, from []*slice, to size) []problem {
-	found := newComplaints("Service", &s.ObjectMeta)
-	if s.portsLeft > 0 {
-		found.add("TooManyServicePorts", func() string {
+func sizeProblems(s *objects.Service, from []*objects.EndpointSlice, to size) []objects.Problem {
+	found := objects.NewComplaints(objects.ServiceKind, &s.ObjectMeta)
+	if s.PortsLeft > 0 {
+		found.Add("TooManyServicePorts", func() string {
 			return fmt.Sprintf("spec.ports: %d are not served, since a Service has at most %d; make several Services of it",
-				s.portsLeft, outside.Most)
+				s.PortsLeft, outside.Most)
 		})
 	}
-	if s.rangesLeft > 0 {
-		found.add("TooManySourceRanges", func() string {
+	if s.RangesLeft > 0 {
+		found.Add("TooManySourceRanges", func() string {
 			return fmt.Sprintf("spec.loadBalancerSourceRanges: %d admit nobody, since a Service has at most %d; "+
-				"give wider ranges", s.rangesLeft, outside.Most)
+				"give wider ranges", s.RangesLeft, outside.Most)
 		})
 	}
-	if left := len(s.ports) - to.ports; left > 0 {
-		found.add("TooManyServicePorts", func() string {
+	if left := len(s.Ports) - to.ports; left > 0 {
+		found.Add("TooManyServicePorts", func() string {
 			return fmt.Sprintf("spec.ports: the last %d are not served: each node has rows of its own, and all of these "+
 				"have at most %d endpoints; do without %s, or make several Services of it", left, outside.MostWritten, ownRows)
 		})
 	}
 	all := 0
 	for _, sl := range from {
-		all += len(sl.endpoints)
+		all += len(sl.Endpoints)
 	}
 	if all <= to.endpoints {
-		return found.problems()
+		return found.Problems()
 	}
 	why := fmt.Sprintf("the addresses and ports of a Service have at most %d together; make several Services of it",
 		outside.MostBackends)
@@ -97,15 +84,15 @@ func sizeProblems(s *service, from []*slice, to size) []problem {
 			"do without %s, or make several Services of it", outside.MostWritten, ownRows)
 	}
 	behind := behindService(from)
-	for _, port := range s.ports {
+	for _, port := range s.Ports {
 		for _, ipv6 := range []bool{false, true} {
 			if len(behind.First(keyOfEndpoints(port, ipv6), to.endpoints+1, nil)) > to.endpoints { // how many more costs as many looks
-				found.add("TooManyEndpoints", func() string {
+				found.Add("TooManyEndpoints", func() string {
 					return fmt.Sprintf("spec.ports: %s %d has more endpoints than the %d that are served: %s",
-						port.protocol, port.port, to.endpoints, why)
+						port.Protocol, port.Port, to.endpoints, why)
 				})
 			}
 		}
 	}
-	return found.problems()
+	return found.Problems()
 }

@@ -8,23 +8,10 @@ import (
 	"strings"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
-)
-
-// Ports of every node by what they are. A Port_Group's ACLs hold for all packets on the switches of its
-// ports, whichever port they come in by.
-var (
-	// edgesGroup has a port of each switch on which packets for a Service come into OVN: the nodes', and
-	// those between their gateway routers and the world.
-	edgesGroup   = "weft_edges"
-	edgesGroupID = ovsdb.ID(nb.PortGroupTable, clusterOwner, "edges")
-	// hostsGroup has the nodes' hosts.
-	hostsGroup   = "weft_hosts"
-	hostsGroupID = ovsdb.ID(nb.PortGroupTable, clusterOwner, "hosts")
-	// outsideGroup has the ports between all gateway routers and the world: the nodes', the shared one and those
-	// of egress addresses.
-	outsideGroup   = "weft_outside"
-	outsideGroupID = ovsdb.ID(nb.PortGroupTable, clusterOwner, "outside")
 )
 
 // sourcesTier is the first of OVN's four: what passes here is still up to the policies of later tiers.
@@ -37,65 +24,65 @@ const (
 
 // portGroups are those of all nodes' ports, which the nodes put there.
 func (r *rows) portGroups() {
-	r.add(nb.PortGroupTable, "edges", &nb.PortGroup{Name: edgesGroup})
-	r.add(nb.PortGroupTable, "hosts", &nb.PortGroup{Name: hostsGroup})
-	r.add(nb.PortGroupTable, "outside", &nb.PortGroup{Name: outsideGroup})
-	r.keepFromTunnels(hostsGroup, hostsGroupID)
-	r.keepFromTunnels(outsideGroup, outsideGroupID)
+	r.Add(nb.PortGroupTable, "edges", &nb.PortGroup{Name: northbound.EdgesGroup})
+	r.Add(nb.PortGroupTable, "hosts", &nb.PortGroup{Name: northbound.HostsGroup})
+	r.Add(nb.PortGroupTable, "outside", &nb.PortGroup{Name: northbound.OutsideGroup})
+	r.keepFromTunnels(northbound.HostsGroup, northbound.HostsGroupID)
+	r.keepFromTunnels(northbound.OutsideGroup, northbound.OutsideGroupID)
 }
 
 // joinPortGroups puts a node's ports there.
 func (r *rows) joinPortGroups(n *placement) {
 	host := ovsdb.ID(nb.LogicalSwitchPortTable, r.Owner, "management")
-	r.member(nb.PortGroupTable, hostsGroupID, "ports", host)
-	r.member(nb.PortGroupTable, edgesGroupID, "ports", host)
+	r.Member(nb.PortGroupTable, northbound.HostsGroupID, "ports", host)
+	r.Member(nb.PortGroupTable, northbound.EdgesGroupID, "ports", host)
 	if n.facts.Gateway != nil {
-		r.member(nb.PortGroupTable, edgesGroupID, "ports", ovsdb.ID(nb.LogicalSwitchPortTable, r.Owner, "localnet"))
+		r.Member(nb.PortGroupTable, northbound.EdgesGroupID, "ports", ovsdb.ID(nb.LogicalSwitchPortTable, r.Owner, "localnet"))
 	}
 }
 
 // admit lets only the clients of spec.loadBalancerSourceRanges reach a Service's load balancer addresses,
 // and the nodes' hosts. An ACL sees a packet before it is load-balanced, and a connection's later packets
 // no more: they have the endpoint's address by then. Conntrack does not come into it.
-func (r *rows) admit(s *service) {
-	if len(s.sourceRanges) == 0 {
+func (r *rows) admit(s *objects.Service) {
+	if len(s.SourceRanges) == 0 {
 		return
 	}
 	for _, ipv4 := range []bool{true, false} {
-		to := s.guarded(ipv4)
+		to := guarded(s, ipv4)
 		if to == "" {
 			continue
 		}
-		ip := ipWord(ipv4)
-		if ranges := s.ranges(ipv4); len(ranges) > 0 {
-			r.acl(s, edgesGroupID, "sources/"+ip, &nb.ACL{Priority: allowSources, Action: nb.ACLActionPass,
-				Match: fmt.Sprintf("(%s) && %s.src == {%s}", to, ip, strings.Join(texts(ranges), ", "))})
+		ip := northbound.IPWord(ipv4)
+		if ranges := sourceRanges(s, ipv4); len(ranges) > 0 {
+			r.acl(s, northbound.EdgesGroupID, "sources/"+ip, &nb.ACL{Priority: allowSources, Action: nb.ACLActionPass,
+				Match: fmt.Sprintf("(%s) && %s.src == {%s}", to, ip, strings.Join(ipam.Texts(ranges), ", "))})
 		}
 		// On a switch without a host the group's name would not be known, and the match be lost.
-		r.acl(s, hostsGroupID, "hosts/"+ip, &nb.ACL{Priority: allowSources, Action: nb.ACLActionPass, Match: fmt.Sprintf("inport == @%s && (%s)", hostsGroup, to)})
-		r.acl(s, edgesGroupID, "other sources/"+ip, &nb.ACL{Priority: refuseSources, Action: nb.ACLActionDrop, Match: to})
+		r.acl(s, northbound.HostsGroupID, "hosts/"+ip, &nb.ACL{Priority: allowSources, Action: nb.ACLActionPass, Match: fmt.Sprintf("inport == @%s && (%s)", northbound.HostsGroup, to)})
+		r.acl(s, northbound.EdgesGroupID, "other sources/"+ip, &nb.ACL{Priority: refuseSources, Action: nb.ACLActionDrop, Match: to})
 	}
 }
 
-func (r *rows) acl(s *service, groupID, key string, acl *nb.ACL) {
+func (r *rows) acl(s *objects.Service, groupID, key string, acl *nb.ACL) {
 	name := s.Namespace + "/" + s.Name
 	name = name[:min(len(name), 63)] // OVN's limit
 	acl.Name, acl.Direction, acl.Tier = &name, nb.ACLDirectionFromLport, sourcesTier
-	r.member(nb.PortGroupTable, groupID, "acls", r.add(nb.ACLTable, key, acl))
+	r.Member(nb.PortGroupTable, groupID, "acls", r.Add(nb.ACLTable, key, acl))
 }
 
 // guarded matches what is for a Service's load balancer addresses of a family; "" where it has none.
-func (s *service) guarded(ipv4 bool) string {
+func guarded(s *objects.Service, ipv4 bool) string {
 	vips := map[string][]string{} // by their ports' match
-	for _, addr := range s.ingress {
-		if ports := s.portsOf(addr); addr.Is4() == ipv4 && s.isOf(ipv4) && ports != "" && !slices.Contains(vips[ports], addr.String()) {
+	for _, addr := range s.Ingress {
+		if ports := portsOf(s, addr); addr.Is4() == ipv4 && s.HasFamily(ipv4) && ports != "" && !slices.Contains(vips[ports], addr.String()) {
 			vips[ports] = append(vips[ports], addr.String())
 		}
 	}
 	var matches []string
 	for _, ports := range slices.Sorted(maps.Keys(vips)) {
 		slices.Sort(vips[ports])
-		matches = append(matches, fmt.Sprintf("%s.dst == {%s} && (%s)", ipWord(ipv4), strings.Join(vips[ports], ", "), ports))
+		matches = append(matches, fmt.Sprintf("%s.dst == {%s} && (%s)", northbound.IPWord(ipv4), strings.Join(vips[ports], ", "), ports))
 	}
 	if len(matches) > 1 {
 		return "(" + strings.Join(matches, ") || (") + ")"
@@ -104,13 +91,13 @@ func (s *service) guarded(ipv4 bool) string {
 }
 
 // portsOf matches the ports that a Service has of an address.
-func (s *service) portsOf(addr netip.Addr) string {
+func portsOf(s *objects.Service, addr netip.Addr) string {
 	var kinds []string
-	for _, kind := range []protocol{"tcp", "udp", "sctp"} {
+	for _, kind := range []objects.Protocol{"tcp", "udp", "sctp"} {
 		var ports []string
-		for _, p := range s.ports {
-			if p.protocol == kind && !s.denied.denies(claim{addr, p.port, kind}) {
-				ports = append(ports, fmt.Sprint(p.port))
+		for _, p := range s.Ports {
+			if p.Protocol == kind && !s.Rejected.Rejects(objects.Claim{Addr: addr, Port: p.Port, Protocol: kind}) {
+				ports = append(ports, fmt.Sprint(p.Port))
 			}
 		}
 		if len(ports) > 0 {
@@ -120,37 +107,37 @@ func (s *service) portsOf(addr netip.Addr) string {
 	return strings.Join(kinds, " || ")
 }
 
-// ranges are a Service's source ranges of a family that can be read.
-func (s *service) ranges(ipv4 bool) []netip.Prefix {
+// sourceRanges are a Service's source ranges of a family that can be read.
+func sourceRanges(s *objects.Service, ipv4 bool) []netip.Prefix {
 	var list []netip.Prefix
-	for _, text := range s.sourceRanges {
+	for _, text := range s.SourceRanges {
 		if p, err := netip.ParsePrefix(text); err == nil && !p.Addr().Is4In6() && p.Addr().Is4() == ipv4 {
 			list = append(list, p.Masked())
 		}
 	}
-	return disjoint(list)
+	return ipam.Disjoint(list)
 }
 
 // sourceProblems are what the owner of a Service with source ranges is told. A range that cannot be read
 // admits nobody.
-func sourceProblems(s *service) []problem {
-	if len(s.sourceRanges) == 0 {
+func sourceProblems(s *objects.Service) []objects.Problem {
+	if len(s.SourceRanges) == 0 {
 		return nil
 	}
-	found := newComplaints("Service", &s.ObjectMeta)
-	for _, text := range s.sourceRanges {
+	found := objects.NewComplaints(objects.ServiceKind, &s.ObjectMeta)
+	for _, text := range s.SourceRanges {
 		if p, err := netip.ParsePrefix(text); err != nil || p.Addr().Is4In6() {
-			found.add("BadSourceRange", func() string {
-				return fmt.Sprintf("spec.loadBalancerSourceRanges: %q is not a CIDR, like 192.0.2.0/24 or 2001:db8::/32; it admits nobody until it is corrected or removed", quoted(text))
+			found.Add("BadSourceRange", func() string {
+				return fmt.Sprintf("spec.loadBalancerSourceRanges: %q is not a CIDR, like 192.0.2.0/24 or 2001:db8::/32; it admits nobody until it is corrected or removed", objects.Quoted(text))
 			})
 		}
 	}
 	for _, ipv4 := range []bool{true, false} {
-		if word, all := map[bool]string{true: "IPv4", false: "IPv6"}[ipv4], map[bool]string{true: "0.0.0.0/0", false: "::/0"}[ipv4]; s.guarded(ipv4) != "" && len(s.ranges(ipv4)) == 0 && len(found.list) == 0 {
-			found.add("NoSourceRange", func() string {
+		if word, all := map[bool]string{true: "IPv4", false: "IPv6"}[ipv4], map[bool]string{true: "0.0.0.0/0", false: "::/0"}[ipv4]; guarded(s, ipv4) != "" && len(sourceRanges(s, ipv4)) == 0 && len(found.List) == 0 {
+			found.Add("NoSourceRange", func() string {
 				return fmt.Sprintf("spec.loadBalancerSourceRanges: has no %s range, so that no client reaches the %s load balancer address; add %s to admit all", word, word, all)
 			})
 		}
 	}
-	return found.problems()
+	return found.Problems()
 }

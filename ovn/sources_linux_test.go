@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"github.com/weftnet/weft/ovn/objects"
 	"net/netip"
 	"testing"
 	"time"
@@ -14,12 +15,12 @@ func TestSourceRangesWithPackets(t *testing.T) {
 	d.outside([]string{"203.0.113.100/24", "203.0.113.101/24", "2001:db8::100/64 nodad", "2001:db8::101/64 nodad"},
 		"198.51.100.0/24 via 203.0.113.1", "2001:db8:5::/64 via 2001:db8::1")
 	s := d.service("web", "10.96.0.10", "fd00:10:96::a")
-	s.ingress = []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8:5::1")}
-	s.externalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.2")}
-	s.nodePorts = []nodePort{{s.ports[0], 30080}}
-	var slices [2]*slice
+	s.Ingress = []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8:5::1")}
+	s.ExternalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.2")}
+	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30080}}
+	var slices [2]*objects.EndpointSlice
 	for i, addr := range []string{"10.244.0.3", "fd00:10:244::3"} {
-		slices[i] = d.slice([]string{"web-4", "web-6"}[i], "web", []servicePort{{"http", "tcp", 8080}}, ready(addr, "n1"))
+		slices[i] = d.slice([]string{"web-4", "web-6"}[i], "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready(addr, "n1"))
 	}
 	d.do(s, slices[0], slices[1])
 
@@ -52,7 +53,7 @@ func TestSourceRangesWithPackets(t *testing.T) {
 	}
 	with := func(ranges ...string) {
 		now := *s
-		now.sourceRanges = ranges
+		now.SourceRanges = ranges
 		d.do(&now)
 	}
 	check("without ranges")

@@ -8,13 +8,15 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 func TestSourceRanges(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		ranges []string
-		edit   func(*service)
+		edit   func(*objects.Service)
 		want   []string // priority, action and match
 		told   string
 	}{
@@ -37,10 +39,10 @@ func TestSourceRanges(t *testing.T) {
 		{"the other family has none", []string{"2001:db8::/32"}, nil, []string{
 			"1000 drop ip4.dst == {203.0.113.9} && (tcp.dst == {80})",
 			"1001 pass inport == @weft_hosts && (ip4.dst == {203.0.113.9} && (tcp.dst == {80}))"}, "NoSourceRange"},
-		{"both families, several ports", []string{"192.0.2.0/24", "2001:db8::/32"}, func(s *service) {
-			s.clusterIPs = append(s.clusterIPs, netip.MustParseAddr("fd00:10:96::a"))
-			s.ingress = append(s.ingress, netip.MustParseAddr("2001:db8:1::9"), netip.MustParseAddr("203.0.113.8"))
-			s.ports = append(s.ports, servicePort{"https", "tcp", 443}, servicePort{"h3", "udp", 443})
+		{"both families, several ports", []string{"192.0.2.0/24", "2001:db8::/32"}, func(s *objects.Service) {
+			s.ClusterIPs = append(s.ClusterIPs, netip.MustParseAddr("fd00:10:96::a"))
+			s.Ingress = append(s.Ingress, netip.MustParseAddr("2001:db8:1::9"), netip.MustParseAddr("203.0.113.8"))
+			s.Ports = append(s.Ports, objects.ServicePort{Name: "https", Protocol: "tcp", Port: 443}, objects.ServicePort{Name: "h3", Protocol: "udp", Port: 443})
 		}, []string{
 			"1000 drop ip4.dst == {203.0.113.8, 203.0.113.9} && (tcp.dst == {80, 443} || udp.dst == {443})",
 			"1000 drop ip6.dst == {2001:db8:1::9} && (tcp.dst == {80, 443} || udp.dst == {443})",
@@ -48,18 +50,18 @@ func TestSourceRanges(t *testing.T) {
 			"1001 pass inport == @weft_hosts && (ip4.dst == {203.0.113.8, 203.0.113.9} && (tcp.dst == {80, 443} || udp.dst == {443}))",
 			"1001 pass (ip6.dst == {2001:db8:1::9} && (tcp.dst == {80, 443} || udp.dst == {443})) && ip6.src == {2001:db8::/32}",
 			"1001 pass inport == @weft_hosts && (ip6.dst == {2001:db8:1::9} && (tcp.dst == {80, 443} || udp.dst == {443}))"}, ""},
-		{"no load balancer", []string{"192.0.2.0/24"}, func(s *service) { s.ingress, s.externalIPs = nil, s.ingress }, nil, ""},
-		{"an address that another Service has", []string{"192.0.2.0/24"}, func(s *service) {
-			s.denied = &denial{claims: map[claim]struct{}{{netip.MustParseAddr("203.0.113.9"), 80, "tcp"}: {}}}
+		{"no load balancer", []string{"192.0.2.0/24"}, func(s *objects.Service) { s.Ingress, s.ExternalIPs = nil, s.Ingress }, nil, ""},
+		{"an address that another Service has", []string{"192.0.2.0/24"}, func(s *objects.Service) {
+			s.Rejected = &objects.Rejection{Claims: map[objects.Claim]struct{}{{Addr: netip.MustParseAddr("203.0.113.9"), Port: 80, Protocol: "tcp"}: {}}}
 		}, nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newWorld().service("web", "10.96.0.10")
-			s.ingress, s.sourceRanges = []netip.Addr{netip.MustParseAddr("203.0.113.9")}, c.ranges
+			s.Ingress, s.SourceRanges = []netip.Addr{netip.MustParseAddr("203.0.113.9")}, c.ranges
 			if c.edit != nil {
 				c.edit(s)
 			}
-			r := newRows(serviceOwner("default/web"))
+			r := newRows(northbound.ServiceOwner("default/web"))
 			r.admit(s)
 			var got []string
 			for _, row := range r.Rows {
@@ -76,7 +78,7 @@ func TestSourceRanges(t *testing.T) {
 			}
 			var told []string
 			for _, p := range sourceProblems(s) {
-				told = append(told, p.reason)
+				told = append(told, p.Reason)
 			}
 			if got := strings.Join(slices.Compact(told), " "); got != c.told {
 				t.Errorf("told %q, want %q", got, c.told)

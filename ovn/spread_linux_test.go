@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // TestConnectionsAreSpread counts what each of many endpoints gets of new connections, as Open vSwitch
@@ -26,19 +27,19 @@ func TestConnectionsAreSpread(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			d.t = t
 			s := d.service(fmt.Sprintf("s%d", n), fmt.Sprintf("10.96.1.%d", 1+i))
-			s.ports = []servicePort{{"log", "udp", 514}}
+			s.Ports = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}
 			d.do(s)
-			objects := []any{}
+			given := []any{}
 			for from := 0; from < n; from += 100 {
-				sl := d.slice(fmt.Sprintf("s%d-%d", n, from), s.Name, []servicePort{{"log", "udp", 8080}})
+				sl := d.slice(fmt.Sprintf("s%d-%d", n, from), s.Name, []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}})
 				for k := from; k < min(n, from+100); k++ {
-					sl.endpoints = append(sl.endpoints, ready(fmt.Sprintf("10.244.%d.%d", 100+k/250, 1+k%250), "elsewhere"))
+					sl.Endpoints = append(sl.Endpoints, ready(fmt.Sprintf("10.244.%d.%d", 100+k/250, 1+k%250), "elsewhere"))
 				}
-				objects = append(objects, sl)
+				given = append(given, sl)
 			}
-			d.do(objects...)
+			d.do(given...)
 			const each = 20 // connections an endpoint
-			d.spray(clients, s.clusterIPs[0], each*n)
+			d.spray(clients, s.ClusterIPs[0], each*n)
 			counts := d.counts(n, each*n)
 			total, zero, most := 0, 0, 0
 			for _, c := range counts {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // TestWhatChoosesAnEndpoint: Open vSwitch's own choice is even for some endpoints, see
@@ -19,14 +20,14 @@ func TestWhatChoosesAnEndpoint(t *testing.T) {
 		for i := range n {
 			endpoints = append(endpoints, at(fmt.Sprintf("10.244.%d.%d", i/250, 1+i%250), "n1"))
 		}
-		var objects []runtime.Object
+		var given []runtime.Object
 		for i := 0; i < n; i += 100 { // as the controller cuts them
-			objects = append(objects, webSlice(fmt.Sprint(i), endpoints[i:min(n, i+100)]...))
+			given = append(given, webSlice(fmt.Sprint(i), endpoints[i:min(n, i+100)]...))
 		}
-		s := must(trim(web())).(*service)
-		var from []*slice
-		for _, o := range objects {
-			from = append(from, must(trim(o)).(*slice))
+		s := must(objects.Trim(web())).(*objects.Service)
+		var from []*objects.EndpointSlice
+		for _, o := range given {
+			from = append(from, must(objects.Trim(o)).(*objects.EndpointSlice))
 		}
 		row := serviceChange(s, from, &nodeSet{names: []string{"n1"}}).Rows[0].Model.(*nb.LoadBalancer)
 		if !slices.Equal(row.SelectionFields, want) {

@@ -2,13 +2,10 @@ package ovn
 
 import (
 	"encoding/json"
+	"github.com/weftnet/weft/ovn/objects"
 	"reflect"
 	"strings"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/weftnet/weft/models/api/v1alpha1"
 )
 
 // statusKey stands for an annotation's key where the value is the object's status.
@@ -25,24 +22,9 @@ func (a annotation) statusPatch(now time.Time) []byte {
 	return text
 }
 
-// ready is the condition Ready as it shall be. It keeps the time of the one that is there where the
-// status is the same, and has none else: it gets that when it is written.
-func (o *custom) ready(ok bool, reason, message string) metav1.Condition {
-	now := metav1.Condition{Type: v1alpha1.Ready, Status: metav1.ConditionFalse, ObservedGeneration: o.Generation, Reason: reason, Message: cut(message, maxMessage)}
-	if ok {
-		now.Status = metav1.ConditionTrue
-	}
-	for _, before := range o.conditions {
-		if before.Type == now.Type && before.Status == now.Status {
-			now.LastTransitionTime = before.LastTransitionTime
-		}
-	}
-	return now
-}
-
 // noteStatus has an object's status written where it is not what it shall be. noted is what was asked
 // for last.
-func (out *outbox) noteStatus(k kind, o *custom, status map[string]any, noted *string) {
+func (out *outbox) noteStatus(k objects.Kind, o *objects.Custom, status map[string]any, noted *string) {
 	text, err := json.Marshal(status)
 	if err != nil { // numbers, strings and conditions
 		panic(err)
@@ -61,7 +43,7 @@ func (out *outbox) noteStatus(k kind, o *custom, status map[string]any, noted *s
 			delete(want, field)
 		}
 	}
-	if !asked && json.Unmarshal([]byte(o.status), &have) == nil && reflect.DeepEqual(want, have) {
+	if !asked && json.Unmarshal([]byte(o.Status), &have) == nil && reflect.DeepEqual(want, have) {
 		return
 	}
 	out.note(annotation{k, "", o.Name, o.UID, statusKey, string(text)})

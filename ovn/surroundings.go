@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // outsideAddresses are those that nobody else may have, and whose they are.
@@ -25,7 +26,7 @@ func (c *cluster) outsideAddresses() map[netip.Addr]string {
 		}
 		add(n.facts.Addresses, "Node "+n.name)
 	}
-	if g := c.settings.shared; g != nil {
+	if g := c.settings.Shared; g != nil {
 		add(g.NextHops, "a next hop of the shared gateway (shared-gateway-next-hops)")
 		add(contract.Addrs(g.Addresses), "the shared gateway (shared-gateway-addresses)")
 	}
@@ -48,7 +49,7 @@ func (c *cluster) datapathsChanged(firstOrLast bool) {
 
 func (c *cluster) zonesChanged() { c.services.touchAll(c.services.hinted) }
 
-func (c *cluster) podSeen(key string, object *pod) { c.domains.updatePod(key, object) }
+func (c *cluster) podSeen(key string, object *objects.Pod) { c.domains.updatePod(key, object) }
 
 func (c *cluster) podEnds(p *podState) {
 	c.egress.leaveBy(p, [2]*egressState{})
@@ -57,7 +58,7 @@ func (c *cluster) podEnds(p *podState) {
 
 func (c *cluster) slicesChanged(service string) { c.domains.updateSlices(service) }
 
-func (c *cluster) serviceChanged(name string, object *service) {
+func (c *cluster) serviceChanged(name string, object *objects.Service) {
 	c.balancers.expectAddresses(name, object)
 }
 

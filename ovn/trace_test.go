@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -19,14 +22,14 @@ type ovn struct {
 }
 
 // compile writes a world's rows and waits for the flows.
-func compile(t testing.TB, s *settings, w *world) *ovn {
+func compile(t testing.TB, s *settings.Settings, w *world) *ovn {
 	t.Helper()
 	d := ovsdbtest.Northbound(t)
 	o := &ovn{t, ovsdbtest.Server(t, d), ovsdbtest.Server(t, ovsdbtest.Southbound(t))}
 	ovsdbtest.Northd(t, o.northbound, o.southbound)
 	c := newCluster(s)
 	c.begin(records{}, w.keys(), w.get)
-	engine := ovsdb.NewEngine(ovsdbtest.Connect(t, d, o.northbound.Endpoint, Tables...))
+	engine := ovsdb.NewEngine(ovsdbtest.Connect(t, d, o.northbound.Endpoint, northbound.Tables...))
 	if err := engine.Replace(context.Background(), c.everything()); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +83,7 @@ func (o *ovn) wantGateway(chassis ...string) {
 	slices.Reverse(got)
 	var want []string
 	for i, name := range chassis {
-		want = append(want, fmt.Sprintf("%d %s", maxPriority-i, name))
+		want = append(want, fmt.Sprintf("%d %s", northbound.MaxPriority-i, name))
 	}
 	if !slices.Equal(got, want) {
 		o.t.Errorf("the shared gateway is on %q, want %q", got, want)
@@ -94,31 +97,31 @@ func (o *ovn) wantGateway(chassis ...string) {
 func TestPacketsFindTheirWay(t *testing.T) {
 	w := newWorld()
 	l1, l2 := w.node("l1", "10.244.0.0/24", "fd00:10:244::/64"), w.node("l2", "10.244.1.0/24", "fd00:10:244:1::/64")
-	l1.facts, l2.facts = facts(1, true), facts(2, true)
-	l1.gateway, l2.gateway = "true", "true"
+	l1.Facts, l2.Facts = facts(1, true), facts(2, true)
+	l1.Gateway, l2.Gateway = "true", "true"
 	shares := w.node("shares", "10.244.4.0/24", "fd00:10:244:4::/64")
-	shares.facts = sharing(4, contract.Windows)
+	shares.Facts = sharing(4, contract.Windows)
 	w.put(l1, l2, shares, w.node("bare", "10.244.2.0/23", "fd00:10:244:2::/64"))
 	w.put(w.pod("default", "a", "l1"), w.pod("default", "b", "l2"), w.pod("default", "c", "bare"), w.pod("default", "d", "l1"), w.pod("default", "e", "shares"))
-	serve := func(name string, edit func(*service), ips []string, backends ...string) {
+	serve := func(name string, edit func(*objects.Service), ips []string, backends ...string) {
 		s := w.service(name, ips...)
 		if edit != nil {
 			edit(s)
 		}
 		w.put(s)
 		for i, b := range backends {
-			w.put(w.slice(fmt.Sprintf("%s-%d", name, i), name, []servicePort{{"http", "tcp", 8080}}, ready(b, "l2")))
+			w.put(w.slice(fmt.Sprintf("%s-%d", name, i), name, []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready(b, "l2")))
 		}
 	}
 	serve("web", nil, []string{"10.96.0.10", "fd00:10:96::a"}, "10.244.1.3", "fd00:10:244:1::3")
 	serve("host", nil, []string{"10.96.0.11"}, "192.0.2.2")
 	serve("empty", nil, []string{"10.96.0.12"})
-	serve("local", func(s *service) { s.internalLocal = true }, []string{"10.96.0.13"}, "10.244.1.3")
+	serve("local", func(s *objects.Service) { s.InternalLocal = true }, []string{"10.96.0.13"}, "10.244.1.3")
 	signals := w.service("signals", "10.96.0.19", "fd00:10:96::13")
-	signals.ports = []servicePort{{"m3ua", "sctp", 2905}}
-	w.put(signals, w.slice("signals-4", "signals", []servicePort{{"m3ua", "sctp", 2906}}, ready("10.244.1.3", "l2")),
-		w.slice("signals-6", "signals", []servicePort{{"m3ua", "sctp", 2906}}, ready("fd00:10:244:1::3", "l2")))
-	o := compile(t, testSettings(t, func(c *Config) { dual(c); withShared(c) }), w)
+	signals.Ports = []objects.ServicePort{{Name: "m3ua", Protocol: "sctp", Port: 2905}}
+	w.put(signals, w.slice("signals-4", "signals", []objects.ServicePort{{Name: "m3ua", Protocol: "sctp", Port: 2906}}, ready("10.244.1.3", "l2")),
+		w.slice("signals-6", "signals", []objects.ServicePort{{Name: "m3ua", Protocol: "sctp", Port: 2906}}, ready("fd00:10:244:1::3", "l2")))
+	o := compile(t, testSettings(t, func(c *settings.Config) { dual(c); withShared(c) }), w)
 	o.wantGateway("chassis-1", "chassis-2")
 
 	pod := func(port, mac, router string) string {
@@ -189,9 +192,9 @@ func TestPacketsFindTheirWay(t *testing.T) {
 func TestLogicalFlows(t *testing.T) {
 	w := loadWorld()
 	for i := range 20 {
-		w.objects[objectKey{nodeKind, loadNode(i)}].(*node).facts = facts(1+i, false)
+		w.objects[objects.Key{Kind: objects.NodeKind, Name: loadNode(i)}].(*objects.Node).Facts = facts(1+i, false)
 	}
-	o := compile(t, testSettings(t, func(c *Config) { c.AllocateNodeCIDRs = true }), w)
+	o := compile(t, testSettings(t, func(c *settings.Config) { c.AllocateNodeCIDRs = true }), w)
 	flows := len(strings.Fields(ovsdbtest.Run(t, "ovn-sbctl", "--db="+o.southbound.Endpoint, "--bare", "--columns=_uuid", "find", "Logical_Flow")))
 	t.Logf("%d logical flows", flows)
 	if flows > 12800 || flows < 5000 {

@@ -8,12 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // nodeTraits is all of a node that EgressIPs and AddressPools depend on.
 type nodeTraits struct {
 	uid       types.UID
-	labels    labelSet
+	labels    objects.LabelSet
 	placed    bool
 	ready     bool
 	windows   bool
@@ -29,7 +30,7 @@ func traitsOf(n *nodeState) nodeTraits {
 	if n.object == nil {
 		return nodeTraits{}
 	}
-	t := nodeTraits{uid: n.object.UID, labels: n.object.labels, placed: n.placed, ready: n.object.ready,
+	t := nodeTraits{uid: n.object.UID, labels: n.object.Labels, placed: n.placed, ready: n.object.Ready,
 		windows: n.windows(), hosted: n.facts.Hosted != nil, chassis: n.facts.Chassis, outside: n.outside,
 		addresses: fmt.Sprint(n.facts.Addresses), taken: n.facts.Addresses}
 	if g := n.facts.Gateway; g != nil {

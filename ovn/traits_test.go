@@ -11,19 +11,21 @@ import (
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // TestWhatANodesTraitsHaveLookedAt: labels that nobody selects by, and facts that are nobody else's, have nothing looked at but
 // the node. A label has the EgressIPs and the Services of AddressPools looked at which select by it, and no others.
 func TestWhatANodesTraitsHaveLookedAt(t *testing.T) {
-	s := newScene(t, func(c *Config) { dual(c); withBalancers(c) })
+	s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
 	for i := range 4 {
 		s.do(s.egressNode(1 + i))
 	}
 	racked, other := s.addressPool("racked", "203.0.113.64/32"), s.addressPool("other", "203.0.113.65/32")
-	racked.nodes = must(parseSelector("rack=1"))
+	racked.Nodes = must(parseSelector("rack=1"))
 	b := s.egressIP("b", "", "203.0.113.21")
-	b.nodes = must(parseSelector("rack=1"))
+	b.Nodes = must(parseSelector("rack=1"))
 	s.do(racked, other, s.egressIP("a", "", "203.0.113.20"), b, s.balanced("first"), s.balanced("second"))
 	s.wantEgress("b", "False", "NoNode")
 	s.problems = nil
@@ -31,9 +33,9 @@ func TestWhatANodesTraitsHaveLookedAt(t *testing.T) {
 	inRack := map[bool]string{true: "first", false: "second"}[vip["first"] == netip.MustParseAddr("203.0.113.64")]
 	standing := s.c.egress.all["b"].standing // of no node
 	// touched is what a change of a node has looked at.
-	touched := func(name string, edit func(*node)) string {
+	touched := func(name string, edit func(*objects.Node)) string {
 		t.Helper()
-		after := *s.objects[objectKey{nodeKind, name}].(*node)
+		after := *s.objects[objects.Key{Kind: objects.NodeKind, Name: name}].(*objects.Node)
 		edit(&after)
 		looks := s.looks()
 		s.c.egress.all["b"].standing = standing
@@ -46,12 +48,14 @@ func TestWhatANodesTraitsHaveLookedAt(t *testing.T) {
 		s.touch(s.absorb(s.c))
 		return strings.Join(seen, " ")
 	}
-	labels := func(pairs ...string) func(*node) {
-		return func(n *node) { n.labels = newLabelSet(labelMap(append(pairs, v1alpha1.EgressLabel+"="))) }
+	labels := func(pairs ...string) func(*objects.Node) {
+		return func(n *objects.Node) {
+			n.Labels = objects.NewLabelSet(labelMap(append(pairs, v1alpha1.EgressLabel+"=")))
+		}
 	}
 	s.want("a label of nobody's interest", touched("e1", labels("feature=1")), "Node/e1")
-	s.want("facts of nobody else's", touched("e1", func(n *node) {
-		n.facts = editFacts(1, true, func(f *contract.NodeFacts) { f.MTU = 1400 })
+	s.want("facts of nobody else's", touched("e1", func(n *objects.Node) {
+		n.Facts = editFacts(1, true, func(f *contract.NodeFacts) { f.MTU = 1400 })
 	}), "Node/e1")
 	s.want("the label of one", touched("e1", labels("rack=1")), "EgressIP/b Node/e1 Service/default/"+inRack+" b")
 	s.wantEgress("b", "True", "Carried")
@@ -66,7 +70,7 @@ func TestWhatANodesTraitsHaveLookedAt(t *testing.T) {
 		t.Errorf("a node that is to announce no more has %s looked at", got)
 	}
 	s.want("what it carried", fmt.Sprint(len(s.c.balancers.announces(announcer))), "0")
-	got = touched("e1", func(n *node) { n.facts = facts(9, true) })
+	got = touched("e1", func(n *objects.Node) { n.Facts = facts(9, true) })
 	for _, word := range []string{"AddressPools", "a", "Alive/nodes", "Egress/nodes"} {
 		if !slices.Contains(strings.Fields(got), word) {
 			t.Errorf("another gateway has %s looked at, and not %s", got, word)

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // maxTunnelAddresses bounds what a node with very many addresses has the databases hold.
@@ -14,7 +16,7 @@ const maxTunnelAddresses = 64
 // tunnelBook knows the nodes that have an address, who had it first in front. Of an address that several have, as some
 // bridges' are the same on all nodes, no tunnel of others may take packets for those of the first.
 type tunnelBook struct {
-	settings *settings
+	settings *settings.Settings
 	nodes    nodeView
 	lines    map[netip.Addr][]string
 }
@@ -24,7 +26,7 @@ type tunnelBook struct {
 func (b *tunnelBook) take(n *nodeState) {
 	var want []netip.Addr
 	if n.object != nil {
-		for _, addr := range slices.Concat(n.object.addresses, n.facts.Addresses) {
+		for _, addr := range slices.Concat(n.object.Addresses, n.facts.Addresses) {
 			if b.mayEnd(addr) && len(want) < maxTunnelAddresses && !slices.Contains(want, addr) {
 				want = append(want, addr)
 			}
@@ -46,16 +48,17 @@ func (b *tunnelBook) take(n *nodeState) {
 
 // claim puts nodes in front at the addresses that earlier terms gave them: a name that sorts before another one is no older
 // claim.
-func (b *tunnelBook) claim(recorded map[string]nodeRecord, keys []objectKey, get lookup) {
-	for _, k := range keys {
-		if k.kind != nodeKind {
+func (b *tunnelBook) claim(recorded map[string]nodeRecord, keys []event, get lookup) {
+	for _, e := range keys {
+		k, ok := e.(objects.Key)
+		if !ok || k.Kind != objects.NodeKind {
 			continue
 		}
-		if object, _ := get(k).(*node); object == nil {
+		if object, _ := get(k).(*objects.Node); object == nil {
 			continue
 		}
-		n := b.nodes.node(k.name)
-		n.wanted = recorded[k.name].tunnels
+		n := b.nodes.node(k.Name)
+		n.wanted = recorded[k.Name].tunnels
 		for _, addr := range n.wanted {
 			b.lines[addr] = append(b.lines[addr], n.name)
 		}
@@ -90,6 +93,6 @@ func (b *tunnelBook) hold(n *nodeState) {
 // mayEnd says whether an address may be a node's own: those of the cluster's ranges are not, which pods, ClusterIPs, routers and Weft
 // have. Central hosts and those of the API server may be nodes: of their addresses, too, whoever had one first has it.
 func (b *tunnelBook) mayEnd(addr netip.Addr) bool {
-	_, _, inside := b.settings.clusterRange(func(p netip.Prefix) bool { return p.Contains(addr) })
+	_, _, inside := b.settings.ClusterRange(func(p netip.Prefix) bool { return p.Contains(addr) })
 	return contract.TunnelAddress(addr) && !inside
 }

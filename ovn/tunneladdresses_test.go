@@ -7,16 +7,18 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // TestTunnelAddresses: a node's tunnels end at its own unicast addresses, and each address is that of who had it first.
 func TestTunnelAddresses(t *testing.T) {
-	c := newCluster(&settings{pods: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}})
+	c := newCluster(&settings.Settings{Pods: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}})
 	set := func(name string, status, facts []string) {
 		n := c.nodes.node(name)
-		n.object, n.facts.Addresses = &node{}, nil
+		n.object, n.facts.Addresses = &objects.Node{}, nil
 		for _, text := range status {
-			n.object.addresses = append(n.object.addresses, netip.MustParseAddr(text))
+			n.object.Addresses = append(n.object.Addresses, netip.MustParseAddr(text))
 		}
 		for _, text := range facts {
 			n.facts.Addresses = append(n.facts.Addresses, netip.MustParseAddr(text))
@@ -56,7 +58,7 @@ func TestTunnelAddressesOutliveTheirController(t *testing.T) {
 	w := newWorld()
 	for _, name := range []string{"n1", "n2"} {
 		n := w.node(name, "10.244."+name[1:]+".0/24")
-		n.addresses = []netip.Addr{shared}
+		n.Addresses = []netip.Addr{shared}
 		w.put(n)
 	}
 	had := func(names ...string) map[string]nodeRecord {
@@ -82,7 +84,7 @@ func TestTunnelAddressesOutliveTheirController(t *testing.T) {
 func TestTunnelEnds(t *testing.T) {
 	c := newCluster(testSettings(t, dual))
 	ends := map[string]bool{"192.0.2.1": true, "2001:db8::1": true, "::ffff:192.0.2.1": false, "224.0.0.1": false, "127.0.0.1": false}
-	for _, list := range [][]netip.Prefix{c.settings.pods, c.settings.services, c.settings.joins, contract.OwnRanges[:]} {
+	for _, list := range [][]netip.Prefix{c.settings.Pods, c.settings.Services, c.settings.Joins, contract.OwnRanges[:]} {
 		if len(list) == 0 {
 			t.Fatal("a range of the cluster is missing")
 		}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // A host takes a GENEVE packet for another node's if it comes from that node's address, and what leaves a
@@ -15,7 +17,7 @@ import (
 // tunnelsTier and refuseTunnels put this before everything that somebody may write.
 const (
 	tunnelsTier   = 0
-	refuseTunnels = maxPriority
+	refuseTunnels = northbound.MaxPriority
 )
 
 // keepFromTunnels drops what would leave by a group's ports to a host's tunnels. Beyond these ports are all hosts:
@@ -23,7 +25,7 @@ const (
 // and routers, whichever of them it has met. It asks for no address: chassis that are no nodes have tunnels, too.
 func (r *rows) keepFromTunnels(group, groupID string) {
 	name := "hosts' tunnels"
-	r.member(nb.PortGroupTable, groupID, "acls", r.add(nb.ACLTable, "tunnels/"+group, &nb.ACL{Name: &name,
+	r.Member(nb.PortGroupTable, groupID, "acls", r.Add(nb.ACLTable, "tunnels/"+group, &nb.ACL{Name: &name,
 		Direction: nb.ACLDirectionToLport, Tier: tunnelsTier, Priority: refuseTunnels, Action: nb.ACLActionDrop,
 		Match: fmt.Sprintf("outport == @%s && udp.dst == %d", group, contract.TunnelPort)}))
 }
@@ -35,17 +37,17 @@ func (n *nodeSet) isTunnel(at netip.AddrPort) bool {
 
 // tunnelProblems are the slices with such endpoints: clients are refused at once, where keepFromTunnels would have
 // them wait for ever.
-func tunnelProblems(s *service, from []*slice, nodes *nodeSet) []problem {
-	var found []problem
+func tunnelProblems(s *objects.Service, from []*objects.EndpointSlice, nodes *nodeSet) []objects.Problem {
+	var found []objects.Problem
 	for _, sl := range from {
-		if !slices.ContainsFunc(sl.ports, func(p servicePort) bool { return p.protocol == "udp" && p.port == contract.TunnelPort }) {
+		if !slices.ContainsFunc(sl.Ports, func(p objects.ServicePort) bool { return p.Protocol == "udp" && p.Port == contract.TunnelPort }) {
 			continue
 		}
-		i := slices.IndexFunc(sl.endpoints, func(e endpoint) bool { return nodes.isTunnel(netip.AddrPortFrom(e.addr, contract.TunnelPort)) })
+		i := slices.IndexFunc(sl.Endpoints, func(e objects.Endpoint) bool { return nodes.isTunnel(netip.AddrPortFrom(e.Addr, contract.TunnelPort)) })
 		if i >= 0 {
-			found = append(found, problemf("Service", &s.ObjectMeta, "EndpointAtTunnelPort",
+			found = append(found, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "EndpointAtTunnelPort",
 				"EndpointSlice %s: endpoints[].addresses has %s, which is no pod's, and ports[] has UDP %d, at which hosts have their tunnels: nothing that comes by a Service reaches them; such endpoints are left out; give them another port",
-				sl.Name, sl.endpoints[i].addr, contract.TunnelPort))
+				sl.Name, sl.Endpoints[i].Addr, contract.TunnelPort))
 		}
 	}
 	return found

@@ -14,6 +14,8 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // The tunnels' port, and one beside it that packets go to by the same ways.
@@ -178,8 +180,8 @@ func TestNothingReachesTunnels(t *testing.T) {
 		}, nil},
 		{"shared", func(f *contract.NodeFacts) {}, func(d *datapath) {
 			for i, word := range []string{"ip4", "ip6"} {
-				hop := d.c.settings.joinAddresses(d.c.settings.sharedNumber())[i].Addr().String()
-				d.ovn.NB("lr-policy-add", "cluster", "500", fmt.Sprintf("%[1]s.src == %[2]v && %[1]s.dst != %[2]v", word, d.c.settings.pods[i]), "reroute", hop)
+				hop := d.c.settings.JoinAddresses(d.c.settings.SharedNumber())[i].Addr().String()
+				d.ovn.NB("lr-policy-add", "cluster", "500", fmt.Sprintf("%[1]s.src == %[2]v && %[1]s.dst != %[2]v", word, d.c.settings.Pods[i]), "reroute", hop)
 			}
 		}},
 		{"EgressIP", func(f *contract.NodeFacts) {}, func(d *datapath) {
@@ -187,10 +189,10 @@ func TestNothingReachesTunnels(t *testing.T) {
 		}},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
-			d := newDatapath(t, testSettings(t, func(c *Config) { dual(c); withShared(c) }))
-			n1 := *d.objects[objectKey{nodeKind, "n1"}].(*node)
-			n1.facts, n1.gateway, n1.ready = editFacts(1, true, kind.edit), "true", true
-			n1.labels = newLabelSet(map[string]string{"weft.net/egress": ""})
+			d := newDatapath(t, testSettings(t, func(c *settings.Config) { dual(c); withShared(c) }))
+			n1 := *d.objects[objects.Key{Kind: objects.NodeKind, Name: "n1"}].(*objects.Node)
+			n1.Facts, n1.Gateway, n1.Ready = editFacts(1, true, kind.edit), "true", true
+			n1.Labels = objects.NewLabelSet(map[string]string{"weft.net/egress": ""})
 			d.do(&n1, d.namespace("default", "team=a"))
 			d.pods("a", "b")
 			hears := &ears{heard: map[uint16]map[string]netip.Addr{tunnelPort: {}, besidePort: {}}}

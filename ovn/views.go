@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"github.com/weftnet/weft/ovn/objects"
 	"iter"
 	"net/netip"
 	"time"
@@ -38,22 +39,22 @@ type podView interface {
 	wantsHostPort(port numberedPort) bool
 	// touch has a pod's rows made again, touchHostPorts those of all pods whose host ports are claimed.
 	touch(key string)
-	touchHostPorts(claims []claim)
+	touchHostPorts(claims []objects.Claim)
 }
 
 // namespaceView is what others see of Namespaces.
 type namespaceView interface {
 	// labels are those of a Namespace that is there.
-	labels(name string) (set labelSet, there bool)
+	labels(name string) (set objects.LabelSet, there bool)
 }
 
 // serviceView is what others see of Services.
 type serviceView interface {
 	// at is what is known of a Service, by key, nil for nothing; slicesOf are its EndpointSlices.
 	at(key string) *serviceState
-	slicesOf(key string) []*slice
+	slicesOf(key string) []*objects.EndpointSlice
 	// has says whether a Service has an address and port of a node's.
-	has(wanted claim) bool
+	has(wanted objects.Claim) bool
 	// isHosts says whether an address is a host's, or one that hosts keep, and hostsKeep whether an address and port stays
 	// the hosts' own.
 	isHosts(addr netip.Addr) bool
@@ -101,12 +102,12 @@ type surroundings interface {
 	zonesChanged()
 	// podSeen is told of each pod that is there or gone (nil), whether it wants a port or not, and podEnds of one that
 	// wanted one.
-	podSeen(key string, object *pod)
+	podSeen(key string, object *objects.Pod)
 	podEnds(p *podState)
 	// slicesChanged is told of a Service with other slices than before, serviceChanged of one that has changed itself, or
 	// is gone (nil).
 	slicesChanged(service string)
-	serviceChanged(key string, object *service)
+	serviceChanged(key string, object *objects.Service)
 	// apiServersMoved is told of other API servers, rangesChanged of other ranges of ClusterIPs.
 	apiServersMoved()
 	rangesChanged()

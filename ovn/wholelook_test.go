@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -38,7 +39,7 @@ func TestALookAtAllFindsNothingNew(t *testing.T) {
 type selectiveLife struct{ *addressLife }
 
 // play makes an event's changes, and looks at everything again.
-func (l *selectiveLife) play(keys []objectKey) {
+func (l *selectiveLife) play(keys []event) {
 	l.t.Helper()
 	l.c.update(keys, l.w.get)
 	l.c.update(l.c.takeExpected(), l.w.get) // what is put off is due at once
@@ -48,7 +49,7 @@ func (l *selectiveLife) play(keys []objectKey) {
 	l.oneList() // which has all Services judged again, too
 
 	l.c.egress.replan, l.c.balancers.changed, l.c.nodes.vacated, l.c.services.reoccupied = true, true, true, true
-	l.c.update([]objectKey{{nodeKind, "nobody"}}, l.w.get)
+	l.c.update([]event{objects.Key{Kind: objects.NodeKind, Name: "nobody"}}, l.w.get)
 	l.take(l.rows, slices.DeleteFunc(l.c.changes(), func(change ovsdb.Change) bool {
 		if before, now := rowsText(l.rows[change.Owner]), rowsText(change); before != now {
 			l.t.Errorf("after %s a look at all has other rows of %s:\n%s", l.told[len(l.told)-1], change.Owner, diff(before, now))
@@ -69,31 +70,31 @@ func (l *selectiveLife) play(keys []objectKey) {
 }
 
 // selectiveEvent is an event of an address's life, or of what selects nodes.
-func (l *selectiveLife) selectiveEvent() (what string, keys []objectKey) {
+func (l *selectiveLife) selectiveEvent() (what string, keys []event) {
 	w, n := l.w, l.random.IntN
 	defer func() { what = fmt.Sprintf("%s %v", what, keys) }()
 	selector := must(parseSelector([]string{"", "rack=1", "rack!=1", "rack in (1,2)"}[n(4)]))
 	switch n(6) {
 	case 0:
-		if before, ok := w.objects[objectKey{poolKind, fmt.Sprint("a", n(3))}].(*addressPool); ok {
+		if before, ok := w.objects[objects.Key{Kind: objects.PoolKind, Name: fmt.Sprint("a", n(3))}].(*objects.AddressPool); ok {
 			after := *before
-			after.nodes, after.Generation = selector, before.Generation+1
+			after.Nodes, after.Generation = selector, before.Generation+1
 			return fmt.Sprintf("pool selects %v", selector), w.put(&after)
 		}
 	case 1:
-		if before, ok := w.objects[objectKey{egressKind, fmt.Sprint("e", n(3))}].(*egressIP); ok {
+		if before, ok := w.objects[objects.Key{Kind: objects.EgressKind, Name: fmt.Sprint("e", n(3))}].(*objects.EgressIP); ok {
 			after := *before
-			after.nodes, after.Generation = selector, before.Generation+1
+			after.Nodes, after.Generation = selector, before.Generation+1
 			return fmt.Sprintf("EgressIP selects %v", selector), w.put(&after)
 		}
 	case 2, 3:
 		number := n(4)
-		if before, ok := w.objects[objectKey{nodeKind, fmt.Sprint("n", number)}].(*node); ok {
+		if before, ok := w.objects[objects.Key{Kind: objects.NodeKind, Name: fmt.Sprint("n", number)}].(*objects.Node); ok {
 			after := *before
 			set := labelMap([][]string{{"weft.net/egress="}, {"rack=1"}, {"rack=2", "weft.net/egress="}, {corev1.LabelNodeExcludeBalancers + "=", "rack=1"}, {networkLabel + "=other"}, {"feature=1"}}[n(6)])
-			after.labels = newLabelSet(set)
+			after.Labels = objects.NewLabelSet(set)
 			if n(4) == 0 {
-				after.facts = editFacts(1+number, true, func(f *contract.NodeFacts) {
+				after.Facts = editFacts(1+number, true, func(f *contract.NodeFacts) {
 					f.MTU = 1400 + n(3)
 					if n(2) == 0 { // as a copied machine's
 						f.Chassis = fmt.Sprint("chassis-", 1+n(4))
@@ -103,7 +104,7 @@ func (l *selectiveLife) selectiveEvent() (what string, keys []objectKey) {
 			return fmt.Sprintf("node has labels %v", set), w.put(&after)
 		}
 	case 4:
-		return "ServiceCIDR", l.toggle(objectKey{serviceCIDRKind, "more"}, w.serviceCIDR("more", []string{"203.0.113.0/29", "10.98.0.0/24", "192.0.2.0/24"}[n(3)]))
+		return "ServiceCIDR", l.toggle(objects.Key{Kind: objects.ServiceCIDRKind, Name: "more"}, w.serviceCIDR("more", []string{"203.0.113.0/29", "10.98.0.0/24", "192.0.2.0/24"}[n(3)]))
 	}
 	return l.event()
 }

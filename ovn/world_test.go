@@ -16,6 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -24,47 +27,47 @@ var update = flag.Bool("update", false, "write golden files anew")
 
 // world stands for the API server: objects by key, with the annotations that the cluster asked for.
 type world struct {
-	objects  map[objectKey]any
+	objects  map[event]any
 	uids     int
-	problems []problem
+	problems []objects.Problem
 }
 
-func newWorld() *world { return &world{objects: map[objectKey]any{}} }
+func newWorld() *world { return &world{objects: map[event]any{}} }
 
-func (w *world) get(k objectKey) any { return w.objects[k] }
+func (w *world) get(k event) any { return w.objects[k] }
 
-func (w *world) keys() []objectKey { return slices.Collect(maps.Keys(w.objects)) }
+func (w *world) keys() []event { return slices.Collect(maps.Keys(w.objects)) }
 
 func (w *world) meta(namespace, name string) metav1.ObjectMeta {
 	w.uids++
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(fmt.Sprintf("uid-%d", w.uids))}
 }
 
-func (w *world) put(objects ...any) []objectKey {
-	var keys []objectKey
-	for _, o := range objects {
-		var k objectKey
+func (w *world) put(given ...any) []event {
+	var keys []event
+	for _, o := range given {
+		var k objects.Key
 		switch o := o.(type) {
-		case *node:
-			k = objectKey{nodeKind, o.Name}
-		case *pod:
-			k = objectKey{podKind, key(o.Namespace, o.Name)}
-		case *service:
-			k = objectKey{serviceKind, key(o.Namespace, o.Name)}
-		case *slice:
-			k = objectKey{sliceKind, key(o.Namespace, o.Name)}
-		case *namespace:
-			k = objectKey{namespaceKind, o.Name}
-		case *egressIP:
-			k = objectKey{egressKind, o.Name}
-		case *addressPool:
-			k = objectKey{poolKind, o.Name}
-		case *resolvedNames:
-			k = objectKey{resolvedKind, o.Name}
-		case *serviceCIDR:
-			k = objectKey{serviceCIDRKind, o.Name}
-		case *policyObject:
-			k = objectKey{o.kind, key(o.Namespace, o.Name)}
+		case *objects.Node:
+			k = objects.Key{Kind: objects.NodeKind, Name: o.Name}
+		case *objects.Pod:
+			k = objects.Key{Kind: objects.PodKind, Name: objects.FullName(o.Namespace, o.Name)}
+		case *objects.Service:
+			k = objects.Key{Kind: objects.ServiceKind, Name: objects.FullName(o.Namespace, o.Name)}
+		case *objects.EndpointSlice:
+			k = objects.Key{Kind: objects.SliceKind, Name: objects.FullName(o.Namespace, o.Name)}
+		case *objects.Namespace:
+			k = objects.Key{Kind: objects.NamespaceKind, Name: o.Name}
+		case *objects.EgressIP:
+			k = objects.Key{Kind: objects.EgressKind, Name: o.Name}
+		case *objects.AddressPool:
+			k = objects.Key{Kind: objects.PoolKind, Name: o.Name}
+		case *objects.ResolvedNames:
+			k = objects.Key{Kind: objects.ResolvedKind, Name: o.Name}
+		case *objects.ServiceCIDR:
+			k = objects.Key{Kind: objects.ServiceCIDRKind, Name: o.Name}
+		case *objects.PolicyObject:
+			k = objects.Key{Kind: o.Kind, Name: objects.FullName(o.Namespace, o.Name)}
 		default:
 			panic(fmt.Sprintf("%T", o))
 		}
@@ -74,53 +77,53 @@ func (w *world) put(objects ...any) []objectKey {
 	return keys
 }
 
-func (w *world) node(name string, cidrs ...string) *node {
-	return &node{ObjectMeta: w.meta("", name), podCIDRs: cidrs}
+func (w *world) node(name string, cidrs ...string) *objects.Node {
+	return &objects.Node{ObjectMeta: w.meta("", name), PodCIDRs: cidrs}
 }
 
-func (w *world) pod(namespace, name, node string) *pod {
-	return &pod{ObjectMeta: w.meta(namespace, name), node: node}
+func (w *world) pod(namespace, name, node string) *objects.Pod {
+	return &objects.Pod{ObjectMeta: w.meta(namespace, name), Node: node}
 }
 
-func (w *world) service(name string, ips ...string) *service {
-	s := &service{ObjectMeta: w.meta("default", name), ports: []servicePort{{"http", "tcp", 80}}}
+func (w *world) service(name string, ips ...string) *objects.Service {
+	s := &objects.Service{ObjectMeta: w.meta("default", name), Ports: []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 80}}}
 	for _, ip := range ips {
-		s.clusterIPs = append(s.clusterIPs, netip.MustParseAddr(ip))
+		s.ClusterIPs = append(s.ClusterIPs, netip.MustParseAddr(ip))
 	}
 	return s
 }
 
-func (w *world) slice(name, service string, ports []servicePort, endpoints ...endpoint) *slice {
-	s := &slice{ObjectMeta: w.meta("default", name), service: service, ports: ports, endpoints: endpoints}
+func (w *world) slice(name, service string, ports []objects.ServicePort, endpoints ...objects.Endpoint) *objects.EndpointSlice {
+	s := &objects.EndpointSlice{ObjectMeta: w.meta("default", name), Service: service, Ports: ports, Endpoints: endpoints}
 	if len(endpoints) > 0 {
-		s.ipv6 = endpoints[0].addr.Is6()
+		s.IPv6 = endpoints[0].Addr.Is6()
 	}
 	return s
 }
 
-func ready(addr, node string) endpoint {
-	return endpoint{addr: netip.MustParseAddr(addr), node: node, ready: true, serving: true}
+func ready(addr, node string) objects.Endpoint {
+	return objects.Endpoint{Addr: netip.MustParseAddr(addr), Node: node, Ready: true, Serving: true}
 }
 
 // absorb does to the objects what the API server would: annotations are written.
-func (w *world) absorb(c *cluster) (touched []objectKey) {
+func (w *world) absorb(c *cluster) (touched []event) {
 	for _, a := range c.takeNotes() {
-		k := objectKey{a.kind, key(a.namespace, a.name)}
+		k := objects.Key{Kind: a.kind, Name: objects.FullName(a.namespace, a.name)}
 		if a.key == statusKey {
 			touched = append(touched, w.absorbStatus(k, a)...)
 			continue
 		}
 		switch o := w.objects[k].(type) {
-		case *node:
+		case *objects.Node:
 			if o.UID == a.uid {
 				o2 := *o
-				o2.network = a.value
+				o2.Network = a.value
 				touched = append(touched, w.put(&o2)...)
 			}
-		case *pod:
+		case *objects.Pod:
 			if o.UID == a.uid {
 				o2 := *o
-				o2.network = a.value
+				o2.Network = a.value
 				touched = append(touched, w.put(&o2)...)
 			}
 		}
@@ -133,27 +136,27 @@ func (w *world) absorb(c *cluster) (touched []objectKey) {
 func (w *world) reasons() []string {
 	var list []string
 	for _, p := range w.problems {
-		list = append(list, fmt.Sprintf("%s %s %s", p.kind, key(p.meta.Namespace, p.meta.Name), p.reason))
+		list = append(list, fmt.Sprintf("%s %s %s", p.Kind, objects.FullName(p.Object.Namespace, p.Object.Name), p.Reason))
 	}
 	w.problems = nil
 	return list
 }
 
-func testSettings(t testing.TB, edit func(*Config)) *settings {
+func testSettings(t testing.TB, edit func(*settings.Config)) *settings.Settings {
 	t.Helper()
 	config := testConfig()
 	if edit != nil {
 		edit(&config)
 	}
-	s, err := config.settings()
+	s, err := config.Settings()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func testConfig() Config {
-	config := DefaultConfig()
+func testConfig() settings.Config {
+	config := settings.DefaultConfig()
 	config.Northbound = []string{"unix:/run/ovn/ovnnb_db.sock"}
 	config.PodCIDRs = []string{"10.244.0.0/16"}
 	config.ServiceCIDRs = []string{"10.96.0.0/16"}
@@ -161,7 +164,7 @@ func testConfig() Config {
 	return config
 }
 
-func dual(c *Config) {
+func dual(c *settings.Config) {
 	c.PodCIDRs = []string{"10.244.0.0/16", "fd00:10:244::/48"}
 	c.ServiceCIDRs = []string{"10.96.0.0/16", "fd00:10:96::/112"}
 }
@@ -182,9 +185,9 @@ func facts(n int, dual bool) string {
 }
 
 // cold is a new controller's Northbound of the objects that are there.
-func cold(t testing.TB, s *settings, w *world) (*cluster, *ovsdb.Engine) {
+func cold(t testing.TB, s *settings.Settings, w *world) (*cluster, *ovsdb.Engine) {
 	t.Helper()
-	engine := ovsdbtest.Engine(t, ovsdbtest.Northbound(t), Tables...)
+	engine := ovsdbtest.Engine(t, ovsdbtest.Northbound(t), northbound.Tables...)
 	c := newCluster(s)
 	c.begin(records{}, w.keys(), w.get)
 	if err := engine.Replace(context.Background(), c.everything()); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weftnet/weft/ovn"
+	ovnsettings "github.com/weftnet/weft/ovn/settings"
 )
 
 func controllerCommand() *cobra.Command {
@@ -15,7 +16,7 @@ func controllerCommand() *cobra.Command {
 		Use:   "controller",
 		Short: "Keep the OVN Northbound in step with Kubernetes",
 	}
-	defaults := ovn.DefaultConfig()
+	defaults := ovnsettings.DefaultConfig()
 	f := cmd.Flags()
 	f.String("kubeconfig", "", "credentials for the API server; empty inside a pod")
 	f.StringSlice("ovn-northbound", nil, "endpoints of the OVN Northbound: unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT")
@@ -67,8 +68,8 @@ func controllerCommand() *cobra.Command {
 	})
 }
 
-func controllerConfig(s *settings) (ovn.Config, error) {
-	config := ovn.Config{
+func controllerConfig(s *settings) (ovnsettings.Config, error) {
+	config := ovnsettings.Config{
 		Kubeconfig:                    s.text("kubeconfig"),
 		Northbound:                    s.list("ovn-northbound"),
 		CA:                            s.text("ovn-ca"),

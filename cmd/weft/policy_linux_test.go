@@ -10,6 +10,8 @@ import (
 	"github.com/weftnet/weft/models/api/crds"
 	"github.com/weftnet/weft/ovn"
 	"github.com/weftnet/weft/ovn/manifest"
+	"github.com/weftnet/weft/ovn/northbound"
+	ovnsettings "github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 	"github.com/weftnet/weft/test/apiserver"
@@ -210,7 +212,7 @@ func fill(t *testing.T, endpoint, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := ovn.DefaultConfig()
+	config := ovnsettings.DefaultConfig()
 	config.Northbound, config.PodCIDRs, config.ServiceCIDRs = []string{endpoint}, []string{"10.1.0.0/16"},
 		[]string{"10.96.0.0/16"}
 	config.JoinCIDRs = []string{"100.64.0.0/16"}
@@ -218,7 +220,7 @@ func fill(t *testing.T, endpoint, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine := ovsdb.NewEngine(ovsdbtest.Connect(t, ovsdbtest.Northbound(t), endpoint, ovn.Tables...))
+	engine := ovsdb.NewEngine(ovsdbtest.Connect(t, ovsdbtest.Northbound(t), endpoint, northbound.Tables...))
 	if err := engine.Replace(t.Context(), offline.Changes); err != nil {
 		t.Fatal(err)
 	}

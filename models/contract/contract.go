@@ -216,6 +216,9 @@ func ManagementPort(node string) string { return "mgmt-" + node }
 // tunnels may end: OVN carries it to the Southbound, where `weft southbound` holds nodes' Encap rows to it.
 const TunnelAddressesKey = "weft.net/tunnel-addresses"
 
+// NetworkName is what the name of a network outside consists of: the gateway-network of agents.
+var NetworkName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+
 // GrantedNetworkKey is the external_ids of a node's port to a network outside that names the network, where an
 // administrator has granted it. OVN carries it to the Southbound, where `weft southbound` takes such nodes alone for
 // being on that network.

@@ -25,6 +25,7 @@ import (
 	"github.com/weftnet/weft/ovn"
 	"github.com/weftnet/weft/ovn/acl"
 	"github.com/weftnet/weft/ovn/policy"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // Cluster is what questions are asked of.
@@ -219,8 +220,8 @@ func policyProblem(text string) (p Problem, ok bool) {
 var DefaultPodCIDRs = []string{"10.244.0.0/16", "fd00:10:244::/48"}
 
 // configOf is a controller's for these objects. No Northbound is dialled.
-func configOf(objects []runtime.Object, podCIDRs []string) (ovn.Config, error) {
-	config := ovn.DefaultConfig()
+func configOf(objects []runtime.Object, podCIDRs []string) (settings.Config, error) {
+	config := settings.DefaultConfig()
 	config.Northbound = []string{"unix:none"}
 	config.AllocateNodeCIDRs = true
 	nodes := 1 // that of pods without a node

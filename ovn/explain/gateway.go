@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/ovn"
 	"github.com/weftnet/weft/ovn/acl"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // gate is where a node is entered from outside.
@@ -109,7 +109,7 @@ func (c *Cluster) gatewayOf(f *front, from *pod) (*gateway, error) {
 	}
 	for _, join := range to.network.JoinCIDRs {
 		if join.Addr().Is4() == f.at.Addr().Is4() {
-			g.client = ovn.JoinAddress(join, to.network.ID)
+			g.client = settings.JoinAddress(join, to.network.ID)
 			return g, nil
 		}
 	}

@@ -20,6 +20,8 @@ import (
 	"github.com/weftnet/weft/node/openflow"
 	"github.com/weftnet/weft/ovn"
 	"github.com/weftnet/weft/ovn/manifest"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -73,14 +75,14 @@ func TestHitsOfARealOVN(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := ovn.DefaultConfig()
+	config := settings.DefaultConfig()
 	config.Northbound, config.PodCIDRs, config.ServiceCIDRs, config.JoinCIDRs = []string{o.Northbound()},
 		[]string{"10.244.0.0/16"}, []string{"10.96.0.0/16"}, []string{"100.64.0.0/16"}
 	offline, err := ovn.Translate(config, set.Objects)
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine := ovsdb.NewEngine(ovsdbtest.Connect(t, ovsdbtest.Northbound(t), o.Northbound(), ovn.Tables...))
+	engine := ovsdb.NewEngine(ovsdbtest.Connect(t, ovsdbtest.Northbound(t), o.Northbound(), northbound.Tables...))
 	if err := engine.Replace(t.Context(), offline.Changes); err != nil {
 		t.Fatal(err)
 	}

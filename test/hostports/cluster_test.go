@@ -19,6 +19,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/hostservice"
 	"github.com/weftnet/weft/ovn"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 const nodes = 3
@@ -36,7 +37,7 @@ type cluster struct {
 func newCluster(seed, number uint64) (*cluster, error) {
 	c := &cluster{random: rand.New(rand.NewPCG(seed, number)), objects: map[string]runtime.Object{},
 		networks: map[string]contract.NodeNetwork{}}
-	config := ovn.DefaultConfig()
+	config := settings.DefaultConfig()
 	config.Northbound = []string{"unix:none"}
 	config.PodCIDRs, config.ServiceCIDRs = []string{"10.244.0.0/16", "fd00:10:244::/48"},
 		[]string{"10.96.0.0/16", "fd00:10:96::/112"}

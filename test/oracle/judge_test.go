@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn"
 	"github.com/weftnet/weft/ovn/acl"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // court is all that judges a scene.
@@ -23,8 +24,8 @@ type court struct {
 	oracles *oracles
 }
 
-func config(f families) ovn.Config {
-	c := ovn.DefaultConfig()
+func config(f families) settings.Config {
+	c := settings.DefaultConfig()
 	c.Northbound = []string{"unix:/run/ovn/ovnnb_db.sock"}
 	if f.ipv4 {
 		c.PodCIDRs, c.ServiceCIDRs = append(c.PodCIDRs, "10.244.0.0/16"), append(c.ServiceCIDRs, "10.96.0.0/16")

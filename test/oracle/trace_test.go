@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/ovn"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -24,9 +24,9 @@ const traced, tracedPackets = 6, 8
 func TestOVNJudgesAsRows(t *testing.T) {
 	t.Logf("-seed %d -first %d", *seed, *first)
 	d := ovsdbtest.Northbound(t)
-	northbound, southbound := ovsdbtest.Server(t, d), ovsdbtest.Server(t, ovsdbtest.Southbound(t))
-	ovsdbtest.Northd(t, northbound, southbound)
-	engine := ovsdb.NewEngine(ovsdbtest.Connect(t, d, northbound.Endpoint, ovn.Tables...))
+	server, southbound := ovsdbtest.Server(t, d), ovsdbtest.Server(t, ovsdbtest.Southbound(t))
+	ovsdbtest.Northd(t, server, southbound)
+	engine := ovsdb.NewEngine(ovsdbtest.Connect(t, d, server.Endpoint, northbound.Tables...))
 	asked, refused := 0, 0
 	for number := range uint64(traced) {
 		number += *first
@@ -38,7 +38,7 @@ func TestOVNJudgesAsRows(t *testing.T) {
 		if err := engine.Replace(context.Background(), c.offline.Changes); err != nil {
 			t.Fatal(err)
 		}
-		ovsdbtest.Run(t, "ovn-nbctl", "--timeout=60", "--db="+northbound.Endpoint, "--wait=sb", "sync")
+		ovsdbtest.Run(t, "ovn-nbctl", "--timeout=60", "--db="+server.Endpoint, "--wait=sb", "sync")
 		for range tracedPackets {
 			p := c.packet(g.connection(c.scene))
 			for p == nil || !c.traceable(p) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // nodeNumbers are those of the nodes that a life may have, with or without a Node.
@@ -41,7 +42,7 @@ func newLife(seed, number uint64) (*life, error) {
 	if number%2 == 1 { // Weft keeps SCTP off Windows nodes, which kube-proxy does not
 		l.windows, l.third = nodeNumbers-2, corev1.ProtocolTCP
 	}
-	config := ovn.DefaultConfig()
+	config := settings.DefaultConfig()
 	config.Northbound = []string{"unix:none"}
 	config.PodCIDRs, config.ServiceCIDRs = []string{"10.244.0.0/16", "fd00:10:244::/48"},
 		[]string{"10.96.0.0/16", "fd00:10:96::/112"}

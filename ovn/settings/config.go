@@ -1,4 +1,4 @@
-package ovn
+package settings
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/ipam"
 )
 
 // Config is what the controller is told. Fields that hold addresses are kept as the user wrote them,
@@ -65,8 +66,8 @@ type Config struct {
 	// those subnets: the gateway-network of their agents. Key: shared-gateway-network.
 	SharedGatewayNetwork string
 
-	// DefaultGatewayNetwork is the network outside that the gateways of nodes without the label weft.net/gateway-network may be on;
-	// empty: none is granted without the label. Key: default-gateway-network.
+	// DefaultGatewayNetwork is the network outside that the gateways of nodes without the label
+	// weft.net/gateway-network may be on; empty: none is granted without the label. Key: default-gateway-network.
 	DefaultGatewayNetwork string
 
 	// WindowsPodConnections is how many connections a pod of a Windows node may have at a time, since all that the
@@ -129,40 +130,40 @@ func DefaultConfig() Config {
 // Validate checks everything and returns all that is wrong at once, each as "key: value: what is
 // wrong; remedy".
 func (c Config) Validate() error {
-	_, err := c.settings()
+	_, err := c.Settings()
 	return err
 }
 
-// settings is a Config that was found good, in the types that the translation works with.
-type settings struct {
-	pods, services, joins []netip.Prefix // IPv4 first
-	allocate              bool
+// Settings is a Config that was found good, in the types that the translation works with.
+type Settings struct {
+	Pods, Services, Joins []netip.Prefix // IPv4 first
+	Allocate              bool
 	mask4, mask6          int
-	shared                *contract.Gateway // nil when there is no shared gateway
-	defaultNetwork        string            // granted to nodes without a label, "" for none
-	allocateBalancers     bool
-	podConnections        int // of a pod on a Windows node, 0: not bounded
-	nodePorts             portRange
-	hostPorts             contract.HostPorts
-	toldHostPorts         []string       // to nodes; nil: they know the default ones
-	hosts, hostExternals  []netip.Prefix // of hosts that are no nodes; of hosts that externalIPs may name
-	dnsServices           []string
-	dnsNodes              []string
-	lacks                 features
+	Shared                *contract.Gateway // nil when there is no shared gateway
+	DefaultNetwork        string            // granted to nodes without a label, "" for none
+	AllocateBalancers     bool
+	PodConnections        int // of a pod on a Windows node, 0: not bounded
+	NodePorts             PortRange
+	HostPorts             contract.HostPorts
+	ToldHostPorts         []string       // to nodes; nil: they know the default ones
+	Hosts, HostExternals  []netip.Prefix // of hosts that are no nodes; of hosts that externalIPs may name
+	DNSServices           []string
+	DNSNodes              []string
+	Lacks                 Features
 }
 
-// features are what a Northbound older than the models lacks.
-type features struct{ aclTiers, conditionalNAT bool }
+// Features are what a Northbound older than the models lacks.
+type Features struct{ AclTiers, ConditionalNAT bool }
 
-// mask is the prefix length of the node subnets cut out of pods.
-func (s *settings) mask(pods netip.Prefix) int {
+// Mask is the prefix length of the node subnets cut out of pods.
+func (s *Settings) Mask(pods netip.Prefix) int {
 	if pods.Addr().Is4() {
 		return s.mask4
 	}
 	return s.mask6
 }
 
-func (c Config) settings() (*settings, error) {
+func (c Config) Settings() (*Settings, error) {
 	var errs []error
 	complain := func(err error) {
 		if err != nil {
@@ -174,20 +175,22 @@ func (c Config) settings() (*settings, error) {
 		complain(err)
 		return list
 	}
-	s := &settings{
-		pods:     prefixes("pod-cidrs", c.PodCIDRs),
-		services: prefixes("service-cidrs", c.ServiceCIDRs),
-		joins:    prefixes("join-cidrs", c.JoinCIDRs),
-		allocate: c.AllocateNodeCIDRs, mask4: c.NodeCIDRMaskIPv4, mask6: c.NodeCIDRMaskIPv6,
-		allocateBalancers: c.AllocateLoadBalancerAddresses, dnsServices: c.DNSServices, dnsNodes: c.DNSNodes, defaultNetwork: c.DefaultGatewayNetwork,
-		podConnections: c.WindowsPodConnections,
+	s := &Settings{
+		Pods:     prefixes("pod-cidrs", c.PodCIDRs),
+		Services: prefixes("service-cidrs", c.ServiceCIDRs),
+		Joins:    prefixes("join-cidrs", c.JoinCIDRs),
+		Allocate: c.AllocateNodeCIDRs, mask4: c.NodeCIDRMaskIPv4, mask6: c.NodeCIDRMaskIPv6,
+		AllocateBalancers: c.AllocateLoadBalancerAddresses, DNSServices: c.DNSServices, DNSNodes: c.DNSNodes,
+		DefaultNetwork: c.DefaultGatewayNetwork,
+		PodConnections: c.WindowsPodConnections,
 	}
-	nodePorts, err := parsePortRange(c.NodePortRange)
+	nodePorts, err := ParsePortRange(c.NodePortRange)
 	complain(err)
-	s.nodePorts = nodePorts
+	s.NodePorts = nodePorts
 	complain(c.hostSettings(s))
 	if c.DefaultGatewayNetwork != "" {
-		complain(checkNetwork("default-gateway-network", c.DefaultGatewayNetwork, "give the gateway-network of the nodes that have no label of their own, or leave it empty"))
+		complain(checkNetwork("default-gateway-network", c.DefaultGatewayNetwork,
+			"give the gateway-network of the nodes that have no label of their own, or leave it empty"))
 	}
 	if len(errs) == 0 {
 		complain(s.checkFamilies())
@@ -195,7 +198,7 @@ func (c Config) settings() (*settings, error) {
 		complain(s.checkMasks())
 		shared, err := c.sharedGateway(s)
 		complain(err)
-		s.shared = shared
+		s.Shared = shared
 	}
 	complain(contract.CheckDNSServices(c.DNSServices))
 	complain(checkDNSNodes(c.DNSNodes))
@@ -228,7 +231,8 @@ func parseCIDRs(key string, values []string) ([]netip.Prefix, error) {
 		}
 	}
 	if len(v4) > 1 || len(v6) > 1 {
-		return nil, fmt.Errorf("%s: %q holds more than one range of an address family; keep one IPv4 and one IPv6 range at most",
+		return nil, fmt.Errorf("%s: %q holds more than one range of an address family; keep one IPv4 and one IPv6 "+
+			"range at most",
 			key, strings.Join(values, ","))
 	}
 	if len(v4)+len(v6) == 0 {
@@ -239,32 +243,34 @@ func parseCIDRs(key string, values []string) ([]netip.Prefix, error) {
 
 // checkFamilies wants service and join ranges for exactly the families that pods have. The join
 // ranges have defaults in both families: the one that pods lack is dropped.
-func (s *settings) checkFamilies() error {
+func (s *Settings) checkFamilies() error {
 	var errs []error
-	for _, svc := range s.services {
-		if family(s.pods, svc.Addr()) == nil {
-			errs = append(errs, fmt.Errorf("service-cidrs: %s has an address family that pod-cidrs %s lacks; add a pod range of that family or drop it",
-				svc, join(s.pods)))
+	for _, svc := range s.Services {
+		if ipam.Family(s.Pods, svc.Addr()) == nil {
+			errs = append(errs, fmt.Errorf("service-cidrs: %s has an address family that pod-cidrs %s lacks; add a "+
+				"pod range of that family or drop it",
+				svc, ipam.Join(s.Pods)))
 		}
 	}
 	var joins []netip.Prefix
-	for _, pods := range s.pods {
-		j := family(s.joins, pods.Addr())
+	for _, pods := range s.Pods {
+		j := ipam.Family(s.Joins, pods.Addr())
 		if j == nil {
-			errs = append(errs, fmt.Errorf("join-cidrs: %s lacks a range of the address family of pod-cidrs %s; add one, like 100.64.0.0/16 or fd98::/64",
-				join(s.joins), pods))
+			errs = append(errs, fmt.Errorf("join-cidrs: %s lacks a range of the address family of pod-cidrs %s; "+
+				"add one, like 100.64.0.0/16 or fd98::/64",
+				ipam.Join(s.Joins), pods))
 			continue
 		}
-		if hostBits(*j) < 3 {
+		if ipam.HostBits(*j) < 3 {
 			errs = append(errs, fmt.Errorf("join-cidrs: %s has no room for a node; make it larger, like /16", *j))
 		}
 		joins = append(joins, *j)
 	}
-	s.joins = joins
+	s.Joins = joins
 	return errors.Join(errs...)
 }
 
-func (s *settings) checkOverlaps() error {
+func (s *Settings) checkOverlaps() error {
 	type named struct {
 		key    string
 		prefix netip.Prefix
@@ -275,33 +281,35 @@ func (s *settings) checkOverlaps() error {
 			all = append(all, named{key, p})
 		}
 	}
-	add("pod-cidrs", s.pods)
-	add("service-cidrs", s.services)
-	add("join-cidrs", s.joins)
+	add("pod-cidrs", s.Pods)
+	add("service-cidrs", s.Services)
+	add("join-cidrs", s.Joins)
 	add("weft's range", contract.OwnRanges[:])
 	var errs []error
 	for i, a := range all {
 		for _, b := range all[i+1:] {
 			if a.prefix.Overlaps(b.prefix) {
-				errs = append(errs, fmt.Errorf("%s: %s overlaps with %s %s; choose ranges that are disjoint", a.key, a.prefix, b.key, b.prefix))
+				errs = append(errs, fmt.Errorf("%s: %s overlaps with %s %s; choose ranges that are disjoint", a.key,
+					a.prefix, b.key, b.prefix))
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (s *settings) checkMasks() error {
-	if !s.allocate {
+func (s *Settings) checkMasks() error {
+	if !s.Allocate {
 		return nil
 	}
 	var errs []error
-	for _, pods := range s.pods {
+	for _, pods := range s.Pods {
 		key, longest := "node-cidr-mask-size-ipv4", 29
 		if pods.Addr().Is6() {
 			key, longest = "node-cidr-mask-size-ipv6", 125
 		}
-		if mask := s.mask(pods); mask < pods.Bits() || mask > longest {
-			errs = append(errs, fmt.Errorf("%s: %d does not cut node subnets out of pod-cidrs %s; choose a length from %d to %d",
+		if mask := s.Mask(pods); mask < pods.Bits() || mask > longest {
+			errs = append(errs, fmt.Errorf("%s: %d does not cut node subnets out of pod-cidrs %s; choose a length "+
+				"from %d to %d",
 				key, mask, pods, pods.Bits(), longest))
 		}
 	}
@@ -310,7 +318,8 @@ func (s *settings) checkMasks() error {
 
 func (c Config) checkNorthbound() error {
 	if len(c.Northbound) == 0 {
-		return errors.New("ovn-northbound: is empty; give the Northbound database's endpoints, like ssl:10.0.0.1:6641,ssl:10.0.0.2:6641")
+		return errors.New("ovn-northbound: is empty; give the Northbound database's endpoints, like " +
+			"ssl:10.0.0.1:6641,ssl:10.0.0.2:6641")
 	}
 	var errs []error
 	tls := false
@@ -319,7 +328,8 @@ func (c Config) checkNorthbound() error {
 		switch scheme {
 		case "unix":
 			if rest == "" {
-				errs = append(errs, fmt.Errorf("ovn-northbound: %q names no socket; write unix:/run/ovn/ovnnb_db.sock", endpoint))
+				errs = append(errs, fmt.Errorf("ovn-northbound: %q names no socket; write "+
+					"unix:/run/ovn/ovnnb_db.sock", endpoint))
 			}
 		case "tcp", "ssl":
 			tls = tls || scheme == "ssl"
@@ -327,13 +337,16 @@ func (c Config) checkNorthbound() error {
 				errs = append(errs, fmt.Errorf("ovn-northbound: %q: %w; write %s:HOST:PORT", endpoint, err, scheme))
 			}
 		default:
-			errs = append(errs, fmt.Errorf("ovn-northbound: %q has an unknown scheme; write unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT", endpoint))
+			errs = append(errs, fmt.Errorf("ovn-northbound: %q has an unknown scheme; write unix:PATH, "+
+				"tcp:HOST:PORT or ssl:HOST:PORT", endpoint))
 		}
 	}
 	if tls {
-		for _, f := range [][2]string{{"ovn-ca", c.CA}, {"ovn-certificate", c.Certificate}, {"ovn-private-key", c.PrivateKey}} {
+		for _, f := range [][2]string{{"ovn-ca", c.CA}, {"ovn-certificate", c.Certificate},
+			{"ovn-private-key", c.PrivateKey}} {
 			if f[1] == "" {
-				errs = append(errs, fmt.Errorf("%s: is empty while ovn-northbound has ssl endpoints; give the PEM file", f[0]))
+				errs = append(errs, fmt.Errorf("%s: is empty while ovn-northbound has ssl endpoints; give the PEM "+
+					"file", f[0]))
 			}
 		}
 	}
@@ -348,7 +361,8 @@ func (c Config) checkServing() error {
 		return nil
 	}
 	if _, _, err := net.SplitHostPort(c.MetricsAddress); err != nil {
-		return fmt.Errorf("metrics-address: %q: %w; write HOST:PORT, like 127.0.0.1:9641 or :9641", c.MetricsAddress, err)
+		return fmt.Errorf("metrics-address: %q: %w; write HOST:PORT, like 127.0.0.1:9641 or :9641", c.MetricsAddress,
+			err)
 	}
 	return nil
 }
@@ -357,32 +371,142 @@ func (c Config) checkLease() error {
 	var errs []error
 	for _, f := range [][2]string{{"lease-name", c.LeaseName}, {"lease-namespace", c.LeaseNamespace}} {
 		if problems := validation.IsDNS1123Subdomain(f[1]); len(problems) > 0 {
-			errs = append(errs, fmt.Errorf("%s: %q is not a Kubernetes name: %s", f[0], f[1], strings.Join(problems, "; ")))
+			errs = append(errs, fmt.Errorf("%s: %q is not a Kubernetes name: %s", f[0], f[1],
+				strings.Join(problems, "; ")))
 		}
 	}
 	if c.LeaseDuration < 3*time.Second {
-		errs = append(errs, fmt.Errorf("lease-duration: %s is too short to survive a slow API server; use 3s or more (default 6s)", c.LeaseDuration))
+		errs = append(errs, fmt.Errorf("lease-duration: %s is too short to survive a slow API server; use 3s or "+
+			"more (default 6s)", c.LeaseDuration))
 	}
 	return errors.Join(errs...)
 }
 
-// family finds the prefix of addr's address family.
-func family(list []netip.Prefix, addr netip.Addr) *netip.Prefix {
-	for i := range list {
-		if list[i].Addr().Is4() == addr.Is4() {
-			return &list[i]
+// PortRange is all ports from first to last.
+type PortRange struct{ First, Last uint16 }
+
+func (r PortRange) Contains(port uint16) bool { return r.First <= port && port <= r.Last }
+
+func (r PortRange) String() string { return fmt.Sprintf("%d-%d", r.First, r.Last) }
+
+// ParsePortRange reads the key node-port-range as kube-apiserver reads --service-node-port-range: FIRST-LAST,
+// FIRST+MORE, or a single port.
+func ParsePortRange(text string) (PortRange, error) {
+	bad := fmt.Errorf("node-port-range: %q is not a range of ports; write it like 30000-32767", text)
+	var first, last uint16
+	for _, form := range []string{"%d-%d", "%d+%d", "%d"} {
+		n, _ := fmt.Sscanf(text, form, &first, &last)
+		if n == 0 {
+			return PortRange{}, bad
+		}
+		switch form {
+		case "%d":
+			last = first
+		case "%d+%d":
+			if n == 2 && int(first)+int(last) > 65535 {
+				return PortRange{}, bad
+			}
+			if n == 2 {
+				last += first
+			}
+		}
+		if r := (PortRange{first, last}); (form == "%d" || n == 2) && text == map[string]string{
+			"%d-%d": r.String(), "%d+%d": fmt.Sprintf("%d+%d", first, last-first), "%d": fmt.Sprint(first)}[form] {
+			if first == 0 || last < first {
+				return PortRange{}, bad
+			}
+			return r, nil
+		}
+	}
+	return PortRange{}, bad
+}
+
+// ClusterRange is one of the cluster's own ranges that an address is in, and its key.
+func (s *Settings) ClusterRange(overlaps func(netip.Prefix) bool) (key string, in netip.Prefix, ok bool) {
+	for _, own := range []struct {
+		key  string
+		list []netip.Prefix
+	}{{"pod-cidrs", s.Pods}, {"service-cidrs", s.Services}, {"join-cidrs", s.Joins},
+		{"weft's range", contract.OwnRanges[:]}} {
+		for _, p := range own.list {
+			if overlaps(p) {
+				return own.key, p, true
+			}
+		}
+	}
+	return "", netip.Prefix{}, false
+}
+
+// JoinAddresses are a router's on the join switch: the cluster's router is number 0, the gateway
+// router of a node has the node's ID, and the shared gateway the number after the largest ID.
+func (s *Settings) JoinAddresses(number int) []netip.Prefix {
+	list := make([]netip.Prefix, len(s.Joins))
+	for i, j := range s.Joins {
+		list[i] = netip.PrefixFrom(JoinAddress(j, number), j.Bits())
+	}
+	return list
+}
+
+// JoinAddress is that of a router by its number. Endpoints see it as the client of what a gateway router balances,
+// but for Services with externalTrafficPolicy: Local.
+func JoinAddress(join netip.Prefix, number int) netip.Addr { return ipam.Nth(join, uint64(1+number)) }
+
+// MaxNodeID is the largest node ID that has an address in every join range.
+func (s *Settings) MaxNodeID() int {
+	most := ipam.MaxPool
+	for _, j := range s.Joins {
+		if b := ipam.HostBits(j); b < 16 {
+			most = min(most, 1<<b)
+		}
+	}
+	return most - 4 // network, cluster router, shared gateway, broadcast
+}
+
+// SharedNumber is the shared gateway's on the join switch.
+func (s *Settings) SharedNumber() int { return s.MaxNodeID() + 1 }
+
+// Families are those of pods' addresses.
+func (s *Settings) Families() []bool {
+	list := make([]bool, len(s.Pods))
+	for i, p := range s.Pods {
+		list[i] = p.Addr().Is4()
+	}
+	return list
+}
+
+// checkDNSNodes checks the key dns-server-nodes.
+func checkDNSNodes(nodes []string) error {
+	for _, node := range nodes {
+		if why := validation.IsDNS1123Subdomain(node); len(why) > 0 {
+			return fmt.Errorf("dns-server-nodes: %q is no name of a Node: %s", node, why[0])
 		}
 	}
 	return nil
 }
 
-// hostBits is the number of bits that tell a prefix's addresses apart.
-func hostBits(p netip.Prefix) int { return p.Addr().BitLen() - p.Bits() }
-
-func join[T fmt.Stringer](list []T) string {
-	words := make([]string, len(list))
-	for i, v := range list {
-		words[i] = v.String()
+// checkNetwork checks the name of a network outside, which nodes' labels have to hold. The remedy follows.
+func checkNetwork(key, name, remedy string) error {
+	if problems := validation.IsValidLabelValue(name); len(problems) > 0 || name == "" {
+		return fmt.Errorf("%s: %q is no name of a network: it has 63 letters, digits, '.', '_' and '-' at most, "+
+			"and begins and ends with a letter or digit; %s",
+			key, strings.TrimSpace(name), remedy)
 	}
-	return strings.Join(words, ",")
+	return nil
 }
+
+func (c Config) checkPodConnections() error {
+	if c.WindowsPodConnections < 0 || c.WindowsPodConnections > driverConnections {
+		return fmt.Errorf("windows-pod-connections: %d is no bound: a node has room for %d connections; give fewer, "+
+			"or 0 for no bound", c.WindowsPodConnections, driverConnections)
+	}
+	return nil
+}
+
+// defaultPodConnections is what Linux has by default for a whole node. A connection takes up to four places of the
+// driver's table: in the pod's zone, and in that of the pod at its other end, or those of the gateway and of the
+// external bridge. So a pod at its bound leaves half of them.
+const defaultPodConnections = driverConnections / 8
+
+// driverConnections are the places of the table that a Windows node has for all that it tracks: Conntrack.h,
+// CT_MAX_ENTRIES.
+const driverConnections = 1 << 21

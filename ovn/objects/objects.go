@@ -1,0 +1,131 @@
+package objects
+
+import (
+	"errors"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+// Labels by which an owner takes a Service away from the cluster's network.
+const (
+	HeadlessLabel  = contract.HeadlessLabel
+	ProxyNameLabel = contract.ProxyNameLabel
+)
+
+// The types below are Kubernetes objects cut down to what the translation reads. The informers keep
+// them in place of the real ones, which are some ten times as large, and two of them are equal
+// exactly if the translation sees no difference: a heartbeat makes no work.
+
+// Protocol is one of OVN's load balancer protocols.
+type Protocol string
+
+func protocolOf(p corev1.Protocol) (Protocol, bool) {
+	switch p {
+	case corev1.ProtocolTCP, "":
+		return "tcp", true
+	case corev1.ProtocolUDP:
+		return "udp", true
+	case corev1.ProtocolSCTP:
+		return "sctp", true
+	}
+	return "", false
+}
+
+// trimMeta keeps what names an object and one incarnation of it.
+func trimMeta(m *metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: Interned(m.Namespace), Name: m.Name, UID: m.UID,
+		ResourceVersion:   m.ResourceVersion,
+		CreationTimestamp: m.CreationTimestamp}
+}
+
+// Interned returns a string that all its equals share: names of nodes, namespaces and ports come many
+// times over.
+func Interned(s string) string { return unique.Make(s).Value() }
+
+// Trim is the informers' transform. What it does not know, it hands on.
+func Trim(object any) (any, error) {
+	switch o := object.(type) {
+	case *corev1.Node:
+		return trimNode(o), nil
+	case *corev1.Pod:
+		return TrimPod(o), nil
+	case *corev1.Service:
+		return TrimService(o), nil
+	case *discoveryv1.EndpointSlice:
+		return TrimSlice(o), nil
+	case *corev1.Namespace:
+		return TrimNamespace(o), nil
+	case *networkingv1.NetworkPolicy:
+		return trimNetworkPolicy(o), nil
+	case *unstructured.Unstructured:
+		return trimUnstructured(o), nil
+	}
+	return object, nil
+}
+
+func Deref[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}
+
+// Changed says whether an update carries anything that the translation reads.
+func Changed(before, after any) bool {
+	switch a := after.(type) {
+	case *Node:
+		return differs(before, a, (*Node).equal)
+	case *Pod:
+		return differs(before, a, (*Pod).equal)
+	case *Service:
+		return differs(before, a, (*Service).equal)
+	case *EndpointSlice:
+		return differs(before, a, (*EndpointSlice).equal)
+	case *Namespace:
+		return differs(before, a, (*Namespace).equal)
+	case *EgressIP:
+		return differs(before, a, (*EgressIP).equal)
+	case *PolicyObject:
+		return differs(before, a, (*PolicyObject).equal)
+	case *ServiceCIDR:
+		return differs(before, a, (*ServiceCIDR).equal)
+	case *AddressPool:
+		return differs(before, a, (*AddressPool).equal)
+	}
+	return true
+}
+
+func differs[T any](before any, after T, equal func(T, T) bool) bool {
+	b, ok := before.(T)
+	return !ok || !equal(after, b)
+}
+
+// ParseAnnotation reads an annotation's value, "" being none. Its error does not quote all of it.
+func ParseAnnotation[T any](key, value string) (T, error) {
+	parsed, _, err := contract.Parse[T](AnnotationMap(key, value), key)
+	if err != nil {
+		return parsed, errors.New(Quoted(err.Error()))
+	}
+	return parsed, nil
+}
+
+func FullName(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+func AnnotationMap(key, value string) map[string]string {
+	if value == "" {
+		return nil
+	}
+	return map[string]string{key: value}
+}

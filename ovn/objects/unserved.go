@@ -1,0 +1,95 @@
+package objects
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// unservedAnnotation is something that users ask for by an annotation of Kubernetes', of kube-proxy's or of another
+// network's, and that weft does not do.
+type unservedAnnotation struct {
+	Kind       Kind // of the object that has it
+	Annotation string
+	// Value is the one that asks for something; "" is any.
+	Value  string
+	Reason string // of the Event
+	Effect string
+	Remedy string
+}
+
+// Remedies of several.
+const (
+	anyAddress = "a pod has whatever address of its node's pod subnet is free"
+	byName     = "remove the annotation; find the pod by a Service, a StatefulSet's names or its labels, and " +
+		"give it an EgressIP where its address counts outside"
+	noBandwidth  = "the pod's bandwidth is not bounded"
+	boundInside  = "remove the annotation; bound the rate in the application, or on the network outside"
+	oneNetwork   = "weft attaches the pod to its own network alone"
+	noOtherPlace = "remove the annotation; where a meta plugin as Multus calls weft it serves the annotation " +
+		"itself, and nothing is to be done"
+)
+
+// UnservedAnnotations is the whole table, as the documentation shows it.
+var UnservedAnnotations = []unservedAnnotation{
+	{PodKind, "kubernetes.io/ingress-bandwidth", "", "BandwidthNotBounded", noBandwidth, boundInside},
+	{PodKind, "kubernetes.io/egress-bandwidth", "", "BandwidthNotBounded", noBandwidth, boundInside},
+	{PodKind, "ovn.kubernetes.io/ingress_rate", "", "BandwidthNotBounded", noBandwidth, boundInside},
+	{PodKind, "ovn.kubernetes.io/egress_rate", "", "BandwidthNotBounded", noBandwidth, boundInside},
+	{PodKind, "k8s.v1.cni.cncf.io/networks", "", "NetworkNotServed", oneNetwork, noOtherPlace},
+	{PodKind, "v1.multus-cni.io/default-network", "", "NetworkNotServed", oneNetwork, noOtherPlace},
+	{PodKind, "ovn.kubernetes.io/logical_switch", "", "NetworkNotServed", oneNetwork, noOtherPlace},
+	{PodKind, "ovn.kubernetes.io/ip_address", "", "AddressNotServed", anyAddress, byName},
+	{PodKind, "ovn.kubernetes.io/ip_pool", "", "AddressNotServed", anyAddress, byName},
+	{PodKind, "ovn.kubernetes.io/mac_address", "", "AddressNotServed", anyAddress, byName},
+	{PodKind, "cni.projectcalico.org/ipAddrs", "", "AddressNotServed", anyAddress, byName},
+	{PodKind, "cni.projectcalico.org/ipAddrsNoIpam", "", "AddressNotServed", anyAddress, byName},
+	{PodKind, "cni.projectcalico.org/ipv4pools", "", "AddressNotServed", anyAddress, byName},
+	{PodKind, "cni.projectcalico.org/ipv6pools", "", "AddressNotServed", anyAddress, byName},
+	{PodKind, "cni.projectcalico.org/floatingIPs", "", "AddressNotServed", anyAddress, byName},
+	{PodKind, "cni.projectcalico.org/hwAddr", "", "AddressNotServed", anyAddress, byName},
+	{PodKind, "ipam.cilium.io/ip-pool", "", "AddressNotServed", anyAddress, byName},
+	{ServiceKind, "preserve-destination", "true", "DestinationNotPreserved",
+		"endpoints on Windows nodes get packets with their own address and port as destination, not the Service's",
+		"remove the annotation; have the server listen at the pod's address and the target port"},
+}
+
+// Unserved are the lines of the table that an object's annotations ask for, as a set of bits.
+type Unserved uint32
+
+// trimUnserved notes what an object asks for in vain. Almost none does.
+func trimUnserved(kind Kind, annotations map[string]string) (found Unserved) {
+	for i, u := range UnservedAnnotations {
+		if text := strings.TrimSpace(annotations[u.Annotation]); u.Kind == kind && text != "" &&
+			(u.Value == "" || text == u.Value) {
+			found |= 1 << i
+		}
+	}
+	return found
+}
+
+// UnservedProblems are what an object's owner is told, one Event a reason.
+func UnservedProblems(kind Kind, meta *metav1.ObjectMeta, found Unserved) (told []Problem) {
+	keys := map[string][]string{}
+	for i, u := range UnservedAnnotations {
+		if found&(1<<i) != 0 {
+			keys[u.Reason] = append(keys[u.Reason], u.Annotation)
+		}
+	}
+	for _, u := range UnservedAnnotations {
+		if list := keys[u.Reason]; len(list) > 0 {
+			told = append(told, Limitf(kind, meta, u.Reason, "%s: %s; %s", annotationWords(list), u.Effect, u.Remedy))
+			delete(keys, u.Reason)
+		}
+	}
+	return told
+}
+
+func annotationWords(keys []string) string {
+	word := "annotation"
+	if len(keys) > 1 {
+		word = "annotations"
+	}
+	return fmt.Sprintf("weft does not serve %s %s", word, strings.Join(keys, ", "))
+}

@@ -1,0 +1,35 @@
+package objects
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestUnservedSaysAll: every line is complete and of a kind that is told, and the documentation's table is this one.
+func TestUnservedSaysAll(t *testing.T) {
+	if len(UnservedAnnotations) > 32 {
+		t.Fatal("wishes has 32 bits")
+	}
+	var table strings.Builder
+	table.WriteString("| annotation | on | Event | what it means | what to do |\n|---|---|---|---|---|\n")
+	for _, u := range UnservedAnnotations {
+		if u.Kind != PodKind && u.Kind != ServiceKind || u.Annotation == "" ||
+			u.Reason == "" || u.Effect == "" || u.Remedy == "" {
+			t.Errorf("%+v is not complete", u)
+		}
+		name := "`" + u.Annotation + "`"
+		if u.Value != "" {
+			name = fmt.Sprintf("`%s: %q`", u.Annotation, u.Value)
+		}
+		fmt.Fprintf(&table, "| %s | %s | `%s` | %s | %s |\n", name, u.Kind, u.Reason, u.Effect, u.Remedy)
+	}
+	text, err := os.ReadFile("../../docs/reference.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), table.String()) {
+		t.Errorf("docs/reference.md has another table than the code's:\n%s", table.String())
+	}
+}
