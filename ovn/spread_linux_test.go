@@ -39,11 +39,18 @@ func TestConnectionsAreSpread(t *testing.T) {
 			}
 			d.do(given...)
 			const each = 20 // connections an endpoint
-			d.spray(clients, s.ClusterIPs[0], each*n)
-			counts := d.counts(n, each*n)
-			total, zero, most := 0, 0, 0
+			var counts []int
+			total := 0
+			for total < each*n*3/4 { // a busy machine's datapath drops what its queue does not hold
+				before := total
+				d.spray(clients, s.ClusterIPs[0], each*n-total)
+				if counts, total = d.counts(n); total == before {
+					t.Fatalf("none of another %d connections is counted: there are %d", each*n-total, total)
+				}
+			}
+			zero, most := 0, 0
 			for _, c := range counts {
-				total, most = total+c, max(most, c)
+				most = max(most, c)
 				if c == 0 {
 					zero++
 				}
@@ -86,13 +93,13 @@ func (d *datapath) spray(clients []string, to netip.Addr, count int) {
 
 var bucketCount = regexp.MustCompile(`bucket\d+:packet_count=(\d+)`)
 
-// counts are the packets of each bucket of the group with n, once most of those sent are there and no more come.
-func (d *datapath) counts(n, sent int) (counts []int) {
+// counts are the packets of each bucket of the group with n, and their sum, once no more come.
+func (d *datapath) counts(n int) (counts []int, total int) {
 	d.t.Helper()
 	last := -1
 	nodetest.Eventually(d.t, 30*time.Second, func() error {
 		d.revalidate()
-		total := 0
+		total = 0
 		for line := range strings.Lines(d.ovn.Run("ovs-ofctl", "-O", "OpenFlow15", "dump-group-stats", "br-int")) {
 			found := bucketCount.FindAllStringSubmatch(line, -1)
 			if len(found) != n {
@@ -107,11 +114,11 @@ func (d *datapath) counts(n, sent int) (counts []int) {
 				counts, total = append(counts, c), total+c
 			}
 		}
-		if total < sent*3/4 || total != last {
+		if total == 0 || total != last {
 			last = total
-			return fmt.Errorf("%d of %d packets are counted", total, sent)
+			return fmt.Errorf("%d packets are counted", total)
 		}
 		return nil
 	})
-	return counts
+	return counts, total
 }
