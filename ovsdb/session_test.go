@@ -101,7 +101,8 @@ func TestProbing(t *testing.T) {
 			if err := json.Unmarshal(question, &echo); err != nil || echo.Method != "echo" {
 				t.Fatalf("asked %s, %v", question, err)
 			}
-			if err := json.NewEncoder(server).Encode(map[string]any{"id": echo.ID, "result": []any{}, "error": nil}); err != nil {
+			answer := map[string]any{"id": echo.ID, "result": []any{}, "error": nil}
+			if err := json.NewEncoder(server).Encode(answer); err != nil {
 				t.Fatal(err)
 			}
 		}
