@@ -159,6 +159,9 @@ type sparing struct {
 // probed is a feature that ovs-vswitchd looks for at its start, and goes without.
 const probed = "ovs-vswitchd probes for it and translates OVN's flows without: it depends on no row"
 
+// recorded is what OVN's own flows would have to do.
+const recorded = "it is about OVN's own flows: a lab's record of what Windows nodes execute is held against it"
+
 var spared = map[string]sparing{
 	capability.TrackedProtocols.Feature: {balancer: func(_ *cluster, b carriedBalancer) string {
 		if *b.Protocol == "sctp" {
@@ -169,7 +172,7 @@ var spared = map[string]sparing{
 	"flush of a single connection":     {why: "the agent lets no such message pass, whichever row ovn-controller sends it for: TestNoSingleConnectionIsForgotten in node/ctlookup"},
 	capability.ClonedPackets.Feature:   {row: sparesClones},
 	capability.InjectedPackets.Feature: {row: sparesLearning},
-	"sample nesting beyond 3":          {why: probed}, "explicit drop": {why: probed}, "dp_hash algorithm 1": {why: probed},
+	"sample with actions of its own":   {why: probed}, "explicit drop": {why: probed}, "dp_hash algorithm 1": {why: probed},
 	"unknown actions":                     {why: probed},
 	"nd_ext":                              {why: "OVN's flows rewrite no options, it has ovn-controller answer; those of the external bridge are the agent's, and TestHyperV in node/extbridge is about them"},
 	"tracking in two zones":               {why: "every row with connection tracking makes flows that the agent rewrites: TestOVN and TestMessages in node/ctlookup are about that"},
@@ -181,7 +184,16 @@ var spared = map[string]sparing{
 	"recirculation":                       {why: "it is about the flows of a whole path, not about a row"},
 	"first packet to a peer":              {why: "tunnels are rows of the node's own database, which ovn-controller makes"},
 	capability.HopLimit.Feature:           {why: "every router of OVN's decrements it: a cluster without routers is none"},
-	"set of other fields":                 {why: "it is about OVN's own flows: a lab's record of what Windows nodes execute is held against it"},
+	"set of other fields":                 {why: recorded},
+	"ports of IPv6":                       {why: recorded},
+	"congestion bits":                     {why: "it is about what routers between the nodes do"},
+	"flow label":                          {why: recorded},
+	"a second VLAN tag":                   {row: sparesTags},
+	"MPLS":                                {why: "the Northbound has no labels"},
+	"other fields of tunnels":             {why: recorded},
+	"helpers of connection tracking":      {why: recorded},
+	"events of connections":               {why: "ovs-vswitchd asks for them with each commit, whatever the row"},
+	"choice of a translation's port":      {why: "each free port is as good"},
 	"unknown keys":                        {why: probed},
 	"nd_target":                           {why: "every switch of OVN's answers neighbour solicitations"},
 	"translation to a port that is taken": {why: "every gateway router hides its clients: it is about two of them"},
@@ -244,6 +256,21 @@ func sparesLearning(c *cluster, row any) string {
 			return ok && known.LogicalPort == "rtoj-"+router.Name && known.IP == join.Addr().String()
 		}) {
 			return "cannot learn where " + join.Addr().String() + " is"
+		}
+	}
+	return ""
+}
+
+// sparesTags: no port has a tag, and no switch takes tags of pods on.
+func sparesTags(_ *cluster, row any) string {
+	switch row := row.(type) {
+	case *nb.LogicalSwitchPort:
+		if row.Tag != nil || row.TagRequest != nil {
+			return "has a tag"
+		}
+	case *nb.LogicalSwitch:
+		if row.OtherConfig["vlan-passthru"] == "true" {
+			return "takes tags on"
 		}
 	}
 	return ""
@@ -323,7 +350,7 @@ func TestChecksOfLimitsFind(t *testing.T) {
 	mixedWorld(w)
 	c := newCluster(testSettings(t, func(c *settings.Config) { dual(c); withShared(c) }))
 	c.begin(records{}, w.keys(), w.get)
-	sctp, port, yes := "sctp", "l", true
+	sctp, port, yes, tag := "sctp", "l", true, 7
 	for feature, rows := range map[string][]any{
 		capability.TrackedProtocols.Feature: {carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Service/default/dns"}, carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Pod/default/a"}},
 		capability.ClonedPackets.Feature: {&nb.HAChassis{ChassisName: c.nodes.all["w1"].chassis()}, &nb.NAT{LogicalPort: &port},
@@ -332,6 +359,8 @@ func TestChecksOfLimitsFind(t *testing.T) {
 			&nb.LogicalRouterPort{Name: "rtoj-cluster", Options: map[string]string{"gateway_mtu": "1400"}}},
 		capability.InjectedPackets.Feature: {&nb.LogicalRouter{Name: "gw-w2", Options: map[string]string{"dynamic_neigh_routers": "true"}}},
 		"IGMP":                             {&nb.LogicalSwitch{OtherConfig: map[string]string{"mcast_snoop": "true"}}},
+		"a second VLAN tag": {&nb.LogicalSwitchPort{Tag: &tag}, &nb.LogicalSwitchPort{TagRequest: &tag},
+			&nb.LogicalSwitch{OtherConfig: map[string]string{"vlan-passthru": "true"}}},
 		"limits of zones": {&nb.LogicalSwitch{OtherConfig: map[string]string{zoneLimit: "0"}},
 			&nb.LogicalRouter{Options: map[string]string{zoneLimit: "0"}}, &nb.LogicalSwitchPort{Options: map[string]string{zoneLimit: "0"}}},
 		"trunc":  {&nb.LogicalSwitchPort{MirrorRules: []string{"m"}}},
@@ -480,5 +509,22 @@ func TestLimitsSayAll(t *testing.T) {
 	}
 	if !strings.Contains(string(text), table.String()) {
 		t.Errorf("docs/windows.md has another table than the code's:\n%s", table.String())
+	}
+	var does strings.Builder
+	does.WriteString("| what it does | names in the record | read in |\n|---|---|---|\n")
+	for _, a := range capability.Abilities {
+		fmt.Fprintf(&does, "| %s | `%s` | %s |\n", a.Feature, strings.Join(a.Does, "`, `"), a.Source)
+	}
+	if !strings.Contains(string(text), does.String()) {
+		t.Errorf("docs/windows.md has another table of what the driver does than the code's:\n%s", does.String())
+	}
+}
+
+// What the cluster's router knows answers by is the one mark that a packet of a Windows node may be given.
+func TestTheTableBearsTheMark(t *testing.T) {
+	for mark, want := range map[int]string{0: "", answerMark: "", answerMark + 1: "set of other fields"} {
+		if got := capability.Forbidden(fmt.Sprint("set skb_mark ", mark)); got != want {
+			t.Errorf("mark %d is forbidden by %q, want %q", mark, got, want)
+		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"golang.zx2c4.com/wireguard/windows/tunnel/winipcfg"
 )
 
-// pollPeriod is how often adapters are compared: Windows tells a listener only what happens in its
-// own network compartment, and pods have others.
+// pollPeriod is how often adapters are compared: that Windows tells a listener of other network compartments than its
+// own nobody says, and pods have others.
 const pollPeriod = 2 * time.Second
 
 func (n Native) Watch(ctx context.Context, changed func()) error {

@@ -20,10 +20,20 @@ type Limit struct {
 	// is named. None of it was run on Windows.
 	Source string
 	// Forbids are the datapath actions and keys that no packet of a Windows node may meet, by the names that test/hyperv's
-	// record has for them; one that ends with a space is the beginning of several names.
+	// record has for them. One that ends with a space is the beginning of all names that no line has in full.
 	Forbids []string
 	// Bears are, by the same names, what packets and flows of a Windows node meet all the same. Answer says how that goes.
 	Bears []string
+}
+
+// Ability is something that the driver does as OVN means it.
+type Ability struct {
+	// Feature is what it does.
+	Feature string
+	// Does are the names that the record has for it.
+	Does []string
+	// Source is where it was read, as that of a Limit.
+	Source string
 }
 
 // What users are told of, where it concerns them. Each is part of Limits.
@@ -65,6 +75,7 @@ var (
 			"do not learn the MAC addresses of those who answer on the node itself",
 		Answer: "gateway routers of Windows nodes know the cluster's router and their host by rows Static_MAC_Binding",
 		Source: "lib/dpif-netlink.c: dpif_netlink_port_get_pid; Actions.c: OvsOutputUserspaceAction",
+		Bears:  []string{"userspace lost"},
 	}
 	HopLimit = Limit{
 		Feature: "set of IPv6 fields",
@@ -73,6 +84,8 @@ var (
 			"answered by ovs-vswitchd and ovn-controller; an Event on the Node says so",
 		Source: "Actions.c: OvsExecuteSetAction knows Ethernet, IPv4, tunnel, TCP and UDP; lib/odp-util.c: " +
 			"commit_set_arp_action, commit_set_icmp_action, commit_set_nd_action",
+		Forbids: []string{"set ipv6_src", "set ipv6_dst", "set ipv6_dscp", "set ipv6_label"},
+		Bears:   []string{"set ipv6", "set ipv6_hlimit"},
 	}
 )
 
@@ -94,11 +107,14 @@ var Limits = []Limit{
 	},
 	ClonedPackets,
 	{
-		Feature: "sample nesting beyond 3",
-		Effect:  "ovs-vswitchd has no other way to clone",
-		Answer:  "as with clone",
-		Source: "Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif.c: check_max_sample_nesting; " +
-			"ofproto/ofproto-dpif-xlate.c: clone_xlate_actions",
+		Feature: "sample with actions of its own",
+		Effect: "of several actions only the first one is done, unless they are a copy for ovs-vswitchd alone. " +
+			"ovs-vswitchd finds three levels of samples within each other, and clones by none",
+		Answer: "as with clone; weft samples nothing",
+		Source: "Actions.c: OvsExecuteSampleAction; Recirc.c: OvsProcessDeferredActions; Flow.c: " +
+			"OvsProbeSupportedFeature; ofproto/ofproto-dpif.c: check_max_sample_nesting; ofproto/ofproto-dpif-xlate.c: " +
+			"clone_xlate_actions",
+		Forbids: []string{"sample actions", "sample nesting "},
 	},
 	{
 		Feature: "nd_ext",
@@ -116,7 +132,7 @@ var Limits = []Limit{
 		Answer:  "nothing: ovs-vswitchd probes for those that OVN uses, but for trunc",
 		Source:  "Actions.c: OvsDoExecuteActions",
 		Forbids: []string{"set_masked", "push_eth", "pop_eth", "push_nsh", "pop_nsh", "add_mpls", "dec_ttl", "psample",
-			"action ", "ct part "},
+			"tunnel_push", "tunnel_pop", "lb_output", "action ", "ct part ", "ct nat part "},
 	},
 	{
 		Feature: "trunc",
@@ -134,10 +150,12 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "recirculation",
-		Effect:  "a packet that waits for more than ten further passes, or is more than five levels deep, is dropped",
+		Effect: "a packet that asks for more than ten further passes is dropped. Passes within each other, of which the " +
+			"driver has five levels, come about nowhere: each pass has ended when the next one begins",
 		Answer: "nothing: the longest way takes seven, from outside by the gateway and a load balancer to a pod with " +
 			"policies",
-		Source:  "Recirc.h: DEFERRED_ACTION_QUEUE_SIZE, DEFERRED_ACTION_EXEC_LEVEL",
+		Source: "Recirc.h: DEFERRED_ACTION_QUEUE_SIZE, DEFERRED_ACTION_EXEC_LEVEL; Recirc.c: OvsAddDeferredActions, " +
+			"OvsProcessDeferredActions; Actions.c: OvsActionsExecute, OvsDoRecirc",
 		Forbids: []string{"recirc lost"},
 	},
 	{
@@ -154,17 +172,93 @@ var Limits = []Limit{
 		Answer: "ovs-vswitchd sets those of ARP, ICMP and neighbour discovery itself. The mark, by which answers of pods " +
 			"with an egress address are known, is set and read in one translation",
 		Source: "Actions.c: OvsExecuteSetAction; lib/odp-util.c: commit_set_arp_action, commit_set_icmp_action, " +
-			"commit_set_nd_action",
-		Forbids: []string{"set arp", "set icmp", "set icmpv6", "set nd", "set sctp", "set mpls", "set vlan", "set priority",
-			"set field ", "match priority"},
-		Bears: []string{"match skb_mark"},
+			"commit_set_nd_action, commit_set_pkt_mark_action",
+		Forbids: []string{"set ", "match priority"},
+		Bears:   []string{"set skb_mark 42", "set skb_mark 0", "match skb_mark"}, // 42: ovn's answerMark
+	},
+	{
+		Feature: "ports of IPv6",
+		Effect: "a set of TCP's or UDP's ports in a packet of IPv6 changes the packet, and in its key a part of the " +
+			"source's address: what follows is of another packet",
+		Answer:  "no flow of OVN's or weft's does: ports are translated by connection tracking",
+		Source:  "Actions.c: OvsUpdateTcpPorts, OvsUpdateUdpPorts",
+		Forbids: []string{"set tcp6", "set udp6"},
+	},
+	{
+		Feature: "congestion bits",
+		Effect: "a router between the nodes that marks a tunnel's packet (ECN) marks the packet alone: a set of the class " +
+			"of traffic leaves these two bits to a packet of IPv4, and all to one of IPv6. A tunnel over IPv6 has no class of " +
+			"traffic in either direction",
+		Answer: "nothing: connections notice the congestion when packets are lost",
+		Source: "Actions.c: OvsUpdateIPv4Header, OvsExecuteSetAction; Geneve.c: OvsEncapGeneve, OvsDecapGeneve; " +
+			"ofproto/tunnel.c: tnl_process_ecn",
+		Bears: []string{"set ipv4_ecn", "set ipv6_ecn", "set tun_tos", "match tun_tos"},
+	},
+	{
+		Feature: "flow label",
+		Effect:  "ovs-vswitchd is told an IPv6 packet's with its bytes in reverse: a flow is hit by packets of another label",
+		Answer:  "no flow of OVN's or weft's matches it",
+		Source:  "PacketParser.c: OvsParseIPv6; Flow.c: _MapFlowIpv6KeyToNlKey",
+		Forbids: []string{"match ipv6_label"},
+	},
+	{
+		Feature: "a second VLAN tag",
+		Effect:  "beside a tag none is pushed, and one of 802.1ad becomes one of 802.1Q, without an error; a key has one tag",
+		Answer:  "weft's networks have no tags",
+		Source:  "Actions.c: OvsDoExecuteActions; Flow.c: OvsExtractFlow, _MapKeyAttrToFlowPut",
+		Forbids: []string{"push_vlan again", "push_vlan 802.1ad", "match vlan again"},
+	},
+	{
+		Feature: "MPLS",
+		Effect: "labels are pushed and popped, and never changed; a key has the outer one of the three that ovs-vswitchd " +
+			"finds. The emulated extension has none",
+		Answer: "no flow of OVN's or weft's has labels",
+		Source: "Actions.c: OvsActionMplsPush, OvsActionMplsPop, OvsExecuteSetAction; Flow.c: _MapKeyAttrToFlowPut, " +
+			"OvsProbeSupportedFeature",
+		Forbids: []string{"push_mpls", "pop_mpls", "set mpls", "match mpls"},
+	},
+	{
+		Feature: "other fields of tunnels",
+		Effect: "a packet whose tunnel is set with a source port, or with options of VXLAN, ERSPAN or GTP-U, is dropped. " +
+			"Of an arriving one ovs-vswitchd is not told the ports, nor whether it may be fragmented, has a checksum or is of " +
+			"OAM",
+		Answer: "no flow of OVN's or weft's has them. Up to 3.5 ovs-vswitchd looks at the two flags of every arriving " +
+			"packet, and has one flow for either value",
+		Source: "Flow.c: OvsTunnelAttrToIPTunnelKey, nlFlowTunnelKeyPolicy, MapFlowTunKeyToNlKey; Geneve.c: " +
+			"OvsDecapGeneve; ofproto/tunnel.c: tnl_wc_init",
+		Forbids: []string{"set tun_tp_src", "set tun_vxlan_opts", "set tun_pad", "set tun_erspan_opts", "set tun_gtpu_opts",
+			"match tun_oam", "match tun_tp_src", "match tun_tp_dst", "match tun_vxlan_opts", "match tun_pad",
+			"match tun_erspan_opts", "match tun_gtpu_opts", "match tunnel part "},
+		Bears: []string{"match tun_df", "match tun_csum"},
+	},
+	{
+		Feature: "helpers of connection tracking",
+		Effect: "FTP and TFTP are looked into at ports 21 and 69, whether a flow asks for it or not; a packet whose flow " +
+			"asks for another helper is dropped",
+		Answer:  "no flow of OVN's or weft's asks for one; [what that means](security.md#on-a-pod)",
+		Source:  "Conntrack.c: OvsExecuteConntrackAction, OvsCtExecute_",
+		Forbids: []string{"ct helper"},
+	},
+	{
+		Feature: "events of connections",
+		Effect:  "whatever a flow asks for, the driver tells of new connections, and of changes of marks and labels alone",
+		Answer:  "nothing: nobody asks",
+		Source:  "Conntrack.c: OvsExecuteConntrackAction, OvsCtExecute_",
+		Bears:   []string{"ct eventmask"},
+	},
+	{
+		Feature: "choice of a translation's port",
+		Effect:  "of a range the first port goes by a hash and the next ones by their order, whatever a flow asks for",
+		Answer:  "nothing: each free port is as good",
+		Source:  "Conntrack.c: OvsExecuteConntrackAction; Conntrack-nat.c: OvsNatTranslateCtEntry",
+		Bears:   []string{"ct nat_persistent", "ct nat_hash", "ct nat_random"},
 	},
 	{
 		Feature: "unknown keys",
 		Effect:  "a flow is put without them, and is hit by packets that it is not for",
 		Answer:  "nothing: ovs-vswitchd probes for those that OVN uses",
 		Source:  "Flow.c: nlFlowKeyPolicy, _MapKeyAttrToFlowPut",
-		Forbids: []string{"key ", "match key "},
+		Forbids: []string{"key ", "match key ", "match nsh", "match packet_type", "match tunnel_info"},
 	},
 	{
 		Feature: "tcp_flags",
@@ -174,7 +268,8 @@ var Limits = []Limit{
 			"it drops resets. A reset behind another packet of the kind goes out",
 		Source: "Flow.c: _MapKeyAttrToFlowPut and MapFlowKeyToNlKey have no OVS_KEY_ATTR_TCP_FLAGS; " +
 			"ofproto/ofproto-dpif-upcall.c: recv_upcalls, revalidate_ukey",
-		Bears: []string{"match tcp_flags"},
+		Forbids: []string{"match tcp_flags "},
+		Bears:   []string{"match tcp_flags rst"},
 	},
 	{
 		Feature: "nd_target",
@@ -260,6 +355,7 @@ var Limits = []Limit{
 		Effect:  "which endpoint of a Service a connection gets follows the older hash (0), as the datapath has it",
 		Answer:  "nothing: the endpoints share the connections",
 		Source:  "ofproto/ofproto-dpif.c: check_max_dp_hash_alg; Actions.c: OvsExecuteHash",
+		Forbids: []string{"hash algorithm "},
 	},
 	{
 		Feature: "megaflows",
@@ -307,16 +403,60 @@ var Limits = []Limit{
 	},
 }
 
+// Abilities are what packets and flows of Windows nodes may meet, and no line of Limits is about.
+var Abilities = []Ability{
+	{"outputs", []string{"output"}, "Actions.c: OvsAddPorts, OvsOutputForwardingCtx"},
+	{"packets for ovs-vswitchd, by a sample too", []string{"userspace", "sample"},
+		"Actions.c: OvsOutputUserspaceAction, OvsExecuteSampleAction"},
+	{"one VLAN tag", []string{"push_vlan", "pop_vlan", "match vlan"}, "Actions.c: OvsDoExecuteActions, " +
+		"OvsPopVlanInPktBuf; Flow.c: OvsExtractFlow, _MapKeyAttrToFlowPut"},
+	{"recirculation and hashes", []string{"recirc", "match recirc_id", "hash", "match dp_hash"},
+		"Actions.c: OvsExecuteRecirc, OvsExecuteHash"},
+	{"meters", []string{"meter"}, "Meter.c: OvsMeterExecute"},
+	{"sets", []string{"set eth", "set ipv4", "set tcp", "set udp"},
+		"Actions.c: OvsUpdateEthHeader, OvsUpdateIPv4Header, OvsUpdateTcpPorts, OvsUpdateUdpPorts"},
+	{"connection tracking", []string{"ct", "ct commit", "ct force_commit", "ct zone", "ct mark", "ct labels",
+		"match ct_state", "match ct_zone", "match ct_mark", "match ct_labels", "match ct_orig_tuple4"},
+		"Conntrack.c: OvsExecuteConntrackAction, OvsCtExecute_, OvsConntrackSetMark, OvsConntrackSetLabels"},
+	{"translation", []string{"ct nat", "ct nat_src", "ct nat_dst", "ct nat_ip_min", "ct nat_ip_max",
+		"ct nat_proto_min", "ct nat_proto_max"},
+		"Conntrack.c: OvsExecuteConntrackAction; Conntrack-nat.c: OvsNatTranslateCtEntry, OvsNatPacket"},
+	{"tunnels", []string{"set tunnel", "set tun_id", "set tun_ipv4_src", "set tun_ipv4_dst", "set tun_ipv6_src",
+		"set tun_ipv6_dst", "set tun_ttl", "set tun_df", "set tun_csum", "set tun_oam", "set tun_tp_dst",
+		"set tun_geneve_opts", "match tun_id", "match tun_ipv4_src", "match tun_ipv4_dst", "match tun_ipv6_src",
+		"match tun_ipv6_dst", "match tun_ttl", "match tun_geneve_opts"},
+		"Flow.c: OvsTunnelAttrToIPTunnelKey, MapTunAttrToFlowPut, MapFlowTunKeyToNlKey; Geneve.c: OvsEncapGeneve, " +
+			"OvsDecapGeneve"},
+	{"keys", []string{"match in_port", "match eth", "match eth_type", "match ipv4", "match ipv6", "match tcp", "match udp",
+		"match sctp", "match icmp", "match icmpv6", "match arp"},
+		"Flow.c: OvsExtractFlow, _MapKeyAttrToFlowPut, MapFlowKeyToNlKey"},
+}
+
+// Undecided is what forbids a name that no line of Limits and Abilities has.
+const Undecided = "the table has no line of it"
+
 // Forbidden is the feature of the table that forbids a datapath action, or a key that a flow has or matches, as
-// test/hyperv's record names it: the extension of the Hyper-V switch does something else than OVN means. Empty:
-// nothing does.
+// test/hyperv's record names it: the extension of the Hyper-V switch does something else than OVN means, or nobody has
+// looked what it does. Empty: nothing does.
 func Forbidden(executed string) (feature string) {
+	feature = Undecided
 	for _, l := range Limits {
-		if slices.ContainsFunc(l.Forbids, func(name string) bool {
-			return name == executed || strings.HasSuffix(name, " ") && strings.HasPrefix(executed, name)
-		}) {
-			return l.Feature
+		if slices.Contains(l.Bears, executed) {
+			return ""
+		}
+		for _, name := range l.Forbids {
+			if name == executed {
+				return l.Feature
+			}
+			if strings.HasSuffix(name, " ") && strings.HasPrefix(executed, name) {
+				feature = l.Feature
+			}
 		}
 	}
-	return ""
+	for _, a := range Abilities {
+		if slices.Contains(a.Does, executed) {
+			return ""
+		}
+	}
+	return feature
 }

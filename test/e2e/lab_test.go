@@ -48,9 +48,12 @@ func run(m *testing.M) int {
 		defer cluster.Down()
 	}
 	if !*keep || !cluster.Running() {
-		if err := cluster.Up("--linux", "2", "--windows", "2", "--dual", "--controllers", "2", "--gateway", *gateway, "--mtu",
-			strconv.Itoa(uplinkMTU),
-			"--windows-datapath", *windowsDatapath); err != nil {
+		options := []string{"--linux", "2", "--windows", "2", "--dual", "--controllers", "2", "--gateway", *gateway, "--mtu",
+			strconv.Itoa(uplinkMTU), "--windows-datapath", *windowsDatapath}
+		if emulated() {
+			options = append(options, "--windows-faults", *windowsFaults)
+		}
+		if err := cluster.Up(options...); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}

@@ -4,14 +4,14 @@
 # those of UDP connections that are forgotten, unless the driver forgets no others with them. policies.sh has the
 # rest of NetworkPolicy's. What is left out, docs/conformance.md explains.
 # WINDOWS_FAULTS are those of the Windows nodes' emulated driver (docs/hyperv.md); all of them if it is not set.
+# `make e2e-mended-driver` sets those of a driver with the two changes that docs/conformance.md names.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 lab() { bin/weftlab --name e2e "$@"; }
 trap 'lab down' EXIT
 mixed() { # a cluster with a Windows node
-    lab up --linux 2 --windows 1 "$@"
-    lab hyperv w1 faults "${WINDOWS_FAULTS:-all}"
+    lab up --linux 2 --windows 1 --windows-faults "${WINDOWS_FAULTS:-all}" "$@"
 }
 
 forgotten='Conntrack should be able to (preserve UDP traffic|cleanup conntrack entries)'

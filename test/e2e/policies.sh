@@ -10,23 +10,24 @@ cd "$(dirname "$0")/../.."
 report=${1:-bin/conformance.yaml}
 lab() { bin/weftlab --name policies "$@"; }
 trap 'lab down' EXIT
+mixed() { # a cluster with a Windows node, whose driver has these faults
+    lab up --linux 2 --windows 1 --windows-faults "$@"
+}
 netpol() {
-    lab hyperv w1 faults "${WINDOWS_FAULTS:-all}"
     lab e2e --procs 2 --timeout 2h --focus '\[sig-network\] Netpol' --skip 'Feature:SCTPConnectivity'
     lab executed
 }
 
-lab up --linux 2 --windows 1 --dual
+mixed "${WINDOWS_FAULTS:-all}" --dual
 netpol
 lab down
 
-lab up --linux 2 --windows 1
+mixed "${WINDOWS_FAULTS:-all}"
 netpol
 lab down
 
 # ClusterNetworkPolicy's tests use SCTP on all nodes, which the driver does not track (the fault protocols).
-lab up --linux 2 --windows 1
-lab hyperv w1 faults "${WINDOWS_FAULTS:-all},-protocols"
+mixed "${WINDOWS_FAULTS:-all},-protocols"
 
 # The tests' policies on node peers select Linux nodes: the pods that stand for nodes have to be there.
 lab kubectl -- apply --server-side -f - <<'POLICY'

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+
+	"golang.org/x/sys/unix"
 )
 
 // The kinds of actions (OVS_ACTION_ATTR_*) that the driver has.
@@ -55,7 +57,7 @@ func (e *Extension) run(p *packet, from uint32, k *key, l layers, actions []attr
 	var status error
 	for i, a := range actions {
 		last := i == len(actions)-1
-		e.count(a)
+		f.count(a)
 		if changes(a.kind) {
 			pending := f.pending()
 			if err := f.flush(); err != nil {
@@ -255,7 +257,7 @@ func (f *forwarding) recirc(a attribute, last bool, k *key) {
 		d.key.recirc = native.Uint32(a.data)
 	}
 	if !f.e.putOff(d) {
-		f.e.count(attribute{kind: deferredLost})
+		f.e.record(recircLost)
 	}
 }
 
@@ -276,6 +278,7 @@ func (f *forwarding) userspace(a attribute, k *key) error {
 		egress = &t
 	}
 	if !f.e.upcall(packetAction, f.e.vports[f.from], f.packet, k, attrs[userspaceUserdata], egress) {
+		f.e.record(userspaceLost)
 		return dropped("an upcall that fails")
 	}
 	return nil
@@ -286,7 +289,8 @@ const (
 	sampleActions     = 2
 )
 
-// sample: Actions.c, OvsExecuteSampleAction.
+// sample: Actions.c, OvsExecuteSampleAction. Of several actions the first one is done: Recirc.c,
+// OvsProcessDeferredActions, takes the size of what is in it for that of all.
 func (f *forwarding) sample(a attribute, k *key) error {
 	attrs, err := attributesOf(a.data)
 	if err != nil {
@@ -306,7 +310,11 @@ func (f *forwarding) sample(a attribute, k *key) error {
 	case len(actions) == 1 && actions[0].kind == actionUserspace:
 		return f.userspace(actions[0], k)
 	default:
-		f.e.putOff(deferredAction{packet: f.packet.clone(), key: *k, layers: f.layers, actions: actions})
+		first := actions[:1]
+		if len(first[0].data) < unix.SizeofNlAttr {
+			first = nil
+		}
+		f.e.putOff(deferredAction{packet: f.packet.clone(), key: *k, layers: f.layers, actions: first})
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ package hyperv
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -94,6 +95,66 @@ func TestExpiredKeepsItsTranslation(t *testing.T) {
 				t.Errorf("another client's port is %d", got)
 			}
 		})
+	}
+}
+
+// A TCP connection is remembered for as long as its state says.
+func TestTCPTimeouts(t *testing.T) {
+	type segment struct {
+		reply bool
+		flags uint8
+		seq   uint32
+		ack   uint32
+	}
+	opened := []segment{{true, tcpSYN | tcpACK, 9, 2}, {false, tcpACK, 2, 10}}
+	closing := append(slices.Clone(opened), segment{false, tcpFIN | tcpACK, 2, 10})
+	for name, c := range map[string]struct {
+		segments []segment
+		limit    time.Duration
+	}{
+		"a SYN":            {nil, 2 * time.Minute},
+		"a SYN again":      {[]segment{{false, tcpSYN, 1, 0}}, 30 * time.Second},
+		"established":      {opened, 24 * time.Hour},
+		"one side's end":   {closing, 15 * time.Minute},
+		"both sides' ends": {append(slices.Clone(closing), segment{true, tcpFIN | tcpACK, 10, 3}), 45 * time.Second},
+		"acknowledged": {append(slices.Clone(closing), segment{true, tcpFIN | tcpACK, 10, 3}, segment{false, tcpACK, 3, 11}),
+			30 * time.Second},
+		"reset": {append(slices.Clone(opened), segment{true, tcpRST | tcpACK, 10, 2}), 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, h, _ := clocked(t)
+			send(t, e, h, tcp(client, server, 1000, 80, tcpSYN, 1, 0), ct(t, 1, true))
+			for _, s := range c.segments {
+				if s.reply {
+					sendFrom(t, e, h, 4, tcp(server, client, 80, 1000, s.flags, s.seq, s.ack), ct(t, 1, false))
+				} else {
+					send(t, e, h, tcp(client, server, 1000, 80, s.flags, s.seq, s.ack), ct(t, 1, false))
+				}
+			}
+			if got := e.ct.all()[0].expiration.Sub(e.now()); got != c.limit {
+				t.Errorf("it is remembered for %v, want %v", got, c.limit)
+			}
+		})
+	}
+}
+
+// The driver does not see that a first segment is a SYN, so it takes windows for the largest ones: what is far outside
+// of the real window is the connection's still.
+func TestWindowsAreWide(t *testing.T) {
+	e, h, _ := clocked(t)
+	send(t, e, h, tcp(client, server, 1000, 80, tcpSYN, 1, 0), ct(t, 1, true))
+	sendFrom(t, e, h, 4, tcp(server, client, 80, 1000, tcpSYN|tcpACK, 9, 2), ct(t, 1, false))
+	send(t, e, h, tcp(client, server, 1000, 80, tcpACK, 2, 10), ct(t, 1, false))
+	sendFrom(t, e, h, 4, tcp(server, client, 80, 1000, tcpACK, 10, 2), ct(t, 1, false))
+	for _, c := range []struct {
+		name string
+		seq  uint32
+		want uint32
+	}{{"1 MB ahead", 1 << 20, stateEstablished}, {"1 GB ahead", 1 << 30, stateInvalid}} {
+		frame := ip(client, server, protoTCP, append(tcp(client, server, 1000, 80, tcpACK, c.seq, 10)[34:], 'x'), 16)
+		if got := send(t, e, h, frame, ct(t, 1, false)).key.ct.state &^ stateTracked; got != c.want {
+			t.Errorf("%s: state %#x, want %#x", c.name, got, c.want)
+		}
 	}
 }
 

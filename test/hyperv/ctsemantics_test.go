@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
 )
 
 func TestTCPStates(t *testing.T) {
@@ -131,6 +132,31 @@ func collided(t *testing.T, e *Extension, fault Fault, client, server string) {
 	}
 }
 
+// A connection's port is one of its range, and when these are taken one from 1024 on.
+func TestPortsOfARange(t *testing.T) {
+	e, h := bare(t, KnownFaults())
+	gateway := netip.MustParseAddr("192.168.0.1")
+	named := func(a *netlink.AttributeEncoder) {
+		a.Nested(ctAttrNAT, func(a *netlink.AttributeEncoder) error {
+			a.Flag(natAttrSrc, true)
+			a.Bytes(natAttrIPMin, gateway.AsSlice())
+			a.Uint16(natAttrProtoMin, 500)
+			a.Uint16(natAttrProtoMax, 502)
+			return nil
+		})
+	}
+	var ports []uint16
+	for client := range uint16(5) {
+		o := send(t, e, h, udp(netip.MustParseAddr("10.0.0.1"), server, 1000+client, 53, "q"), ct(t, 1, true, named),
+			act(actionOutput, 4))
+		ports = append(ports, order.Uint16(o.out["pod4"][0][34:]))
+	}
+	slices.Sort(ports[:3])
+	if want := []uint16{500, 501, 502, 1024, 1025}; !slices.Equal(ports, want) {
+		t.Errorf("the ports are %d, want %d", ports, want)
+	}
+}
+
 // The second of two connections that want one port gets another, of which the key, and so the next zone, knows nothing:
 // the answer is no connection's there.
 func TestNATPort(t *testing.T) {
@@ -179,7 +205,7 @@ func TestDNATPort(t *testing.T) {
 			}
 			collided(t, e, DNATPort, "10.0.0.1:1000", "10.96.0.2:53")
 			port, client := order.Uint16(frame[36:]), order.Uint16(frame[34:])
-			if (port != 5353) != c.other || (client != 1000) == c.other {
+			if (port >= 1024 && port != 5353) != c.other || (client != 1000) == c.other {
 				t.Fatalf("it goes from port %d to port %d", client, port)
 			}
 			o := sendFrom(t, e, h, 4, udp(server, from, port, client, "a"), ct(t, 1, false, nat(0, netip.Addr{}, 0)),
@@ -195,22 +221,33 @@ func TestDNATPort(t *testing.T) {
 	}
 }
 
-// The identifier of an ICMPv6 message stays, whichever port the translation has remembered for it.
-func TestNATOfICMPv6(t *testing.T) {
-	gateway := netip.MustParseAddr("fd00:1::1")
+// The identifier of an ICMP message stays, and for one of ICMPv6 the translation remembers a port of its range all the
+// same: so the answer is no connection's.
+func TestNATOfICMP(t *testing.T) {
+	gateway, gateway6 := netip.MustParseAddr("192.168.0.1"), netip.MustParseAddr("fd00:1::1")
+	const answered = stateEstablished | stateReply | stateDstNAT
 	for _, c := range []struct {
-		name string
-		port uint16
-		want uint32
-	}{{"to a port", 40000, stateInvalid}, {"to an address", 0, stateEstablished | stateReply | stateDstNAT}} {
+		name    string
+		frame   []byte
+		gateway netip.Addr
+		port    uint16
+		answer  []byte
+		id      int // where it is
+		want    uint32
+	}{
+		{"ICMP to a port", icmp(client, server, 8, 7), gateway, 40000, icmp(server, gateway, 0, 7), 38, answered},
+		{"ICMP to an address", icmp(client, server, 8, 7), gateway, 0, icmp(server, gateway, 0, 7), 38, answered},
+		{"ICMPv6 to a port", icmp(client6, server6, 128, 7), gateway6, 40000, icmp(server6, gateway6, 129, 7), 58,
+			stateInvalid},
+		{"ICMPv6 to an address", icmp(client6, server6, 128, 7), gateway6, 0, icmp(server6, gateway6, 129, 7), 58, answered},
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			e, h := bare(t, KnownFaults())
-			o := send(t, e, h, icmp(client6, server6, 128, 7), ct(t, 1, true, nat(natAttrSrc, gateway, c.port)),
-				act(actionOutput, 4))
-			if frame := o.out["pod4"][0]; order.Uint16(frame[58:]) != 7 {
-				t.Fatalf("identifier %d", order.Uint16(frame[58:]))
+			o := send(t, e, h, c.frame, ct(t, 1, true, nat(natAttrSrc, c.gateway, c.port)), act(actionOutput, 4))
+			if frame := o.out["pod4"][0]; order.Uint16(frame[c.id:]) != 7 {
+				t.Fatalf("identifier %d", order.Uint16(frame[c.id:]))
 			}
-			o = sendFrom(t, e, h, 4, icmp(server6, gateway, 129, 7), ct(t, 1, false, nat(0, netip.Addr{}, 0)))
+			o = sendFrom(t, e, h, 4, c.answer, ct(t, 1, false, nat(0, netip.Addr{}, 0)))
 			if got := o.key.ct.state &^ stateTracked; got != c.want {
 				t.Errorf("state %#x of the answer, want %#x", got, c.want)
 			}
@@ -288,34 +325,127 @@ func TestICMPErrors(t *testing.T) {
 	}
 }
 
+// The key of a solicitation has neither the target nor the address of who asks.
 func TestNDTarget(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		faults Faults
 		want   netip.Addr
-	}{{"fault", KnownFaults(), netip.IPv6Unspecified()}, {"no fault", without(NDTarget), server6}} {
+		asks   [6]byte
+	}{
+		{"fault", KnownFaults(), netip.IPv6Unspecified(), [6]byte{}},
+		{"no fault", without(NDTarget), server6, [6]byte{0x0a, 0, 0, 0, 0, 1}},
+	} {
 		var k key
 		if _, err := c.faults.extract(&packet{data: solicitation(server6)}, 3, tunnelKey{}, &k); err != nil {
 			t.Fatal(err)
 		}
-		if got := netip.AddrFrom16(k.network.target); got != c.want {
-			t.Errorf("%s: the target is %v, want %v", c.name, got, c.want)
+		if got := netip.AddrFrom16(k.network.target); got != c.want || k.network.sha != c.asks {
+			t.Errorf("%s: the target is %v, want %v; % x asks", c.name, got, c.want, k.network.sha)
 		}
 	}
 }
 
+// A mark and labels are set by their masks, with a commit and without one, and a connection keeps them.
 func TestMarkAndLabels(t *testing.T) {
 	e, h := bare(t, KnownFaults())
-	label := func(a *netlink.AttributeEncoder) {
-		a.Bytes(ctAttrMark, native.AppendUint32(native.AppendUint32(nil, 5), 0xff))
-		b := make([]byte, 32)
-		b[0], b[16] = 3, 0xff
-		a.Bytes(ctAttrLabels, b)
+	label := func(mark, mask uint32, label, labelMask byte) func(*netlink.AttributeEncoder) {
+		return func(a *netlink.AttributeEncoder) {
+			a.Bytes(ctAttrMark, native.AppendUint32(native.AppendUint32(nil, mark), mask))
+			b := make([]byte, 32)
+			b[0], b[16] = label, labelMask
+			a.Bytes(ctAttrLabels, b)
+		}
 	}
 	frame := udp(client, server, 1000, 53, "q")
-	send(t, e, h, frame, ct(t, 1, true, label))
-	o := send(t, e, h, frame, ct(t, 1, false))
-	if o.key.ct.mark != 5 || o.key.ct.labels[0] != 3 {
-		t.Errorf("%+v", o.key.ct)
+	for _, c := range []struct {
+		name   string
+		action attribute
+		mark   uint32
+		label  byte
+	}{
+		{"with the commit", ct(t, 1, true, label(0x15, 0xff, 0x23, 0xff)), 0x15, 0x23},
+		{"a lookup", ct(t, 1, false), 0x15, 0x23},
+		{"without a commit, some bits", ct(t, 1, false, label(0x0a, 0x0f, 0x04, 0x0f)), 0x1a, 0x24},
+		{"a lookup again", ct(t, 1, false), 0x1a, 0x24},
+	} {
+		got := send(t, e, h, frame, c.action).key.ct
+		if got.mark != c.mark || got.labels[0] != c.label {
+			t.Errorf("%s: mark %#x and label %#x, want %#x and %#x", c.name, got.mark, got.labels[0], c.mark, c.label)
+		}
+	}
+}
+
+// A segment whose flags make no sense is invalid, and begins no connection. One in the midst of a connection does.
+func TestInvalidTCPFlags(t *testing.T) {
+	for name, c := range map[string]struct {
+		flags uint8
+		valid bool
+	}{
+		"SYN": {tcpSYN, true}, "ACK": {tcpACK, true}, "FIN and ACK": {tcpFIN | tcpACK, true}, "RST": {tcpRST, true},
+		"PSH, URG and ACK": {tcpPSH | tcpURG | tcpACK, true},
+		"none":             {0, false}, "SYN and RST": {tcpSYN | tcpRST, false}, "SYN and FIN": {tcpSYN | tcpFIN, false},
+		"FIN": {tcpFIN, false}, "PSH": {tcpPSH, false}, "URG": {tcpURG, false}, "RST and FIN": {tcpRST | tcpFIN, false},
+	} {
+		e, h := bare(t, KnownFaults())
+		o := send(t, e, h, tcp(client, server, 1000, 80, c.flags, 1, 2), ct(t, 1, true))
+		want := uint32(stateInvalid)
+		if c.valid {
+			want = stateNew
+		}
+		if got := o.key.ct.state &^ stateTracked; got != want || (e.ct.total == 1) != c.valid {
+			t.Errorf("%s: state %#x, %d connections", name, got, e.ct.total)
+		}
+	}
+}
+
+// The flush of a zone forgets its connections and translations, and the flush of zone 0 those of all.
+func TestFlushOfAZone(t *testing.T) {
+	backend := netip.MustParseAddr("10.0.0.9")
+	for zone, left := range map[byte][]uint16{1: {2, 3}, 7: {1, 2, 3}, 0: nil} {
+		e, h := bare(t, KnownFaults())
+		for of := range uint16(3) {
+			send(t, e, h, udp(client, server, 1000, 53, "q"), ct(t, of+1, true, nat(natAttrDst, backend, 5353)))
+		}
+		attrs := nested(t, 0, func(a *netlink.AttributeEncoder) { a.Bytes(ctaZone, []byte{0, zone}) }).data
+		if _, err := e.dispatch(message{kind: ctDelete, body: append([]byte{2, 0, 0, 0}, attrs...)}); err != nil {
+			t.Fatal(err)
+		}
+		var zones, translated []uint16
+		for _, conn := range e.ct.all() {
+			zones = append(zones, conn.key.zone)
+		}
+		for at := range e.ct.nat {
+			translated = append(translated, at.zone)
+		}
+		slices.Sort(zones)
+		slices.Sort(translated)
+		if !slices.Equal(zones, left) || !slices.Equal(translated, left) {
+			t.Errorf("zone %d: of %d are connections left, of %d translations, want %d", zone, zones, translated, left)
+		}
+	}
+}
+
+// A dump of connections tells of each its zone, its mark and both of its directions.
+func TestConnectionsAreTold(t *testing.T) {
+	backend := netip.MustParseAddr("10.0.0.9")
+	e, h := bare(t, KnownFaults())
+	send(t, e, h, udp(client, server, 1000, 53, "q"), ct(t, 7, true, mark, nat(natAttrDst, backend, 5353)))
+	bodies, err := e.dispatch(message{kind: ctGet, flags: unix.NLM_F_DUMP, body: []byte{2, 0, 0, 0}})
+	if err != nil || len(bodies) != 1 {
+		t.Fatalf("%v, %v", bodies, err)
+	}
+	told, err := attributesOf(bodies[0][4:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, errThere := parseCtTuple(told[ctaTupleOrig])
+	back, errBack := parseCtTuple(told[ctaTupleReply])
+	if errThere != nil || errBack != nil || there.dst != server.As4() || there.portDst != 53 ||
+		back.src != backend.As4() || back.portSrc != 5353 || back.proto != protoUDP {
+		t.Errorf("there %+v, %v; back %+v, %v", there, errThere, back, errBack)
+	}
+	if order.Uint16(told[ctaZone]) != 7 || order.Uint32(told[ctaMark]) != marked {
+		t.Errorf("zone % x, mark % x", told[ctaZone], told[ctaMark])
 	}
 }

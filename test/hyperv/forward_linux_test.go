@@ -135,12 +135,12 @@ func TestMatchesAreRecorded(t *testing.T) {
 		t.Fatalf("%d answers of nobody", got)
 	}
 	executed := n.extension.Executed()
-	for _, name := range []string{"match in_port", "match tcp_flags", "match nd_target"} {
+	for _, name := range []string{"match in_port", "match tcp_flags urg", "match nd_target"} {
 		if executed[name] == 0 {
 			t.Errorf("no flow has %q: %v", name, executed)
 		}
 	}
-	for _, name := range []string{"match ct_state", "match ct_orig_tuple4", "match skb_mark", "match tunnel"} {
+	for _, name := range []string{"match ct_state", "match ct_orig_tuple4", "match skb_mark", "match tun_id"} {
 		if executed[name] != 0 {
 			t.Errorf("%d flows have %q", executed[name], name)
 		}

@@ -38,8 +38,12 @@ const (
 	keyCtTupleIPv4 = 26
 	keyCtTupleIPv6 = 27
 	keyPriority    = 2
+	keyNSH         = 28
+	keyTunnelInfo  = 31
 
-	keyNDExtensions = 30 // of ovs-vswitchd alone
+	// Of ovs-vswitchd alone.
+	keyPacketType   = 29
+	keyNDExtensions = 30
 )
 
 // keySizes: Flow.c, nlFlowKeyPolicy. What is not there is passed over: fields of ND's extensions, and

@@ -6,34 +6,44 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 )
 
-// deferredLost is counted for a recirculation that had no place left; it is no action.
-const deferredLost = 0xffff
-
+// actionNames are those of all actions that ovs-vswitchd knows (OVS_ACTION_ATTR_*), whether the driver has them or not.
 var actionNames = map[uint16]string{
 	actionOutput: "output", actionUserspace: "userspace", actionSet: "set", actionPushVLAN: "push_vlan",
-	actionPopVLAN: "pop_vlan",
-	actionSample:  "sample", actionRecirc: "recirc", actionHash: "hash", actionPushMPLS: "push_mpls",
-	actionPopMPLS: "pop_mpls",
-	actionCT:      "ct", actionMeter: "meter", deferredLost: "recirc lost",
+	actionPopVLAN: "pop_vlan", actionSample: "sample", actionRecirc: "recirc", actionHash: "hash",
+	actionPushMPLS: "push_mpls", actionPopMPLS: "pop_mpls", actionCT: "ct", actionMeter: "meter",
 	11: "set_masked", 13: "trunc", 14: "push_eth", 15: "pop_eth", 16: "ct_clear", 17: "push_nsh", 18: "pop_nsh",
-	20: "clone",
-	21: "check_pkt_len", 22: "add_mpls", 23: "dec_ttl", 24: "drop", 25: "psample",
+	20: "clone", 21: "check_pkt_len", 22: "add_mpls", 23: "dec_ttl", 24: "drop", 25: "psample", 26: "tunnel_push",
+	27: "tunnel_pop", 28: "lb_output",
 }
 
+// What is counted beside actions: a recirculation that had no place left, and a packet for ovs-vswitchd that came to
+// nobody.
+const (
+	recircLost    = "recirc lost"
+	userspaceLost = "userspace lost"
+)
+
+// keyNames are those of all parts of a key (OVS_KEY_ATTR_*). The parts of nested ones have names of their own.
 var keyNames = map[uint16]string{
-	keyEthernet: "eth", keyVLAN: "vlan", keyIPv4: "ipv4", keyIPv6: "ipv6", keyTCP: "tcp", keyUDP: "udp", keyICMP: "icmp",
+	keyEncap: "encap", keyPriority: "priority", keyInPort: "in_port", keyEthernet: "eth", keyVLAN: "vlan",
+	keyEtherType: "eth_type", keyIPv4: "ipv4", keyIPv6: "ipv6", keyTCP: "tcp", keyUDP: "udp", keyICMP: "icmp",
 	keyICMPv6: "icmpv6", keyARP: "arp", keyND: "nd", keySKBMark: "skb_mark", keyTunnel: "tunnel", keySCTP: "sctp",
-	keyMPLS:     "mpls",
-	keyPriority: "priority", keyNDExtensions: "nd_ext",
+	keyTCPFlags: "tcp_flags", keyDPHash: "dp_hash", keyRecircID: "recirc_id", keyMPLS: "mpls", keyCtState: "ct_state",
+	keyCtZone: "ct_zone", keyCtMark: "ct_mark", keyCtLabels: "ct_labels", keyCtTupleIPv4: "ct_orig_tuple4",
+	keyCtTupleIPv6: "ct_orig_tuple6", keyNSH: "nsh", keyPacketType: "packet_type", keyNDExtensions: "nd_ext",
+	keyTunnelInfo: "tunnel_info",
 }
 
-// matchNames are those of keys that no action sets, beside keyNames.
-var matchNames = map[uint16]string{
-	keyInPort: "in_port", keyEtherType: "eth_type", keyTCPFlags: "tcp_flags", keyDPHash: "dp_hash",
-	keyRecircID: "recirc_id", keyCtState: "ct_state", keyCtZone: "ct_zone", keyCtMark: "ct_mark", keyCtLabels: "ct_labels",
-	keyCtTupleIPv4: "ct_orig_tuple4", keyCtTupleIPv6: "ct_orig_tuple6",
+// tunnelNames are those of a tunnel's parts (OVS_TUNNEL_KEY_ATTR_*).
+var tunnelNames = map[uint16]string{
+	tunnelID: "tun_id", tunnelIPv4Src: "tun_ipv4_src", tunnelIPv4Dst: "tun_ipv4_dst", tunnelTOS: "tun_tos",
+	tunnelTTL: "tun_ttl", tunnelDontFragment: "tun_df", tunnelChecksum: "tun_csum", tunnelOAM: "tun_oam",
+	tunnelGeneveOpts: "tun_geneve_opts", tunnelTPSrc: "tun_tp_src", tunnelTPDst: "tun_tp_dst",
+	tunnelIPv6Src: "tun_ipv6_src", tunnelIPv6Dst: "tun_ipv6_dst",
+	11: "tun_vxlan_opts", 14: "tun_pad", 15: "tun_erspan_opts", 16: "tun_gtpu_opts",
 }
 
 // ndParts are the fields of neighbour discovery's key, and where each ends.
@@ -42,54 +52,163 @@ var ndParts = []struct {
 	end  int
 }{{"nd_target", 16}, {"nd_sll", 22}, {"nd_tll", 28}}
 
-// ctNames are those of what a ct action asks for.
-var ctNames = map[uint16]string{
-	ctAttrCommit: "ct commit", ctAttrZone: "ct zone", ctAttrMark: "ct mark", ctAttrLabels: "ct labels",
-	ctAttrHelper: "ct helper", ctAttrNAT: "ct nat", ctAttrForceCommit: "ct force_commit",
-	ctAttrEventMask: "ct eventmask", ctAttrTimeout: "ct timeout",
+// tcpFlags are the names of the flags' bits, the lowest one first.
+var tcpFlags = []string{"fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr", "ns"}
+
+// ctNames are those of what a ct action asks for (OVS_CT_ATTR_*), and natNames of its translation (OVS_NAT_ATTR_*).
+var (
+	ctNames = map[uint16]string{
+		ctAttrCommit: "ct commit", ctAttrZone: "ct zone", ctAttrMark: "ct mark", ctAttrLabels: "ct labels",
+		ctAttrHelper: "ct helper", ctAttrNAT: "ct nat", ctAttrForceCommit: "ct force_commit",
+		ctAttrEventMask: "ct eventmask", ctAttrTimeout: "ct timeout",
+	}
+	natNames = map[uint16]string{
+		natAttrSrc: "ct nat_src", natAttrDst: "ct nat_dst", natAttrIPMin: "ct nat_ip_min", natAttrIPMax: "ct nat_ip_max",
+		natAttrProtoMin: "ct nat_proto_min", natAttrProtoMax: "ct nat_proto_max",
+		7: "ct nat_persistent", 8: "ct nat_hash", 9: "ct nat_random",
+	}
+)
+
+// named is an attribute's name, or its number behind what the table has for those without one.
+func named(names map[uint16]string, kind uint16, unknown string) string {
+	if name := names[kind]; name != "" {
+		return name
+	}
+	return fmt.Sprint(unknown, " ", kind)
 }
 
-// count records that a packet has met an action, by its name; that of a set has its field's. What a
-// ct action asks for counts, too. What ovs-vswitchd tries in order to find out whether it is there
-// does not count.
-func (e *Extension) count(a attribute) {
-	if e.probing {
+// count records that a packet has met an action, by its name, and what of it the driver does otherwise than the rest.
+// That of a set has its field's.
+func (f *forwarding) count(a attribute) {
+	if a.kind == actionSet {
+		f.countSet(a.data)
 		return
 	}
-	name := actionNames[a.kind]
-	if name == "" {
-		name = fmt.Sprintf("action %d", a.kind)
+	e := f.e
+	name := named(actionNames, a.kind, "action")
+	e.record(name)
+	switch {
+	case a.kind == actionCT:
+		e.countParts(a.data, ctNames, "ct part")
+	case a.kind == actionSample:
+		e.countSample(a.data)
+	case a.kind == actionHash && len(a.data) >= 4 && native.Uint32(a.data) != 0:
+		e.record(fmt.Sprint("hash algorithm ", native.Uint32(a.data)))
+	case a.kind == actionPushVLAN && f.packet.tag != 0:
+		e.record("push_vlan again")
+	case a.kind == actionPushVLAN && len(a.data) == 4 && order.Uint16(a.data) != etherVLAN:
+		e.record("push_vlan 802.1ad")
 	}
-	if a.kind == actionSet && len(a.data) >= 4 {
-		field := native.Uint16(a.data[2:]) & 0x3fff
-		if keyNames[field] == "" {
-			name += fmt.Sprintf(" field %d", field)
-		} else {
-			name += " " + keyNames[field]
+}
+
+// countParts records what is in a nested attribute. One that is malformed fails, and counts as nothing.
+func (e *Extension) countParts(data []byte, names map[uint16]string, unknown string) {
+	parts, err := parseAttributes(data)
+	if err != nil {
+		return
+	}
+	for _, part := range parts {
+		name := named(names, part.kind, unknown)
+		e.record(name)
+		if name == ctNames[ctAttrNAT] {
+			e.countParts(part.data, natNames, "ct nat part")
+		}
+	}
+}
+
+// countSample records of a sample whether it is more than a packet for ovs-vswitchd, and how many samples are
+// within each other.
+func (e *Extension) countSample(data []byte) {
+	if actions := actionsOfSample(data); len(actions) > 1 || len(actions) == 1 && actions[0].kind != actionUserspace {
+		e.record("sample actions")
+	}
+	if depth := sampleDepth(data); depth > 1 {
+		e.record(fmt.Sprint("sample nesting ", depth))
+	}
+}
+
+func sampleDepth(data []byte) int {
+	inner := 0
+	for _, a := range actionsOfSample(data) {
+		if a.kind == actionSample {
+			inner = max(inner, sampleDepth(a.data))
+		}
+	}
+	return 1 + inner
+}
+
+// actionsOfSample are none of a malformed one, which fails.
+func actionsOfSample(data []byte) []attribute {
+	attrs, err := attributesOf(data)
+	if err != nil {
+		return nil
+	}
+	actions, err := parseAttributes(attrs[sampleActions])
+	if err != nil {
+		return nil
+	}
+	return actions
+}
+
+// countSet records which field a packet meets a set of. Of IPv6 it names the parts that change, since the driver
+// changes none, and of IPv4 the one that it keeps.
+func (f *forwarding) countSet(data []byte) {
+	list, err := parseAttributes(data)
+	if err != nil || len(list) == 0 {
+		return // the action fails
+	}
+	e, field, l3 := f.e, list[0], f.layers.l3
+	name, header := "set "+named(keyNames, field.kind, "field"), f.packet.data[min(l3, len(f.packet.data)):]
+	switch {
+	case field.kind == keySKBMark && len(field.data) == 4:
+		name = fmt.Sprint(name, " ", native.Uint32(field.data))
+	case (field.kind == keyTCP || field.kind == keyUDP) && f.layers.ipv6:
+		name += "6"
+	case field.kind == keyTunnel:
+		e.countTunnel("set ", field.data, false)
+	case field.kind == keyIPv4 && len(field.data) == 12 && len(header) >= 20 && (field.data[9]^header[1])&3 != 0:
+		e.record("set ipv4_ecn")
+	case field.kind == keyIPv6 && len(field.data) == 40 && len(header) >= 40:
+		for part, changes := range ipv6Changes(header, field.data) {
+			if changes {
+				e.record("set ipv6_" + part)
+			}
 		}
 	}
 	e.record(name)
-	if a.kind == actionCT {
-		e.countTracking(a)
+}
+
+// ipv6Changes says of each part of a header whether a set changes it. The label is in the order of the host, as
+// ovs-vswitchd has been told of it.
+func ipv6Changes(header, set []byte) map[string]bool {
+	class := header[0]<<4 | header[1]>>4
+	return map[string]bool{
+		"src": !slices.Equal(set[:16], header[8:24]), "dst": !slices.Equal(set[16:32], header[24:40]),
+		"label": native.Uint32(set[32:]) != order.Uint32(header)&0xfffff, "dscp": (set[37]^class)&^3 != 0,
+		"ecn": (set[37]^class)&3 != 0, "hlimit": set[38] != header[7],
 	}
 }
 
-func (e *Extension) countTracking(a attribute) {
-	parts, err := parseAttributes(a.data)
+// countTunnel records the parts of a tunnel that are set or, where the attribute is a mask, those of which the mask has
+// a bit. A flag has no bytes: it is there or not.
+func (e *Extension) countTunnel(verb string, data []byte, masked bool) {
+	parts, err := parseAttributes(data)
 	if err != nil {
-		return // the action fails
+		return
 	}
 	for _, part := range parts {
-		name := ctNames[part.kind]
-		if name == "" {
-			name = fmt.Sprintf("ct part %d", part.kind)
+		if !masked || len(part.data) == 0 || !isZero(part.data) {
+			e.record(verb + named(tunnelNames, part.kind, "tunnel part"))
 		}
-		e.record(name)
 	}
 }
 
-// record counts a name. The first time it is written down, too, where it outlives the emulator.
+// record counts a name, unless ovs-vswitchd only tries whether something is there. The first time it is written
+// down, too, where it outlives the emulator.
 func (e *Extension) record(name string) {
+	if e.probing {
+		return
+	}
 	e.executed[name]++
 	if e.executed[name] > 1 || e.config.Record == nil {
 		return
@@ -114,7 +233,7 @@ func (e *Extension) recordFlow(key, request attributes) {
 func (e *Extension) recordKeys(attrs attributes) {
 	for kind := range attrs {
 		if _, ok := keySizes[kind]; !ok && kind != keyEncap && kind != keyTunnel && kind != keyMPLS {
-			e.record(fmt.Sprintf("key %d", kind))
+			e.record(fmt.Sprint("key ", kind))
 		}
 	}
 }
@@ -124,39 +243,53 @@ func (e *Extension) recordKeys(attrs attributes) {
 // makes only more flows of one. What it matches and the driver's keys do not have makes one flow of several.
 func (e *Extension) recordMatches(parts attributes, masked bool) {
 	for kind, data := range parts {
+		matched := func(part []byte) bool { return !masked || !isZero(part) }
 		switch {
-		case masked && isZero(data): // of nested attributes the headers are not zero
 		case kind == keyEncap:
 			if inner, err := attributesOf(data); err == nil {
+				if tag := inner[keyVLAN]; tag != nil && matched(tag) {
+					e.record("match vlan again")
+				}
+				delete(inner, keyVLAN)
 				e.recordMatches(inner, masked)
 			}
-		case kind == keyTunnel && masked && emptyTunnel(data):
+		case kind == keyTunnel:
+			e.countTunnel("match ", data, masked)
+		case !matched(data):
+		case kind == keyTCPFlags && len(data) == 2:
+			mask := order.Uint16(data)
+			if !masked {
+				mask = 0xfff
+			}
+			e.record("match tcp_flags " + flagsOf(mask))
+		case kind == keyIPv6 && len(data) == 40:
+			if matched(data[32:36]) {
+				e.record("match ipv6_label")
+			}
+			if matched(slices.Concat(data[:32], data[36:])) {
+				e.record("match ipv6")
+			}
 		case kind == keyND && len(data) == 28:
 			from := 0
 			for _, part := range ndParts {
-				if !masked || !isZero(data[from:part.end]) {
+				if matched(data[from:part.end]) {
 					e.record("match " + part.name)
 				}
 				from = part.end
 			}
 		default:
-			e.record("match " + matchName(kind))
+			e.record("match " + named(keyNames, kind, "key"))
 		}
 	}
 }
 
-func matchName(kind uint16) string {
-	if name := keyNames[kind]; name != "" {
-		return name
+// flagsOf names the flags of TCP that a mask has.
+func flagsOf(mask uint16) string {
+	var names []string
+	for bit, name := range tcpFlags {
+		if mask&(1<<bit) != 0 {
+			names = append(names, name)
+		}
 	}
-	if name := matchNames[kind]; name != "" {
-		return name
-	}
-	return fmt.Sprintf("key %d", kind)
-}
-
-// emptyTunnel says whether a tunnel's mask has no bit.
-func emptyTunnel(mask []byte) bool {
-	parts, err := parseAttributes(mask)
-	return err == nil && !slices.ContainsFunc(parts, func(part attribute) bool { return !isZero(part.data) })
+	return strings.Join(names, "+")
 }

@@ -132,60 +132,6 @@ func TestUnknownActions(t *testing.T) {
 	}
 }
 
-func TestSet(t *testing.T) {
-	frame, frame6 := tcp(client, server, 1000, 80, tcpSYN, 1, 0), tcp(client6, server6, 1000, 80, tcpSYN, 1, 0)
-	ipv4 := nested(t, actionSet, func(a *netlink.AttributeEncoder) {
-		a.Bytes(keyIPv4, []byte{10, 0, 0, 9, 10, 0, 0, 8, protoTCP, 0, 63, 0})
-	})
-	ipv6 := nested(t, actionSet, func(a *netlink.AttributeEncoder) {
-		b := append(client6.AsSlice(), netip.MustParseAddr("fd00::9").AsSlice()...)
-		a.Bytes(keyIPv6, append(b, 0, 0, 0, 0, protoTCP, 0, 63, 0))
-	})
-	for _, c := range []struct {
-		name   string
-		faults Faults
-		frame  []byte
-		set    attribute
-		want   bool // changed
-	}{
-		{"IPv4", KnownFaults(), frame, ipv4, true},
-		{"IPv6", KnownFaults(), frame6, ipv6, false},
-		{"IPv6 without the fault", without(SetIPv6), frame6, ipv6, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			e, h := bare(t, c.faults)
-			o := send(t, e, h, c.frame, c.set, act(actionOutput, 4))
-			if o.err != nil || len(o.out["pod4"]) != 1 {
-				t.Fatalf("%+v", o)
-			}
-			if changed := !slices.Equal(o.out["pod4"][0], c.frame); changed != c.want {
-				t.Errorf("changed: %v", changed)
-			}
-			sound(t, o.out["pod4"][0])
-		})
-	}
-}
-
-// A set of ports in a packet of IPv6 changes the ports, and no address.
-func TestSetPortsOfIPv6(t *testing.T) {
-	ports := []byte{0, 7, 0, 8}
-	for kind, frame := range map[uint16][]byte{
-		keyTCP: tcp(client6, server6, 1000, 80, tcpSYN, 1, 0), keyUDP: udp(client6, server6, 1000, 53, "q"),
-	} {
-		e, h := bare(t, KnownFaults())
-		set := nested(t, actionSet, func(a *netlink.AttributeEncoder) { a.Bytes(kind, ports) })
-		o := send(t, e, h, frame, set, act(actionOutput, 4))
-		if o.err != nil || len(o.out["pod4"]) != 1 {
-			t.Fatalf("%+v", o)
-		}
-		got := o.out["pod4"][0]
-		if !slices.Equal(got[:54], frame[:54]) || !slices.Equal(got[54:58], ports) {
-			t.Errorf("% x became % x", frame, got)
-		}
-		sound(t, got)
-	}
-}
-
 // The key has the flow label of IPv6 in the order of the host.
 func TestFlowLabel(t *testing.T) {
 	frame := udp(client6, server6, 1000, 53, "q")
@@ -204,35 +150,10 @@ func TestFlowLabel(t *testing.T) {
 func TestOutputBeforeSet(t *testing.T) {
 	e, h := bare(t, KnownFaults())
 	frame := udp(client, server, 1, 2, "x")
-	eth := nested(t, actionSet, func(a *netlink.AttributeEncoder) { a.Bytes(keyEthernet, make([]byte, 12)) })
-	o := send(t, e, h, frame, act(actionOutput, 4), eth, act(actionOutput, 2))
+	o := send(t, e, h, frame, act(actionOutput, 4), setting(t, keyEthernet, make([]byte, 12)), act(actionOutput, 2))
 	if len(o.out["pod4"]) != 1 || !slices.Equal(o.out["pod4"][0], frame) || len(o.out["vEth-Ethernet"]) != 1 ||
 		o.out["vEth-Ethernet"][0][0] != 0 {
 		t.Errorf("%+v", o.out)
-	}
-}
-
-// A packet has ten recirculations; with the eleventh it is lost, and there is no error.
-func TestRecirculations(t *testing.T) {
-	for _, c := range []struct{ times, out int }{{10, 1}, {11, 0}} {
-		e, h := bare(t, KnownFaults())
-		frame := udp(client, server, 1, 2, "x")
-		var k key
-		if _, err := e.faults.extract(&packet{data: frame}, 3, tunnelKey{}, &k); err != nil {
-			t.Fatal(err)
-		}
-		for id := 1; id <= c.times; id++ {
-			k.recirc = uint32(id)
-			e.flows[e.lookupKey(k)] = &flow{key: k, actions: []attribute{act(actionRecirc, uint32(id+1))}}
-		}
-		e.flows[e.lookupKey(k)].actions = []attribute{act(actionOutput, 4)}
-		o := send(t, e, h, frame, act(actionRecirc, 1))
-		if o.err != nil || len(o.out["pod4"]) != c.out {
-			t.Errorf("%d recirculations: %d frames, %v", c.times, len(o.out["pod4"]), o.err)
-		}
-		if got := e.Status().PutOff; got != min(c.times, DeferredQueueSize) {
-			t.Errorf("%d recirculations: %d are counted", c.times, got)
-		}
 	}
 }
 
@@ -286,6 +207,14 @@ func TestMeter(t *testing.T) {
 			t.Errorf("meter %d: %d of 10 packets passed", id, passed)
 		}
 	}
+	told := ask(t, e, familyMeter, meterGet, func(a *netlink.AttributeEncoder) { a.Uint32(meterAttrID, 39) })
+	if packets := native.Uint64(told[meterAttrStats]); packets != 10 || told.u32(meterAttrID) != 39 {
+		t.Errorf("meter 39 has counted %d packets", packets)
+	}
+	features := ask(t, e, familyMeter, meterFeatures, func(*netlink.AttributeEncoder) {})
+	if features.u32(meterAttrMaxMeters) != ^uint32(0) || features.u32(meterAttrMaxBands) != 1 {
+		t.Errorf("features: %v", features)
+	}
 }
 
 // Fragments are tracked as the packet that they are of, and go out in their sizes again.
@@ -304,6 +233,30 @@ func TestFragments(t *testing.T) {
 		if i == 2 && (!slices.EqualFunc(o.out["pod4"], parts, slices.Equal) || o.key.network.portDst != 53) {
 			t.Errorf("%d fragments go out", len(o.out["pod4"]))
 		}
+	}
+}
+
+// A packet that was put together has the key of no tunnel, although its fragments came by one.
+func TestFragmentsLoseTheirTunnel(t *testing.T) {
+	e, h := bare(t, KnownFaults())
+	whole := udp(client, server, 1000, 53, string(make([]byte, 2000)))
+	tunnel := tunnelKey{src: tunnelPeer, dst: tunnelPeer, id: 7}
+	for _, part := range fragment(&packet{data: whole, mru: 1014}, layers{l3: 14, l4: 34, ipv4: true}) {
+		var k key
+		p := &packet{data: part}
+		l, err := e.faults.extract(p, 5, tunnel, &k)
+		if err != nil || k.tunnel != tunnel {
+			t.Fatalf("%+v, %v", k, err)
+		}
+		if err := e.execute(p, 5, &k, l, []attribute{ct(t, 1, false), act(actionOutput, 4)}); err != nil {
+			t.Fatal(err)
+		}
+		if whole := k.network.fragment == fragmentNone; whole != (k.tunnel == tunnelKey{}) {
+			t.Errorf("put together: %t; %+v", whole, k)
+		}
+	}
+	if len(h.sent["pod4"]) != 3 {
+		t.Errorf("%d fragments go out", len(h.sent["pod4"]))
 	}
 }
 

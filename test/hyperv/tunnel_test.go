@@ -102,3 +102,69 @@ func TestOuterSourcePort(t *testing.T) {
 		}
 	}
 }
+
+// Of several tunnels that a packet is put out to without a change in between it goes into the last one.
+func TestTheLastTunnelCounts(t *testing.T) {
+	e, h, into := tunnelled(t, without(FirstPacket))
+	const other = 7000
+	ask(t, e, familyVport, cmdNew, func(a *netlink.AttributeEncoder) {
+		a.Uint32(vportAttrType, vportGeneve)
+		a.String(vportAttrName, "genev_sys_7000")
+		a.Uint32(vportAttrUpcallPID, 0)
+		a.Nested(vportAttrOptions, func(a *netlink.AttributeEncoder) error {
+			a.Uint16(tunnelAttrDstPort, other)
+			return nil
+		})
+	})
+	way, err := h.route(tunnelPeer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var k key
+	outer := geneveFrame(nil, other, tunnelKey{dst: tunnelPeer, id: 7}, &way)
+	if _, err := e.faults.extract(&packet{data: outer}, 2, tunnelKey{}, &k); err != nil {
+		t.Fatal(err)
+	}
+	e.flows[e.lookupKey(k)] = &flow{key: k, actions: []attribute{act(actionOutput, 1)}}
+	send(t, e, h, udp(client, server, 1000, 53, "q"), into...)
+	resolved(t, e)
+	for len(h.sent["Ethernet"]) > 0 {
+		<-h.sent["Ethernet"]
+	}
+	for name, c := range map[string]struct {
+		outputs []attribute
+		port    uint16
+	}{
+		"one":         {[]attribute{act(actionOutput, 5)}, genevePort},
+		"two":         {[]attribute{act(actionOutput, 5), act(actionOutput, 6)}, other},
+		"and the pod": {[]attribute{act(actionOutput, 6), act(actionOutput, 4), act(actionOutput, 5)}, genevePort},
+	} {
+		o := send(t, e, h, udp(client, server, 1000, 53, "q"), append([]attribute{into[0]}, c.outputs...)...)
+		if got := o.out["Ethernet"]; len(got) != 1 || order.Uint16(got[0][36:]) != c.port {
+			t.Errorf("%s: %d frames, not one to port %d", name, len(got), c.port)
+		}
+		if pod := len(o.out["pod4"]); (pod == 1) != (name == "and the pod") {
+			t.Errorf("%s: %d frames at the pod", name, pod)
+		}
+	}
+}
+
+// Without an adapter, or without any internal port, a tunnel's packet is an error.
+func TestATunnelWantsBothEnds(t *testing.T) {
+	for name, gone := range map[string][]string{
+		"both":          nil,
+		"no adapter":    {"Ethernet"},
+		"none internal": {"vEth-Ethernet", "pod3", "pod4"},
+	} {
+		e, h, into := tunnelled(t, KnownFaults())
+		send(t, e, h, udp(client, server, 1, 53, "q"), into...)
+		resolved(t, e)
+		for _, port := range gone {
+			removePort(t, e, port)
+		}
+		o := send(t, e, h, udp(client, server, 1, 53, "q"), into...)
+		if sent := len(o.out["Ethernet"]); (o.err == nil) != (gone == nil) || (sent == 1) != (gone == nil) {
+			t.Errorf("%s: %d frames, %v", name, sent, o.err)
+		}
+	}
+}

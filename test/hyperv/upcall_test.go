@@ -5,6 +5,7 @@ package hyperv
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -213,6 +214,8 @@ func TestDisconnectedPort(t *testing.T) {
 		{"all are connected", false, "", 1, 0, 0},
 		{"the packet's, and no flow", false, "pod3", 0, 0, 1},
 		{"the packet's, and a flow", true, "pod3", 0, 1, 0},
+		{"the packet's is gone, and no flow", false, "-pod3", 0, 0, 1},
+		{"the packet's is gone, and a flow", true, "-pod3", 0, 1, 0},
 		{"the one that it goes to", true, "pod4", 0, 0, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -226,7 +229,9 @@ func TestDisconnectedPort(t *testing.T) {
 				k.recirc = 1
 				e.flows[e.lookupKey(k)] = &flow{key: k, actions: []attribute{act(actionOutput, 4)}}
 			}
-			if c.disconnected != "" {
+			if gone, ok := strings.CutPrefix(c.disconnected, "-"); ok {
+				removePort(t, e, gone)
+			} else if c.disconnected != "" {
 				if _, err := e.Control([]string{"disconnect", c.disconnected}); err != nil {
 					t.Fatal(err)
 				}

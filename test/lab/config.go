@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+
+	"github.com/weftnet/weft/test/hyperv"
 )
 
 // Families of addresses that a cluster has.
@@ -45,6 +47,9 @@ type Config struct {
 	Windows int `json:"windows,omitempty"`
 	// WindowsDatapath is [DatapathHyperV], also when it is empty, or [DatapathLinux].
 	WindowsDatapath string `json:"windowsDatapath,omitempty"`
+	// WindowsFaults are the faults that the emulated driver of the Windows nodes has, as [hyperv.ParseFaults] reads
+	// them. Empty: all.
+	WindowsFaults string `json:"windowsFaults,omitempty"`
 	// Hosts are servers with a systemd of their own, "c1,c2:trixie,l1" and so on, instead of nodes: see
 	// [host]. OVN and weft are left out then: they are to be installed there.
 	Hosts    string `json:"hosts,omitempty"`
@@ -102,6 +107,13 @@ func (c Config) Validate() error {
 	}
 	if !slices.Contains([]string{"", DatapathLinux, DatapathHyperV}, c.WindowsDatapath) {
 		errs = append(errs, fmt.Errorf("--windows-datapath %q is neither linux nor hyperv", c.WindowsDatapath))
+	}
+	if _, err := hyperv.ParseFaults(c.WindowsFaults); err != nil {
+		errs = append(errs, fmt.Errorf("--windows-faults: %w", err))
+	}
+	if c.WindowsFaults != "" && !c.emulated() {
+		errs = append(errs, errors.New("--windows-faults: only the emulated extension has them; leave out "+
+			"--windows-datapath linux"))
 	}
 	if !slices.Contains([]string{IPv4, IPv6, Dual}, c.Families) {
 		errs = append(errs, fmt.Errorf("families %q is none of ipv4, ipv6 and dual", c.Families))

@@ -5,7 +5,7 @@
 LAB := bin/lab
 LAB_SCRIPTS := test/lab/scripts
 LAB_GO_FILES := $(shell find test/lab models/api -name '*.go' -not -path '*/kube/*' -not -path '*/coredns/*' -not -path '*/cniplugins/*' -not -path '*/policies/*' -not -path '*/sctp/*') \
-	$(wildcard test/lab/manifests/* models/api/crds/*.yaml models/api/rights/*.yaml) $(wildcard ovn/capability/*.go) go.mod go.sum
+	$(wildcard test/lab/manifests/* models/api/crds/*.yaml models/api/rights/*.yaml) $(wildcard ovn/capability/*.go test/hyperv/*.go) go.mod go.sum
 POLICIES_MODULE := test/lab/policies/go.mod test/lab/policies/go.sum
 KUBE_MODULE := test/lab/kube/go.mod test/lab/kube/go.sum
 KUBE_VERSION := $(shell sed -n 's/^[[:space:]]*k8s.io\/kubernetes //p' test/lab/kube/go.mod)

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strings"
@@ -104,7 +105,7 @@ func (c Config) hyperV(f files, number int) []machine.Component {
 	openFlow := fmt.Sprintf("127.0.0.1:%d", openFlowPort)
 	components := []machine.Component{c.ovsDatabase(f, fmt.Sprintf("--remote=ptcp:%d:127.0.0.1", ovsdbPort))}
 	if c.emulated() {
-		components = append(components, emulatedDatapath(f)...)
+		components = append(components, c.emulatedDatapath(f)...)
 	} else {
 		components = append(components, c.linuxDatapath(number))
 	}
@@ -133,7 +134,7 @@ func (c Config) linuxDatapath(number int) machine.Component {
 }
 
 // emulatedDatapath is the driver and an ovs-vswitchd over it.
-func emulatedDatapath(f files) []machine.Component {
+func (c Config) emulatedDatapath(f files) []machine.Component {
 	vswitchd := vswitchd()
 	vswitchd.Env = []string{"LD_PRELOAD=" + f.lab("hyperv-netlink.so"), "HYPERV_SOCKET=" + hypervSocket}
 	// The vNICs of HNS are there when Windows has booted.
@@ -143,8 +144,7 @@ func emulatedDatapath(f files) []machine.Component {
 	return []machine.Component{{
 		Name: "hyperv",
 		Command: []string{f.lab("hypervemu"), "serve", "--socket", hypervSocket, "--control", hypervControl, "--adapter",
-			adapter,
-			"--record", hypervRecord, "--switch", hypervSwitch},
+			adapter, "--record", hypervRecord, "--switch", hypervSwitch, "--faults", cmp.Or(c.WindowsFaults, "all")},
 		Ready: machine.Probe{Unix: hypervControl},
 	}, vswitchd}
 }

@@ -222,3 +222,28 @@ func TestTheDatapathOfWindowsNodes(t *testing.T) {
 		t.Errorf("another datapath: %v", err)
 	}
 }
+
+// The emulated driver starts with the faults that the lab is told, again after each reboot, and with all by default.
+func TestWindowsFaults(t *testing.T) {
+	for faults, want := range map[string]string{"": "all", "all,-flush-nat,-protocols": "all,-flush-nat,-protocols",
+		"none": "none"} {
+		c := config(IPv4)
+		c.WindowsFaults = faults
+		if err := c.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		spec := windows(t, c)
+		i := slices.IndexFunc(spec.Components, func(c machine.Component) bool { return c.Name == "hyperv" })
+		command := spec.Components[i].Command
+		if at := slices.Index(command, "--faults"); at < 0 || command[at+1] != want {
+			t.Errorf("%q: the driver starts as %q", faults, command)
+		}
+	}
+	for _, c := range []struct{ faults, datapath string }{{"all,-gravity", ""}, {"none", DatapathLinux}} {
+		wrong := config(IPv4)
+		wrong.WindowsFaults, wrong.WindowsDatapath = c.faults, c.datapath
+		if err := wrong.Validate(); err == nil || !strings.Contains(err.Error(), "--windows-faults") {
+			t.Errorf("%q with the datapath %q: %v", c.faults, c.datapath, err)
+		}
+	}
+}

@@ -61,6 +61,8 @@ down again; its logs stay in the state directory.`,
 	f.IntVar(&config.Windows, "windows", 0, "number of Windows nodes: weft.exe under Wine over an emulated HNS")
 	f.StringVar(&config.WindowsDatapath, "windows-datapath", lab.DatapathHyperV,
 		"Windows nodes' datapath: hyperv (the driver, emulated) or linux (userspace, without some features)")
+	f.StringVar(&config.WindowsFaults, "windows-faults", "", "known faults that the emulated driver of Windows nodes "+
+		"has, as all,-stale-tuple: all, none, or names of docs/hyperv.md (default all)")
 	f.StringVar(&config.Hosts, "hosts", "", "instead of nodes, servers for Ansible: c1,c2,… for centrals, l1,l2,… for "+
 		"Linux nodes, each with :RELEASE where it is not bookworm, and +kernel where it has a kernel of its own")
 	f.BoolVar(&ipv6, "ipv6", false, "IPv6 only: nodes, pods and Services")

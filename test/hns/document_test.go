@@ -1,0 +1,57 @@
+package hns
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// sourced is what a source has that can be looked up: a link, or a file.
+var sourced = regexp.MustCompile("\\]\\(http|\\]\\[hcn-errors\\]|`[\\w/.-]+\\.(go|c)`")
+
+// mostAssumed is how many lines of docs/windows.md may be assumed.
+const mostAssumed = 19
+
+// Each line of what HNS does has a mark, and a source unless it is assumed. Where the emulator differs from Windows the
+// source can be looked up. Few lines of the whole page are assumed.
+func TestSourcesOfWhatWindowsDoes(t *testing.T) {
+	text, err := os.ReadFile("../../docs/windows.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tables, found := strings.Cut(string(text), "\n## What HNS does, and how we know\n")
+	if !found {
+		t.Fatal("the page has no such section")
+	}
+	marks := map[string]int{}
+	for line := range strings.Lines(tables) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if !strings.HasPrefix(line, "| ") || cells[0] == " Behaviour " {
+			continue
+		}
+		if len(cells) != 3 {
+			t.Errorf("a row of %d cells: %s", len(cells), line)
+			continue
+		}
+		source, mark := strings.TrimSpace(cells[1]), strings.TrimSpace(cells[2])
+		marks[mark]++
+		if !slices.Contains([]string{"seen", "documented", "assumed", "read", "unused", "limit"}, mark) {
+			t.Errorf("the mark is %q: %s", mark, line)
+		}
+		if source == "" && mark != "assumed" {
+			t.Errorf("no source: %s", line)
+		}
+		if mark == "limit" && !sourced.MatchString(source) {
+			t.Errorf("nobody can look up what Windows does: %s", line)
+		}
+	}
+	if marks["seen"] < 20 || marks["limit"] < 5 {
+		t.Errorf("the rows that were found have the marks %v", marks)
+	}
+	prose := strings.Count(string(text), "*assumed*") - 1 // of which one says what it means
+	if all := prose + marks["assumed"]; all > mostAssumed {
+		t.Errorf("%d lines are assumed, %d of them in the tables", all, marks["assumed"])
+	}
+}
