@@ -39,7 +39,7 @@ func TestForbidden(t *testing.T) {
 		"sample": "", "sample actions": "sample with actions of its own",
 		"sample nesting 4": "sample with actions of its own",
 		"match nd_ext":     "nd_ext", "match ct_orig_tuple6": "ct_orig_tuple6", "match key 77": "unknown keys",
-		"match ct_orig_tuple4": "", "match ipv6": "", "match ipv6_label": "flow label", "match nd_target": "",
+		"match ct_orig_tuple4": "", "match ipv6": "", "match ipv6_label": "", "set ipv6_label": "set of IPv6 fields", "match nd_target": "",
 		"match tcp_flags rst": "", "match tcp_flags syn+ack": "tcp_flags", "match skb_mark": "",
 		"match tun_id": "", "match tun_oam": "other fields of tunnels", "match tunnel part 77": "other fields of tunnels",
 		"":     Undecided,

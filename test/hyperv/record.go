@@ -178,14 +178,16 @@ func (f *forwarding) countSet(data []byte) {
 	e.record(name)
 }
 
-// ipv6Changes says of each part of a header whether a set changes it. The label is in the order of the host, as
-// ovs-vswitchd has been told of it.
+// ipv6Changes says of each part of a header whether a set changes it. A label that stays is the packet's where
+// ovs-vswitchd has read the packet (recv_upcalls of ofproto/ofproto-dpif-upcall.c). Where it looks at a flow again it is
+// the one of the flow's key, in the order of the host.
 func ipv6Changes(header, set []byte) map[string]bool {
-	class := header[0]<<4 | header[1]>>4
+	class, label := header[0]<<4|header[1]>>4, order.Uint32(header)&0xfffff
 	return map[string]bool{
 		"src": !slices.Equal(set[:16], header[8:24]), "dst": !slices.Equal(set[16:32], header[24:40]),
-		"label": native.Uint32(set[32:]) != order.Uint32(header)&0xfffff, "dscp": (set[37]^class)&^3 != 0,
-		"ecn": (set[37]^class)&3 != 0, "hlimit": set[38] != header[7],
+		"label": order.Uint32(set[32:]) != label && native.Uint32(set[32:]) != label,
+		"dscp":  (set[37]^class)&^3 != 0,
+		"ecn":   (set[37]^class)&3 != 0, "hlimit": set[38] != header[7],
 	}
 }
 
