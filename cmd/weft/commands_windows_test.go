@@ -100,12 +100,7 @@ func TestDocumentedCommandsAreThere(t *testing.T) {
 // TestTheTrialsCommands goes through the steps of docs/windows.md's first trial. Each command can be typed as it
 // stands: the agent's keys that it needs are in the file that it names, which is the whole one that the page links.
 func TestTheTrialsCommands(t *testing.T) {
-	text, err := os.ReadFile("../../docs/windows.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, trial, _ := strings.Cut(string(text), "### A first trial, step by step\n")
-	trial, _, _ = strings.Cut(trial, "\n#")
+	trial := section(t, "### A first trial, step by step")
 	var verbs []string
 	for _, m := range documented.FindAllStringSubmatch(trial, -1) {
 		line := strings.ReplaceAll(m[1], `C:\ProgramData\weft\weft.yaml`, "../../test/ansible/windows/testdata/weft.yaml")
@@ -129,7 +124,8 @@ func TestTheTrialsCommands(t *testing.T) {
 			t.Errorf("weft.exe %s: %v", m[1], err)
 		}
 	}
-	want := []string{"doctor", "service install", "service start", "service stop", "node release"}
+	want := []string{"doctor", "doctor", "service install", "service start", "service stop", "node release",
+		"service start", "service uninstall"}
 	if !slices.Equal(verbs, want) {
 		t.Errorf("the trial's commands are %q, want %q", verbs, want)
 	}

@@ -196,12 +196,12 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "flow label",
-		Effect: "an IPv6 packet's key has it with its bytes in reverse: when ovs-vswitchd looks at a flow again, it takes it " +
-			"for a flow of another label",
-		Answer: "no flow of OVN's or weft's asks for one. ovs-vswitchd matches all of the header by itself where a flow sets " +
-			"the hop limit",
-		Source: "PacketParser.c: OvsParseIPv6; Flow.c: _MapFlowIpv6KeyToNlKey; lib/odp-util.c: commit; ofproto/ofproto-dpif-upcall.c: " +
-			"recv_upcalls, revalidate_ukey",
+		Effect: "an IPv6 packet's key has it with its bytes in reverse: when ovs-vswitchd looks at a flow again, it takes " +
+			"it for a flow of another label",
+		Answer: "no flow of OVN's or weft's asks for one. ovs-vswitchd matches all of the header by itself where a flow " +
+			"sets the hop limit",
+		Source: "PacketParser.c: OvsParseIPv6; Flow.c: _MapFlowIpv6KeyToNlKey; lib/odp-util.c: commit; " +
+			"ofproto/ofproto-dpif-upcall.c: recv_upcalls, revalidate_ukey",
 		Bears: []string{"match ipv6_label"},
 	},
 	{

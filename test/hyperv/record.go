@@ -179,8 +179,8 @@ func (f *forwarding) countSet(data []byte) {
 }
 
 // ipv6Changes says of each part of a header whether a set changes it. A label that stays is the packet's where
-// ovs-vswitchd has read the packet (recv_upcalls of ofproto/ofproto-dpif-upcall.c). Where it looks at a flow again it is
-// the one of the flow's key, in the order of the host.
+// ovs-vswitchd has read the packet (recv_upcalls of ofproto/ofproto-dpif-upcall.c). Where it looks at a flow again it
+// is the one of the flow's key, in the order of the host.
 func ipv6Changes(header, set []byte) map[string]bool {
 	class, label := header[0]<<4|header[1]>>4, order.Uint32(header)&0xfffff
 	return map[string]bool{
