@@ -42,6 +42,21 @@
 // The extension forgets more than it is asked to when a single connection is to be forgotten. So it is not asked,
 // unless [Changes.Flushes] says that this driver may be: see forgets.
 //
+// # Helpers
+//
+// The extension's helpers of FTP and TFTP read each packet of TCP with the port 21, and each of UDP to the port 69, which
+// ct finds to be of a connection or begins one for, whether ct asks for a helper or not (OvsCtExecute_). They do so with
+// the ports that the packet has once it is translated, in all zones and directions, of IPv4 and IPv6. They may stop the
+// machine. So no connection ever begins that has such a packet, and what does not know its connection no helper reads:
+//
+//	table=0            what has such a port is dropped
+//	tables that commit the same, since ports of fragments are known when a lookup has put them together;
+//	                   and fragments, which a commit would put together
+//	ct(commit,nat(…))  to such a port: the flow, or the group's bucket, drops
+//
+// OVN commits in few tables, which the package finds by what it reads. It asks for no helper. [Changes.FTP] says that
+// this driver has none of its own.
+//
 // # Meters
 //
 // The extension has 2^32-1 meters, which is more than ovn-controller can count, see boundMeters.

@@ -242,6 +242,19 @@ var Limits = []Limit{
 		Forbids: []string{"match ct_orig_tuple6"},
 	},
 	{
+		Feature: "FTP and TFTP",
+		Effect: "what passes TCP port 21, and UDP to port 69, is read by helpers that nobody has asked for, in each zone that " +
+			"knows the connection, with its ports before and after translation: they look for the end of a command without a " +
+			"bound, wait for a lock that they hold, and keep connections that are gone: a pod could stop the machine",
+		Answer: "unless its key conntrack-ftp is true, the agent has no such connection begin: packets of TCP port 21 and UDP " +
+			"port 69 are dropped, and so are those that a Service leads to such a port. What the host itself sends and gets on " +
+			"its uplink is not tracked",
+		Source: "Conntrack.c: OvsCtExecute_, OvsDetectFtpPacket, OvsDetectFtp6Packet, OvsDetectTftpPacket, " +
+			"OvsDetectTftp6Packet; Conntrack-ftp.c: OvsCtHandleFtp; Conntrack-tcp.c: OvsCtHandleTftp; Conntrack-related.c: " +
+			"OvsCtRelatedLookup, OvsCtRelatedEntryCreate, OvsCtRelatedKeyAreSame",
+		Forbids: []string{"helper ftp", "helper tftp", "ct helper"},
+	},
+	{
 		Feature: "IGMP",
 		Effect:  "dropped as all that is not TCP, UDP or ICMP: nobody hears who listens to a multicast group",
 		Answer:  "weft forwards no multicast between nodes",

@@ -29,6 +29,7 @@ func TestForbiddenNames(t *testing.T) {
 		names = append(names, "match "+part.name)
 	}
 	names = append(names, "action ", "ct part ", "set field ", "key ", "match key ") // and a number
+	names = append(names, helperFTP, helperTFTP)
 	for _, limit := range capability.Limits {
 		for _, name := range slices.Concat(limit.Forbids, limit.Bears) {
 			if !slices.Contains(names, name) {
