@@ -6,15 +6,14 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/test/hyperv"
 )
 
@@ -246,10 +245,10 @@ func (f *ftpCluster) helped() []string {
 // guarded: the flows that keep packets from the helpers have dropped some, at once and behind a lookup.
 func (f *ftpCluster) guarded() {
 	f.t.Helper()
-	bridge := strings.TrimSuffix(strings.TrimPrefix(f.g.config.OVSDatabase, "unix:"), "db.sock")
+	bridge := "unix:" + filepath.Join(filepath.Dir(strings.TrimPrefix(f.g.ovn.OVSDatabase(), "unix:")), "br-int.mgmt")
 	f.g.eventually(func() error {
 		flows, first, later := 0, false, false
-		for line := range strings.Lines(f.g.ovn.Run("ovs-ofctl", "-OOpenFlow15", "dump-flows", "unix:"+bridge+"br-int.mgmt")) {
+		for line := range strings.Lines(f.g.ovn.Run("ovs-ofctl", "-OOpenFlow15", "dump-flows", bridge)) {
 			if !strings.Contains(line, "priority=65535") || !strings.Contains(line, "actions=drop") {
 				continue
 			}
@@ -269,6 +268,3 @@ func (f *ftpCluster) guarded() {
 		return nil
 	})
 }
-
-var _ = nodetest.Vswitchd
-var _ = time.Second

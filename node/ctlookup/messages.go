@@ -8,30 +8,30 @@ import (
 
 // Messages of OpenFlow 1.5: its sections 7.3.4.2 and 7.3.4.3, 7.3.9 for bundles.
 const (
-	version          = 6
-	messageHeader    = 8
-	typeFlowMod      = 14
-	typeGroupMod     = 15
+	version           = 6
+	messageHeader     = 8
+	typeFlowMod       = 14
+	typeGroupMod      = 15
 	typeBundleControl = 33
-	typeBundleAdd    = 34
-	flowTable        = 24
-	flowCommand      = 25
-	flowDelete       = 3
-	allTables        = 0xff
-	flowMatch        = 48 // where a flow mod's match begins
-	matchEverything  = 4  // the length of a match without fields
-	writeActions     = 3  // the instructions with actions
-	applyActions     = 4
-	instruction      = 8  // their header
-	groupLength      = 16 // where a group mod has the length of its buckets
-	groupBuckets     = 24 // and where they begin
-	groupDelete      = 2
-	groupInsert      = 3
-	groupRemove      = 5
-	allGroups        = 0xfffffffc
-	bucketHeader     = 8
-	bundled          = 16 // where the message of a bundle's begins
-	deepestOfBundles = 1
+	typeBundleAdd     = 34
+	flowTable         = 24
+	flowCommand       = 25
+	flowDelete        = 3
+	allTables         = 0xff
+	flowMatch         = 48 // where a flow mod's match begins
+	matchEverything   = 4  // the length of a match without fields
+	writeActions      = 3  // the instructions with actions
+	applyActions      = 4
+	instruction       = 8  // their header
+	groupLength       = 16 // where a group mod has the length of its buckets
+	groupBuckets      = 24 // and where they begin
+	groupDelete       = 2
+	groupInsert       = 3
+	groupRemove       = 5
+	allGroups         = 0xfffffffc
+	bucketHeader      = 8
+	bundled           = 16 // where the message of a bundle's begins
+	deepestOfBundles  = 1
 )
 
 // flows is what one connection of a controller's has said.
