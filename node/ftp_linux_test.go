@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -133,6 +134,18 @@ func (f *ftpCluster) othersPass() {
 	f.g.visits(f.g.outside, gatewayHost, 30080, netip.MustParseAddr("100.64.0.2"))
 	f.g.visits(f.g.outside, gatewayHost6, 22, outsideHost6)
 	f.g.visits("", f.client.address, 80, contract.ManagementAddress(testSubnet))
+	// In fragments. Those of an answer are not to be longer than a pod may get them.
+	f.g.shell(f.g.there("ip route replace 172.31.0.0/24 dev eth0 mtu lock 1400"))
+	for _, to := range []netip.Addr{f.server.address, f.server.address6, outsideHost} {
+		f.g.eventually(func() error {
+			command := []string{"--net=" + f.client.sandbox, "ping", "-n", "-c1", "-W1", "-s4000", to.String()}
+			output, err := exec.CommandContext(f.t.Context(), "nsenter", command...).CombinedOutput()
+			if err != nil {
+				return fmt.Errorf("%w: %s", err, output)
+			}
+			return nil
+		})
+	}
 }
 
 // sendAll sends what the helpers would read, from everywhere and to everything.
