@@ -111,7 +111,7 @@ func doctorConfig(c nodeconfig.Config, problem error) doctor.Config {
 		TunnelCA:   c.TunnelCA, TunnelCertificate: c.TunnelCertificate, TunnelPrivateKey: c.TunnelPrivateKey,
 		// as `weft.exe service install` makes it
 		Adapter: c.Adapter, HNSNetwork: c.HNSNetwork, OVSDriver: c.OVSDriver, ConntrackLookup: c.ConntrackLookup,
-		ConntrackFTP: c.ConntrackFTP, Service: "weft-node",
+		Service: "weft-node",
 	}
 	if config.StateDir == "" {
 		config.StateDir = filepath.Dir(c.CNISocket)

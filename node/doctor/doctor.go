@@ -47,10 +47,9 @@ type Config struct {
 	HNSNetwork string
 	Service    string
 	// OVSDriver is the kind of Open vSwitch's driver; the one that is installed if empty. Windows only, as is
-	// ConntrackLookup: "auto", "true" or "false", and ConntrackFTP.
+	// ConntrackLookup: "auto", "true" or "false".
 	OVSDriver       string
 	ConntrackLookup string
-	ConntrackFTP    bool
 }
 
 // check is one question. Its findings are in the order in which they are to be read.
