@@ -22,8 +22,8 @@ import (
 const ftpService, ftpService6, otherService = "10.96.0.21", "fd00:10:96::21", "10.96.0.22"
 
 // What a driver's helpers would read never gets to them, by policies, Services, the gateway, and in fragments: it goes
-// nowhere. All else passes, and FTP between the host and outside. With conntrack-ftp it does get there; where the driver
-// has no such helpers it passes.
+// nowhere. All else passes, and FTP between the host and outside. With conntrack-ftp it does get there. Where the
+// driver has no such helpers it passes.
 func TestFTPNeverReachesTheDriver(t *testing.T) {
 	t.Run("kept from it", func(t *testing.T) {
 		f := newFTPCluster(t, false)

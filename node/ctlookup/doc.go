@@ -44,15 +44,15 @@
 //
 // # Helpers
 //
-// The extension's helpers of FTP and TFTP read each packet of TCP with the port 21, and each of UDP to the port 69, which
-// ct finds to be of a connection or begins one for, whether ct asks for a helper or not (OvsCtExecute_). They do so with
-// the ports that the packet has once it is translated, in all zones and directions, of IPv4 and IPv6. They may stop the
-// machine. So no connection ever begins that has such a packet, and what does not know its connection no helper reads:
+// The extension has helpers of FTP and TFTP (OvsCtExecute_). They read packets of TCP with the port 21, and of UDP to
+// the port 69, whether ct asks for a helper or not. They do so in all zones and directions, of IPv4 and IPv6, and by
+// the ports that a packet has once it is translated. They may stop the machine. A packet that has no connection in a
+// zone is not read there. So no connection begins that has such packets:
 //
-//	table=0            what has such a port is dropped
-//	tables that commit the same, since ports of fragments are known when a lookup has put them together;
-//	                   and fragments, which a commit would put together
-//	ct(commit,nat(…))  to such a port: the flow, or the group's bucket, drops
+//	table 0             drops what has such a port
+//	tables that commit  do the same: the ports of fragments are known when a lookup has put them together. They drop
+//	                    fragments, too: a commit would put them together
+//	ct(commit,nat(…))   to such a port: the flow, or the group's bucket, drops
 //
 // OVN commits in few tables, which the package finds by what it reads. It asks for no helper. [Changes.FTP] says that
 // this driver has none of its own.

@@ -114,7 +114,8 @@ func TestHelpersGetNothing(t *testing.T) {
 // TestHelpersOfAnotherDriver: they are none.
 func TestHelpersOfAnotherDriver(t *testing.T) {
 	f := newFlows(Changes{FTP: true})
-	for _, m := range [][]byte{emptied(), flowMod(ct(ctCommit, 2, natTo(21))), groupMod(0, 5, ct(ctCommit, 2, natTo(69)))} {
+	for _, m := range [][]byte{emptied(), flowMod(ct(ctCommit, 2, natTo(21))),
+		groupMod(0, 5, ct(ctCommit, 2, natTo(69)))} {
 		if got, err := f.message(slices.Clone(m)); err != nil || !bytes.Equal(got, m) {
 			t.Errorf("%v, got\n% x, want\n% x", err, got, m)
 		}

@@ -182,8 +182,8 @@ func split(rest []byte) (instructions [][]byte, err error) {
 	return instructions, nil
 }
 
-// guard has the table of a flow that commits guarded, and says whether the flow itself is to drop: it leads packets to a
-// helper, or cannot be read.
+// guard has the table of a flow that commits guarded. It says whether the flow itself is to drop: where it translates
+// to a port of a helper's, and where it cannot be read.
 func (f *flows) guard(table byte, instructions [][]byte) (drop bool, err error) {
 	if f.FTP {
 		return false, nil

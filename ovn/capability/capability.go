@@ -243,12 +243,12 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "FTP and TFTP",
-		Effect: "what passes TCP port 21, and UDP to port 69, is read by helpers that nobody has asked for, in each zone that " +
-			"knows the connection, with its ports before and after translation: they look for the end of a command without a " +
-			"bound, wait for a lock that they hold, and keep connections that are gone: a pod could stop the machine",
-		Answer: "unless its key conntrack-ftp is true, the agent has no such connection begin: packets of TCP port 21 and UDP " +
-			"port 69 are dropped, and so are those that a Service leads to such a port. What the host itself sends and gets on " +
-			"its uplink is not tracked",
+		Effect: "helpers that nobody has asked for read what passes TCP port 21 or goes to UDP port 69, by the ports that " +
+			"it has once it is translated. They look for the end of a command without a bound, wait for a lock that they " +
+			"hold, and keep connections that are gone: a pod could stop the machine",
+		Answer: "unless its key conntrack-ftp is true, the agent has no such connection begin: packets of TCP port 21 and " +
+			"UDP port 69 are dropped, and so are those that a Service leads to such a port. What the host itself sends and " +
+			"gets on its uplink is not tracked",
 		Source: "Conntrack.c: OvsCtExecute_, OvsDetectFtpPacket, OvsDetectFtp6Packet, OvsDetectTftpPacket, " +
 			"OvsDetectTftp6Packet; Conntrack-ftp.c: OvsCtHandleFtp; Conntrack-tcp.c: OvsCtHandleTftp; Conntrack-related.c: " +
 			"OvsCtRelatedLookup, OvsCtRelatedEntryCreate, OvsCtRelatedKeyAreSame",

@@ -32,7 +32,7 @@ const (
 	DNATPort Fault = "dnat-port"
 	// Protocols: protocols other than TCP, UDP and ICMP cannot be tracked.
 	Protocols Fault = "protocols"
-	// FTPHelper: a packet of a connection that has a port of FTP's or TFTP's is read by a helper, which may stop the machine.
+	// FTPHelper: a helper reads packets of connections that have a port of FTP's or TFTP's, and may stop the machine.
 	FTPHelper Fault = "ftp-helper"
 	// FirstPacket: the first packet to a tunnel's peer is lost.
 	FirstPacket Fault = "first-packet"
