@@ -108,39 +108,61 @@ func emptyingFlows() []byte {
 	return m
 }
 
+// bytesOfAStream are how many br-int gets of a chassis host's stream that empties it.
+func bytesOfAStream(t *testing.T, c nodeconfig.Config, decide func(*commitLookup)) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	c.OVSOpenFlow = "tcp:" + listener.Addr().String()
+	h := newAgentTunnel(c)
+	decide(h.lookup)
+	conn, err := h.dialBridge(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	bridge, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bridge.Close()
+	if _, err := conn.Write(emptyingFlows()); err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	got, err := io.ReadAll(bridge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(got)
+}
+
 // An ovn-controller's flows get the lookups as the datapath needs them.
 func TestFlowsOfAStreamFollowTheDatapath(t *testing.T) {
 	for answer, more := range map[ctprobe.Answer]bool{
 		ctprobe.Needed: true, ctprobe.Unneeded: false, ctprobe.Unknown: true,
 	} {
 		t.Run(answer.String(), func(t *testing.T) {
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer listener.Close()
 			c := hostedConfig()
-			c.OVSOpenFlow, c.ConntrackLookup = "tcp:"+listener.Addr().String(), nodeconfig.LookupAuto
-			h := newAgentTunnel(c)
-			h.lookup.decide(answer)
-			conn, err := h.dialBridge(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			bridge, err := listener.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer bridge.Close()
-			if _, err := conn.Write(emptyingFlows()); err != nil {
-				t.Fatal(err)
-			}
-			conn.Close()
-			got, err := io.ReadAll(bridge)
-			if err != nil || len(got) > len(emptyingFlows()) != more {
-				t.Errorf("br-int gets %d bytes, %v", len(got), err)
+			c.ConntrackLookup, c.ConntrackFTP = nodeconfig.LookupAuto, true
+			got := bytesOfAStream(t, c, func(l *commitLookup) { l.decide(answer) })
+			if got > len(emptyingFlows()) != more {
+				t.Errorf("br-int gets %d bytes", got)
 			}
 		})
+	}
+}
+
+// They are kept from the driver's helpers of FTP and TFTP, unless the node is told that there are none.
+func TestFlowsOfAStreamKeepFTPFromTheDriver(t *testing.T) {
+	for _, passes := range []bool{false, true} {
+		c := hostedConfig()
+		c.ConntrackLookup, c.ConntrackFTP = nodeconfig.LookupOff, passes
+		if got := bytesOfAStream(t, c, func(*commitLookup) {}); got > len(emptyingFlows()) == passes {
+			t.Errorf("conntrack-ftp is %t: br-int gets %d bytes", passes, got)
+		}
 	}
 }
 

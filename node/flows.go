@@ -318,7 +318,7 @@ func (g *gateway) describeBridge(external External) extbridge.Bridge {
 		Name: external.Bridge, Uplink: ports[0], Patch: ports[1], MAC: external.Host.MAC,
 		Host:   contract.Addrs(external.Host.Addresses),
 		Routed: external.Gateway.Routed, HostAddresses: external.Gateway.HostAddresses,
-		HyperV: g.hyperV,
+		HyperV: g.hyperV, FTP: g.config.ConntrackFTP,
 	}
 	bridge.LookupFirst, _ = g.lookup.state()
 	bridge.GatewayMAC, _ = net.ParseMAC(external.Gateway.MAC) // the agent's own

@@ -77,7 +77,8 @@ func (a *agent) newGateway() *gateway {
 }
 
 func (g *gateway) collectors() []prometheus.Collector {
-	return slices.Concat(g.flows.collectors(), g.lookup.collectors(), []prometheus.Collector{g.repairs})
+	return slices.Concat(g.flows.collectors(), g.lookup.collectors(), tellFTP(g.config),
+		[]prometheus.Collector{g.repairs})
 }
 
 func (g *gateway) reconcileBridges(ctx context.Context) error {

@@ -193,7 +193,8 @@ func (h *agentTunnel) dialBridge(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ctlookup.Over(conn, ctlookup.Changes{Lookups: lookups, Flushes: h.config.ConntrackFlush}, func(err error) {
+	changes := ctlookup.Changes{Lookups: lookups, Flushes: h.config.ConntrackFlush, FTP: h.config.ConntrackFTP}
+	return ctlookup.Over(conn, changes, func(err error) {
 		h.unread.Inc()
 		slog.ErrorContext(ctx, "a flow of ovn-controller's goes to br-int as it is, and not as the datapath needs it: "+
 			"some connections may fail; report it", "error", err)

@@ -105,7 +105,8 @@ func (g *gatewayCluster) hostedWithLookups() {
 	between := filepath.Join(dir, "between.sock")
 	nodetest.Between(g.tb, between, filepath.Join(dir, nodeconfig.IntegrationBridge+".mgmt"),
 		func(bridge net.Conn) net.Conn {
-			return ctlookup.Over(bridge, ctlookup.Changes{Lookups: true}, func(err error) { g.tb.Error(err) })
+			changes := ctlookup.Changes{Lookups: true, FTP: g.config.ConntrackFTP}
+			return ctlookup.Over(bridge, changes, func(err error) { g.tb.Error(err) })
 		})
 	g.ovn.VS("set", "open_vswitch", ".", "external_ids:ovn-bridge-remote=unix:"+between)
 }

@@ -142,31 +142,44 @@ func TestConntrackLookupIsReadInAllWays(t *testing.T) {
 		"conntrack-lookup: 'false'": nodeconfig.LookupOff,
 	} {
 		t.Run(text, func(t *testing.T) {
-			var args []string
-			if strings.HasPrefix(text, "--") {
-				args = append(args, text)
-			} else {
-				file := filepath.Join(nodetest.Folder(t), "weft.yaml")
-				if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				args = append(args, "--config", file)
-			}
-			cmd := &cobra.Command{Use: "try"}
-			cmd.Flags().String("config", "", "")
-			systemFlags(cmd.Flags(), nodeconfig.Default())
-			if err := cmd.ParseFlags(args); err != nil {
-				t.Fatal(err)
-			}
-			s, err := loadSettings(cmd)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var config nodeconfig.Config
-			if systemConfig(s, &config); s.err() != nil || config.ConntrackLookup != want {
-				t.Errorf("%q, %v; want %q", config.ConntrackLookup, s.err(), want)
+			if config, err := readSystemConfig(t, text); err != nil || config.ConntrackLookup != want {
+				t.Errorf("%q, %v; want %q", config.ConntrackLookup, err, want)
 			}
 		})
+	}
+}
+
+// readSystemConfig reads a flag, or a file of that text.
+func readSystemConfig(t *testing.T, text string) (config nodeconfig.Config, err error) {
+	t.Helper()
+	args := []string{text}
+	if !strings.HasPrefix(text, "--") {
+		file := filepath.Join(nodetest.Folder(t), "weft.yaml")
+		if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = []string{"--config", file}
+	}
+	cmd := &cobra.Command{Use: "try"}
+	cmd.Flags().String("config", "", "")
+	systemFlags(cmd.Flags(), nodeconfig.Default())
+	if err := cmd.ParseFlags(args); err != nil {
+		t.Fatal(err)
+	}
+	s, err := loadSettings(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	systemConfig(s, &config)
+	return config, s.err()
+}
+
+// FTP and TFTP pass only where the node is told so.
+func TestConntrackFTPIsRead(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "--conntrack-ftp": true, "conntrack-ftp: true": true} {
+		if config, err := readSystemConfig(t, text); err != nil || config.ConntrackFTP != want {
+			t.Errorf("%q: %t, %v", text, config.ConntrackFTP, err)
+		}
 	}
 }
 

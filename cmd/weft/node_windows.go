@@ -28,6 +28,8 @@ func systemFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	f.Lookup("conntrack-lookup").NoOptDefVal = nodeconfig.LookupOn
 	f.Bool("conntrack-flush", false, "have connections to UDP endpoints that are gone forgotten; Open vSwitch's driver "+
 		"forgets others with them, and may end the system")
+	f.Bool("conntrack-ftp", false, "let packets of FTP (TCP port 21) and TFTP (UDP port 69) pass; Open vSwitch's driver "+
+		"reads them on its own, and may end the system")
 	f.Duration("vnic-timeout", defaults.VNICTimeout, "how long a pod may lack its network interface or flows before an "+
 		"Event says so")
 }
@@ -42,6 +44,7 @@ func systemConfig(s *settings, config *nodeconfig.Config) {
 	config.PrimeSocket = s.boolean("cni-socket-prime")
 	config.ConntrackLookup = scalar(s, "conntrack-lookup", parseLookup, "auto, true or false")
 	config.ConntrackFlush = s.boolean("conntrack-flush")
+	config.ConntrackFTP = s.boolean("conntrack-ftp")
 	config.VNICTimeout = s.duration("vnic-timeout")
 }
 

@@ -145,24 +145,39 @@ func (r rewriting) append(out, actions []byte, depth int) ([]byte, error) {
 	return out, nil
 }
 
-// commit says whether any of the actions commits a connection.
-func commit(actions []byte, depth int) (bool, error) {
+// found is what there is in a list of actions.
+type found struct {
+	commits  bool // a connection
+	toHelper bool // a connection is translated to a port whose packets a helper reads
+}
+
+// find looks for what commits. A group does that of which committing says so.
+func find(actions []byte, committing func(group uint32) bool, depth int) (found, error) {
+	var all found
 	if depth > deepest {
-		return false, fmt.Errorf("more than %d clones within each other", deepest)
+		return all, fmt.Errorf("more than %d clones within each other", deepest)
 	}
 	for len(actions) > 0 {
 		what, one, err := next(actions)
-		if err != nil || what == commits {
-			return what == commits, err
-		}
-		if what == clone {
-			if nested, err := commit(one[cloneHeader:], depth+1); err != nil || nested {
-				return nested, err
-			}
+		if err != nil {
+			return all, err
 		}
 		actions = actions[len(one):]
+		switch what {
+		case commits:
+			all.commits = true
+			all.toHelper = all.toHelper || toHelper(one)
+		case group:
+			all.commits = all.commits || committing(binary.BigEndian.Uint32(one[4:]))
+		case clone:
+			nested, err := find(one[cloneHeader:], committing, depth+1)
+			if err != nil {
+				return all, err
+			}
+			all.commits, all.toHelper = all.commits || nested.commits, all.toHelper || nested.toHelper
+		}
 	}
-	return false, nil
+	return all, nil
 }
 
 // setLength writes a length of 16 bits.

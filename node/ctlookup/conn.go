@@ -13,8 +13,9 @@ import (
 // barriers belong to what was sent, and ovn-controller asks for the statistics of flows by their matches and looks at
 // no action.
 //
-// A message that cannot be read, or does not fit with the changes, passes as it came and is told to refused: the switch
-// refuses the one, and of the other some connections fail, which is better than none at all.
+// A message that cannot be read, or does not fit with the lookups, passes as it came and is told to refused: the switch
+// refuses the one, and of the other some connections fail, which is better than none at all. A flow that could lead a
+// packet to a helper never passes.
 type Conn struct {
 	net.Conn
 	flows   flows
@@ -24,10 +25,11 @@ type Conn struct {
 	message []byte // what is left of the one that is read
 }
 
-// Changes are those that not every driver needs.
+// Changes are those that depend on the driver. The zero value is for one that needs no lookups.
 type Changes struct {
 	Lookups bool // before commits
 	Flushes bool // single connections are forgotten, as the controller asks
+	FTP     bool // packets of FTP and TFTP pass
 }
 
 // Over is the connection over one to a switch, with the changes that its driver needs.

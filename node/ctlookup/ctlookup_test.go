@@ -158,7 +158,7 @@ func TestMessages(t *testing.T) {
 			c.want = c.sent
 		}
 		if c.name == "hello" {
-			stream = newFlows(Changes{Lookups: true})
+			stream = newFlows(Changes{Lookups: true, FTP: true})
 		}
 		got, err := stream.message(c.sent)
 		if err != nil || !bytes.Equal(got, c.want) {
@@ -171,7 +171,7 @@ var stream flows
 
 // TestWithoutLookups: the rest is done without.
 func TestWithoutLookups(t *testing.T) {
-	f := newFlows(Changes{})
+	f := newFlows(Changes{FTP: true})
 	flow := flowMod(commitB, toGroup(5), inRegister(11))
 	for _, c := range []struct{ sent, want []byte }{{groupMod(0, 5, commitB), groupMod(0, 5, commitB)}, {flow, flow},
 		{emptied(), emptied()}, {flowMod(commitB, learn), flowMod(commitB, learn, further)}} {
@@ -197,7 +197,7 @@ func TestWhatCannotBeReadPasses(t *testing.T) {
 		"a bundle of a bundle": inBundle(inBundle(flowMod(commitB))), "no message": inBundle([]byte{6, 14, 0, 4, 0, 0, 0, 0}),
 	} {
 		binary.BigEndian.PutUint16(m[2:], uint16(len(m)))
-		f := newFlows(Changes{Lookups: true})
+		f := newFlows(Changes{Lookups: true, FTP: true})
 		if got, err := f.message(m); err == nil || !bytes.Equal(got, m) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -211,7 +211,7 @@ func TestStream(t *testing.T) {
 		flowMod(look, commitB, look, commitB))
 	for _, size := range []int{1, 7, 24, len(sent)} {
 		ours, switchs := net.Pipe()
-		c := Over(ours, Changes{Lookups: true}, func(err error) { t.Error(err) })
+		c := Over(ours, Changes{Lookups: true, FTP: true}, func(err error) { t.Error(err) })
 		go func() {
 			for piece := range slices.Chunk(sent, size) {
 				if n, err := c.Write(piece); err != nil || n != len(piece) {
@@ -225,7 +225,7 @@ func TestStream(t *testing.T) {
 		}
 	}
 	ours, _ := net.Pipe()
-	if _, err := Over(ours, Changes{Lookups: true}, nil).Write([]byte{6, 0, 0, 7, 0, 0, 0, 0}); err == nil {
+	if _, err := Over(ours, Changes{Lookups: true, FTP: true}, nil).Write([]byte{6, 0, 0, 7, 0, 0, 0, 0}); err == nil {
 		t.Error("a message shorter than its header")
 	}
 }
@@ -254,12 +254,12 @@ func TestNoSingleConnectionIsForgotten(t *testing.T) {
 			want = nil
 		}
 		for _, lookups := range []bool{false, true} {
-			f := newFlows(Changes{Lookups: lookups})
+			f := newFlows(Changes{Lookups: lookups, FTP: true})
 			if got, err := f.message(c.m); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%s: % x, %v", c.name, got, err)
 			}
 		}
-		f := newFlows(Changes{Flushes: true})
+		f := newFlows(Changes{Flushes: true, FTP: true})
 		if got, err := f.message(c.m); err != nil || !bytes.Equal(got, c.m) {
 			t.Errorf("%s, of a driver that may be asked: % x, %v", c.name, got, err)
 		}
@@ -285,14 +285,14 @@ func TestMeters(t *testing.T) {
 			}
 			switchs.Close()
 		}()
-		if got, err := io.ReadAll(Over(ours, Changes{Lookups: true}, nil)); err != nil || !bytes.Equal(got, want) {
+		if got, err := io.ReadAll(Over(ours, Changes{Lookups: true, FTP: true}, nil)); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("in pieces of %d: %v, got\n% x, want\n% x", size, err, got, want)
 		}
 	}
 	for _, wrong := range [][]byte{{6, 0, 0, 7, 0, 0, 0, 0}, {6, 0, 0, 16, 0, 0, 0, 0}} {
 		ours, switchs := net.Pipe()
 		go func() { _, _ = switchs.Write(wrong); switchs.Close() }()
-		if got, err := io.ReadAll(Over(ours, Changes{Lookups: true}, nil)); err == nil || len(got) > 0 {
+		if got, err := io.ReadAll(Over(ours, Changes{Lookups: true, FTP: true}, nil)); err == nil || len(got) > 0 {
 			t.Errorf("% x: got % x", wrong, got)
 		}
 	}
@@ -313,7 +313,8 @@ func FuzzMessage(f *testing.F) {
 			empties(m[bundled:]) {
 			return
 		}
-		s := flows{Changes: Changes{Lookups: true}, committing: map[uint32]struct{}{5: {}}}
+		s := newFlows(Changes{Lookups: true, FTP: true})
+		s.committing[5] = struct{}{}
 		got, err := s.message(bytes.Clone(m))
 		if err != nil {
 			if !bytes.Equal(got, m) {
@@ -330,6 +331,10 @@ func FuzzMessage(f *testing.F) {
 		}
 		if again, err := s.message(bytes.Clone(got)); err != nil {
 			t.Fatalf("what leaves cannot be read: %v, % x", err, again)
+		}
+		guarded := newFlows(Changes{})
+		if once, err := guarded.message(bytes.Clone(m)); err == nil && len(once) < messageHeader {
+			t.Fatalf("% x became % x", m, once)
 		}
 	})
 }

@@ -42,6 +42,21 @@
 // The extension forgets more than it is asked to when a single connection is to be forgotten. So it is not asked,
 // unless [Changes.Flushes] says that this driver may be: see forgets.
 //
+// # Helpers
+//
+// The extension has helpers of FTP and TFTP (OvsCtExecute_). They read packets of TCP with the port 21, and of UDP to
+// the port 69, whether ct asks for a helper or not. They do so in all zones and directions, of IPv4 and IPv6, and by
+// the ports that a packet has once it is translated. They may stop the machine. A packet that has no connection in a
+// zone is not read there. So no connection begins that has such packets:
+//
+//	table 0             drops what has such a port
+//	tables that commit  do the same: the ports of fragments are known when a lookup has put them together. They drop
+//	                    fragments, too: a commit would put them together
+//	ct(commit,nat(…))   to such a port: the flow, or the group's bucket, drops
+//
+// OVN commits in few tables, which the package finds by what it reads. It asks for no helper. [Changes.FTP] says that
+// this driver has none of its own.
+//
 // # Meters
 //
 // The extension has 2^32-1 meters, which is more than ovn-controller can count, see boundMeters.

@@ -8,58 +8,80 @@ import (
 
 // Messages of OpenFlow 1.5: its sections 7.3.4.2 and 7.3.4.3, 7.3.9 for bundles.
 const (
-	version          = 6
-	messageHeader    = 8
-	typeFlowMod      = 14
-	typeGroupMod     = 15
-	typeBundleAdd    = 34
-	flowTable        = 24
-	flowCommand      = 25
-	flowDelete       = 3
-	allTables        = 0xff
-	flowMatch        = 48 // where a flow mod's match begins
-	matchEverything  = 4  // the length of a match without fields
-	applyActions     = 4  // the instruction
-	instruction      = 8  // its header
-	groupBuckets     = 24 // where a group mod's buckets begin
-	groupDelete      = 2
-	groupInsert      = 3
-	groupRemove      = 5
-	allGroups        = 0xfffffffc
-	bucketHeader     = 8
-	bundled          = 16 // where the message of a bundle's begins
-	deepestOfBundles = 1
+	version           = 6
+	messageHeader     = 8
+	typeFlowMod       = 14
+	typeGroupMod      = 15
+	typeBundleControl = 33
+	typeBundleAdd     = 34
+	flowTable         = 24
+	flowCommand       = 25
+	flowDelete        = 3
+	allTables         = 0xff
+	flowMatch         = 48 // where a flow mod's match begins
+	matchEverything   = 4  // the length of a match without fields
+	writeActions      = 3  // the instructions with actions
+	applyActions      = 4
+	instruction       = 8  // their header
+	groupLength       = 16 // where a group mod has the length of its buckets
+	groupBuckets      = 24 // and where they begin
+	groupDelete       = 2
+	groupInsert       = 3
+	groupRemove       = 5
+	allGroups         = 0xfffffffc
+	bucketHeader      = 8
+	bundled           = 16 // where the message of a bundle's begins
+	deepestOfBundles  = 1
 )
 
 // flows is what one connection of a controller's has said.
 type flows struct {
 	Changes
 	committing map[uint32]struct{} // groups
+	guarded    map[byte]struct{}   // tables
+	unguarded  [][]byte            // messages that guard a table, which are to be sent before the one at hand
 }
 
-func newFlows(changes Changes) flows { return flows{changes, map[uint32]struct{}{}} }
+func newFlows(changes Changes) flows {
+	return flows{Changes: changes, committing: map[uint32]struct{}{}, guarded: map[byte]struct{}{}}
+}
 
 // message returns a message as the switch shall get it, and what it takes besides: nothing of one that it shall not
-// get. After an error it is the one that came.
+// get. After an error it is the one that came, or one that drops.
 func (f *flows) message(m []byte) ([]byte, error) {
 	if !f.Flushes && forgets(m) {
 		return nil, nil
 	}
+	if m[0] == version && m[1] == typeBundleControl { // the switch may have refused the bundle before, guards and all
+		clear(f.guarded)
+	}
 	anew, err := f.nested(m, 0)
-	if err != nil || !f.Lookups {
-		return anew, err
+	if len(f.unguarded) > 0 {
+		anew = append(beside(m, f.unguarded), anew...)
+		f.unguarded = nil
 	}
-	switch {
-	case empties(m):
-		for _, flow := range tables() {
-			anew = append(anew, flow...)
+	if empties(m) || bundles(m) && empties(m[bundled:]) {
+		clear(f.guarded)
+		if f.Lookups {
+			anew = append(anew, beside(m, tables())...)
 		}
-	case bundles(m) && empties(m[bundled:]):
-		for _, flow := range tables() {
-			anew = append(anew, inBundleOf(m, flow)...)
+		if !f.FTP {
+			anew = append(anew, beside(m, readable(firstTable))...)
 		}
 	}
-	return anew, nil
+	return anew, err
+}
+
+// beside are messages as another one is sent: if that is in a bundle, then in the same.
+func beside(other []byte, messages [][]byte) []byte {
+	var all []byte
+	for _, m := range messages {
+		if bundles(other) {
+			m = inBundleOf(other, m)
+		}
+		all = append(all, m...)
+	}
+	return all
 }
 
 // empties says that a message deletes all flows, those of the tables of ours among them. ovn-controller sends it first
@@ -91,7 +113,7 @@ func (f *flows) nested(m []byte, depth int) ([]byte, error) {
 	case typeFlowMod:
 		anew, err = f.flowMod(m)
 	case typeGroupMod:
-		return m, f.groupMod(m)
+		anew, err = f.groupMod(m)
 	case typeBundleAdd:
 		if depth == deepestOfBundles {
 			return m, fmt.Errorf("a bundle's message in a bundle's message")
@@ -100,16 +122,17 @@ func (f *flows) nested(m []byte, depth int) ([]byte, error) {
 	default:
 		return m, nil
 	}
-	if err != nil {
+	if anew == nil {
 		return m, err
 	}
 	if err := setLength(anew[2:], len(anew)); err != nil {
 		return m, err
 	}
-	return anew, nil
+	return anew, err
 }
 
-// flowMod rewrites the actions that a flow applies. An action set, which it may write besides, has one ct at most.
+// flowMod rewrites the actions that a flow applies. An action set, which it may write besides, has one ct at most. A
+// flow that could lead a packet to a helper has no actions afterwards.
 func (f *flows) flowMod(m []byte) ([]byte, error) {
 	if len(m) < flowMatch+4 {
 		return nil, fmt.Errorf("a flow mod of %d bytes", len(m))
@@ -118,24 +141,21 @@ func (f *flows) flowMod(m []byte) ([]byte, error) {
 	if match < 8 || flowMatch+match > len(m) {
 		return nil, fmt.Errorf("a match of %d bytes in a flow mod of %d", match, len(m))
 	}
+	instructions, err := split(m[flowMatch+match:])
+	if err != nil {
+		return nil, err
+	}
 	anew := append(make([]byte, 0, len(m)+4*resubmitLength), m[:flowMatch+match]...)
+	if drop, err := f.guard(m[flowTable], instructions); drop || err != nil {
+		return anew, err
+	}
 	rewriting := rewriting{lookups: f.Lookups, table: m[flowTable], committing: f.commits}
-	for rest := m[flowMatch+match:]; len(rest) > 0; {
-		if len(rest) < instruction {
-			return nil, fmt.Errorf("%d bytes are no instruction", len(rest))
-		}
-		length := int(binary.BigEndian.Uint16(rest[2:]))
-		if length < instruction || length > len(rest) {
-			return nil, fmt.Errorf("an instruction of %d bytes in %d", length, len(rest))
-		}
-		one := rest[:length]
-		rest = rest[length:]
+	for _, one := range instructions {
 		if binary.BigEndian.Uint16(one) != applyActions {
 			anew = append(anew, one...)
 			continue
 		}
 		start := len(anew)
-		var err error
 		if anew, err = rewriting.append(append(anew, one[:instruction]...), one[instruction:], 0); err != nil {
 			return nil, err
 		}
@@ -146,15 +166,54 @@ func (f *flows) flowMod(m []byte) ([]byte, error) {
 	return anew, nil
 }
 
+// split divides a list of instructions.
+func split(rest []byte) (instructions [][]byte, err error) {
+	for len(rest) > 0 {
+		if len(rest) < instruction {
+			return nil, fmt.Errorf("%d bytes are no instruction", len(rest))
+		}
+		length := int(binary.BigEndian.Uint16(rest[2:]))
+		if length < instruction || length > len(rest) {
+			return nil, fmt.Errorf("an instruction of %d bytes in %d", length, len(rest))
+		}
+		instructions = append(instructions, rest[:length])
+		rest = rest[length:]
+	}
+	return instructions, nil
+}
+
+// guard has the table of a flow that commits guarded. It says whether the flow itself is to drop: where it translates
+// to a port of a helper's, and where it cannot be read.
+func (f *flows) guard(table byte, instructions [][]byte) (drop bool, err error) {
+	if f.FTP {
+		return false, nil
+	}
+	for _, one := range instructions {
+		if kind := binary.BigEndian.Uint16(one); kind != applyActions && kind != writeActions {
+			continue
+		}
+		what, err := find(one[instruction:], f.commits, 0)
+		if err != nil {
+			return true, err
+		}
+		drop = drop || what.toHelper
+		if _, known := f.guarded[table]; what.commits && !known {
+			f.guarded[table] = struct{}{}
+			f.unguarded = append(f.unguarded, guards(table)...)
+		}
+	}
+	return drop, nil
+}
+
 func (f *flows) commits(group uint32) bool {
 	_, ok := f.committing[group]
 	return ok
 }
 
-// groupMod remembers which groups commit.
-func (f *flows) groupMod(m []byte) error {
+// groupMod remembers which groups commit. A bucket that could lead a packet to a helper has no actions afterwards.
+func (f *flows) groupMod(m []byte) ([]byte, error) {
 	if len(m) < groupBuckets {
-		return fmt.Errorf("a group mod of %d bytes", len(m))
+		return nil, fmt.Errorf("a group mod of %d bytes", len(m))
 	}
 	command, id := binary.BigEndian.Uint16(m[messageHeader:]), binary.BigEndian.Uint32(m[messageHeader+4:])
 	if command == groupDelete {
@@ -162,34 +221,46 @@ func (f *flows) groupMod(m []byte) error {
 		if id == allGroups {
 			clear(f.committing)
 		}
-		return nil
+		return m, nil
 	}
 	// A bucket more or less leaves the others.
 	if command != groupInsert && command != groupRemove {
 		delete(f.committing, id)
 	}
-	length := int(binary.BigEndian.Uint16(m[messageHeader+8:]))
+	length := int(binary.BigEndian.Uint16(m[groupLength:]))
 	if groupBuckets+length > len(m) {
-		return fmt.Errorf("buckets of %d bytes in a group mod of %d", length, len(m))
+		return nil, fmt.Errorf("buckets of %d bytes in a group mod of %d", length, len(m))
 	}
+	var problem error
+	anew := append(make([]byte, 0, len(m)), m[:groupBuckets]...)
 	for buckets := m[groupBuckets : groupBuckets+length]; len(buckets) > 0; {
 		if len(buckets) < bucketHeader {
-			return fmt.Errorf("%d bytes are no bucket", len(buckets))
+			return nil, fmt.Errorf("%d bytes are no bucket", len(buckets))
 		}
 		whole, actions := int(binary.BigEndian.Uint16(buckets)), int(binary.BigEndian.Uint16(buckets[2:]))
 		if whole < bucketHeader || whole > len(buckets) || bucketHeader+actions > whole {
-			return fmt.Errorf("a bucket of %d bytes with actions of %d in %d", whole, actions, len(buckets))
+			return nil, fmt.Errorf("a bucket of %d bytes with actions of %d in %d", whole, actions, len(buckets))
 		}
-		found, err := commit(buckets[bucketHeader:bucketHeader+actions], 0)
+		what, err := find(buckets[bucketHeader:bucketHeader+actions], f.commits, 0)
 		if err != nil {
-			return err
+			problem, what = err, found{commits: true, toHelper: true}
 		}
-		if found {
+		if what.commits {
 			f.committing[id] = struct{}{}
 		}
+		start := len(anew)
+		anew = append(anew, buckets[:bucketHeader]...)
+		if what.toHelper && !f.FTP {
+			binary.BigEndian.PutUint16(anew[start:], uint16(whole-actions))
+			binary.BigEndian.PutUint16(anew[start+2:], 0)
+		} else {
+			anew = append(anew, buckets[bucketHeader:bucketHeader+actions]...)
+		}
+		anew = append(anew, buckets[bucketHeader+actions:whole]...)
 		buckets = buckets[whole:]
 	}
-	return nil
+	binary.BigEndian.PutUint16(anew[groupLength:], uint16(len(anew)-groupBuckets))
+	return append(anew, m[groupBuckets+length:]...), problem
 }
 
 // bundleAdd rewrites the message within. What is after it, padding and properties, stays.
@@ -202,9 +273,6 @@ func (f *flows) bundleAdd(m []byte, depth int) ([]byte, error) {
 		return nil, fmt.Errorf("a message of %d bytes in a bundle's of %d", length, len(m))
 	}
 	inner, err := f.nested(m[bundled:bundled+length], depth+1)
-	if err != nil {
-		return nil, err
-	}
 	anew := append(make([]byte, 0, len(m)+len(inner)-length), m[:bundled]...)
-	return append(append(anew, inner...), m[bundled+length:]...), nil
+	return append(append(anew, inner...), m[bundled+length:]...), err
 }

@@ -111,7 +111,8 @@ func testOVN(t *testing.T, with bool) {
 	o.NB("lb-add", "web", vip+":80", address["a"]+":8080,"+address["b"]+":8080", "--", "set", "load_balancer", "web",
 		"options:hairpin_snat_ip=169.254.169.5", "--", "ls-lb-add", "s", "web",
 		"--", "lb-add", "sticky", sticky+":80", address["a"]+":8080,"+address["b"]+":8080", "--", "set", "load_balancer",
-		"sticky", "options:affinity_timeout=600", "--", "ls-lb-add", "s", "sticky")
+		"sticky", "options:affinity_timeout=600", "--", "ls-lb-add", "s", "sticky",
+		"--", "lb-add", "ftp", "10.96.0.4:2121", address["a"]+":21", "--", "ls-lb-add", "s", "ftp")
 	o.NB("--wait=hv", "--timeout=30", "sync")
 
 	reaches := func(from, to string, port int, want ...string) {
@@ -169,8 +170,45 @@ func testOVN(t *testing.T, with bool) {
 	refused("a policy lets a ping b", func() (string, error) { return ping("a", address["b"]) })
 	refused("a policy lets a to another port of b", func() (string, error) { return connect("a", address["b"], 8081) })
 	keepsConnections(t, o, dir+"/"+nodetest.Vswitchd+".ctl", address["a"])
-	checkFlows(t, o.Run("ovs-ofctl", "-O", "OpenFlow15", "dump-flows", "unix:"+dir+"/br-int.mgmt"),
-		o.Run("ovs-ofctl", "-O", "OpenFlow15", "dump-groups", "unix:"+dir+"/br-int.mgmt"), with)
+	flows := o.Run("ovs-ofctl", "-O", "OpenFlow15", "dump-flows", "unix:"+dir+"/br-int.mgmt")
+	groups := o.Run("ovs-ofctl", "-O", "OpenFlow15", "dump-groups", "unix:"+dir+"/br-int.mgmt")
+	checkFlows(t, flows, groups, with)
+	checkGuards(t, flows, groups)
+}
+
+// checkGuards: each table that commits has the flows that keep packets from helpers, and nothing translates to a port
+// of theirs.
+func checkGuards(t *testing.T, flows, groups string) {
+	t.Helper()
+	guarded, commits := map[string]int{}, map[string]bool{}
+	for line := range strings.Lines(flows) {
+		_, rest, _ := strings.Cut(line, "table=")
+		table, _, _ := strings.Cut(rest, ",")
+		switch words := strings.TrimSpace(line); {
+		case strings.Contains(words, "priority=65535,") && strings.HasSuffix(words, "actions=drop") &&
+			(strings.Contains(words, "=21 ") || strings.Contains(words, "=69 ") || strings.Contains(words, "nw_frag=yes")):
+			guarded[table]++
+		case strings.Contains(words, "ct(commit"), strings.Contains(words, "group:"):
+			commits[table] = true
+		}
+	}
+	all := guarded["0"]
+	if all != 8 {
+		t.Errorf("table 0 has %d flows against helpers", all)
+	}
+	for table := range commits {
+		if guarded[table] != 10 {
+			t.Errorf("table %s commits, and has %d flows against helpers", table, guarded[table])
+		}
+		all += guarded[table]
+	}
+	t.Logf("%d flows against helpers, in %d tables that commit", all, len(commits))
+	if strings.Contains(groups, ":21)") || strings.Contains(flows, ":21)") {
+		t.Errorf("something translates to port 21:\n%s", groups)
+	}
+	if !strings.Contains(groups, "actions=drop") {
+		t.Errorf("no bucket drops:\n%s", groups)
+	}
 }
 
 // keepsConnections: a load balancer with ct_flush goes, that of the client's switch and that of a switch that has no

@@ -15,6 +15,7 @@ const (
 	ctState = 0x0001d308 // NXM_NX_CT_STATE, with a mask
 	etherIs = 0x80000a02 // OXM_OF_ETH_TYPE
 	ipv4    = 0x0800
+	ipv6    = 0x86dd
 )
 
 // priority of flows that match a state; the others have zero.
@@ -30,10 +31,10 @@ const priority = 1
 // A resubmit to a flow without actions does nothing, as one to a table without a flow that matches.
 func tables() [][]byte {
 	return [][]byte{
-		flowOf(beforeCommit, priority, stateMatch(isTracked|dstNAT, isTracked|dstNAT|isReply)),
-		flowOf(beforeCommit, priority, stateMatch(isTracked|srcNAT, isTracked|srcNAT|isReply)),
-		flowOf(beforeCommit, 0, nil, lookup[:]...),
-		flowOf(beforeUndo, priority, stateMatch(isTracked|isReply, isTracked|isReply|dstNAT), lookup[:]...),
+		flowOf(beforeCommit, priority, ipv4, stateMatch(isTracked|dstNAT, isTracked|dstNAT|isReply)),
+		flowOf(beforeCommit, priority, ipv4, stateMatch(isTracked|srcNAT, isTracked|srcNAT|isReply)),
+		flowOf(beforeCommit, 0, ipv4, nil, lookup[:]...),
+		flowOf(beforeUndo, priority, ipv4, stateMatch(isTracked|isReply, isTracked|isReply|dstNAT), lookup[:]...),
 	}
 }
 
@@ -43,8 +44,8 @@ func stateMatch(value, mask uint32) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(field, value), mask)
 }
 
-// flowOf is the message that adds a flow of IPv4 with a further field.
-func flowOf(table byte, priority uint16, further []byte, actions ...byte) []byte {
+// flowOf is the message that adds a flow of an Ethernet type with further fields.
+func flowOf(table byte, priority, etherType uint16, further []byte, actions ...byte) []byte {
 	m := make([]byte, flowMatch, 128)
 	m[0], m[1], m[flowTable] = version, typeFlowMod, table
 	binary.BigEndian.PutUint16(m[30:], priority)
@@ -54,7 +55,7 @@ func flowOf(table byte, priority uint16, further []byte, actions ...byte) []byte
 	const ether = 6                         // bytes of its field
 	m = binary.BigEndian.AppendUint16(m, 1) // the match is OXM's
 	m = binary.BigEndian.AppendUint16(m, uint16(matchEverything+ether+len(further)))
-	m = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(m, etherIs), ipv4)
+	m = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(m, etherIs), etherType)
 	m = append(m, further...)
 	m = append(m, make([]byte, (8-len(m)%8)%8)...)
 	if len(actions) > 0 {

@@ -59,6 +59,7 @@ func windowsChecks(config Config, r readers, host windowsHost, service hnsReader
 	checks = append(checks, after...)
 	return append(checks, []check{
 		{"conntrack-lookup", func(ctx context.Context) []Finding { return checkLookup(ctx, config, r.metrics) }},
+		{"conntrack-ftp", func(ctx context.Context) []Finding { return checkFTP(ctx, config, r.metrics) }},
 		{"hns-calls", func(ctx context.Context) []Finding { return checkHNSCalls(ctx, r.metrics) }},
 		{"cni-pipe", func(ctx context.Context) []Finding {
 			return checkPipe(ctx, host, "cni-pipe", config.CNISocket, "the agent", running(ctx))

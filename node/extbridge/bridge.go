@@ -31,6 +31,8 @@ type Bridge struct {
 	// LookupFirst: the datapath has to look a packet up in another zone before it commits a connection, see
 	// package ctlookup.
 	LookupFirst bool
+	// FTP: connection tracking may have packets of FTP and TFTP. Windows' reads them on its own, and may stop the machine.
+	FTP bool
 	// HostAddresses: the gateway router has the host's MAC and addresses. Otherwise it has its own, and
 	// GatewayMAC is its MAC.
 	HostAddresses bool

@@ -17,6 +17,7 @@ func (w *flows) own() {
 	// The host's MAC at another port is a loop, or a router that has not given it up yet.
 	w.add(tableClassify, fromGateway, ovs.Drop()).from(w.MAC)
 	w.add(tableClassify, fromHost, ovs.Normal()).port(ovs.PortLOCAL)
+	w.keepFromHelpers(ovs.Normal(), tableHost, tableOutside)
 	w.known(tableOutside, 50, markGateway, w.toPatch(ovs.ModDataLinkDestination(w.GatewayMAC))...)
 	w.add(tableOutside, 0, ovs.Normal())
 	for _, f := range families {

@@ -42,7 +42,8 @@ func (w *world) likeHyperV() {
 		}
 	}
 	w.ovn.Run("ovs-appctl", control, "upcall/disable-megaflows")
-	w.bridge.HyperV, w.bridge.LookupFirst = true, true
+	// It keeps fragments, and has no helpers.
+	w.bridge.HyperV, w.bridge.LookupFirst, w.bridge.FTP = true, true, true
 }
 
 func testPaths(t *testing.T, w *world) {

@@ -35,6 +35,7 @@ func (w *flows) shared() {
 	w.hostLink()
 	w.gatewayLink()
 	w.outsideLink()
+	w.keepFromHelpers(ovs.Local(), tableHost, tableGateway, tableOutside)
 	for _, f := range families {
 		host, ok := w.host(f)
 		w.fromHost(f)

@@ -167,6 +167,9 @@ type Config struct {
 	// conntrack-flush (Windows): the driver forgets single connections when an endpoint of UDP goes. Open vSwitch's
 	// forgets others with them, see package ctlookup.
 	ConntrackFlush bool
+	// conntrack-ftp (Windows): packets of FTP and TFTP pass. Open vSwitch's driver reads them on its own, and may stop the
+	// machine, see package ctlookup.
+	ConntrackFTP bool
 	// dns-services (Linux): the cluster's DNS Services, each NAMESPACE/NAME. What their pods on the node
 	// answer is watched for the domain names in policies.
 	DNSServices []string

@@ -236,9 +236,8 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "helpers of connection tracking",
-		Effect: "FTP and TFTP are looked into at ports 21 and 69, whether a flow asks for it or not; a packet whose flow " +
-			"asks for another helper is dropped",
-		Answer:  "no flow of OVN's or weft's asks for one; [what that means](security.md#on-a-pod)",
+		Effect:  "a packet whose flow asks for a helper other than those of FTP and TFTP is dropped",
+		Answer:  "no flow of OVN's or weft's asks for one",
 		Source:  "Conntrack.c: OvsExecuteConntrackAction, OvsCtExecute_",
 		Forbids: []string{"ct helper"},
 	},
@@ -338,6 +337,19 @@ var Limits = []Limit{
 		Answer:  "no flow of weft's matches them",
 		Source:  "Flow.c: MapFlowKeyToNlKey; ofproto/ofproto-dpif.c: check_ct_orig_tuple6, check_mask",
 		Forbids: []string{"match ct_orig_tuple6"},
+	},
+	{
+		Feature: "FTP and TFTP",
+		Effect: "helpers that nobody has asked for read what passes TCP port 21 or goes to UDP port 69, by the ports that " +
+			"it has once it is translated. They look for the end of a command without a bound, wait for a lock that they " +
+			"hold, and keep connections that are gone: a pod could stop the machine",
+		Answer: "unless its key conntrack-ftp is true, the agent has no such connection begin: packets of TCP port 21 and " +
+			"UDP port 69 are dropped, and so are those that a Service leads to such a port. What the host itself sends and " +
+			"gets on its uplink is not tracked",
+		Source: "Conntrack.c: OvsCtExecute_, OvsDetectFtpPacket, OvsDetectFtp6Packet, OvsDetectTftpPacket, " +
+			"OvsDetectTftp6Packet; Conntrack-ftp.c: OvsCtHandleFtp; Conntrack-tcp.c: OvsCtHandleTftp; Conntrack-related.c: " +
+			"OvsCtRelatedLookup, OvsCtRelatedEntryCreate, OvsCtRelatedKeyAreSame",
+		Forbids: []string{"helper ftp", "helper tftp"},
 	},
 	{
 		Feature: "IGMP",

@@ -34,7 +34,7 @@ func TestForbidden(t *testing.T) {
 		"set ipv6": "", "set ipv6_hlimit": "", "set ipv6_src": "set of IPv6 fields", "set ipv4": "", "set ipv4_ecn": "",
 		"set tcp": "", "set tcp6": "ports of IPv6", "set skb_mark 42": "", "set skb_mark 7": "set of other fields",
 		"ct timeout": "connection tracking timeout policies", "ct part 77": "unknown actions", "ct commit": "",
-		"ct helper": "helpers of connection tracking", "ct nat_random": "", "ct nat part 77": "unknown actions",
+		"ct helper": "helpers of connection tracking", "helper tftp": "FTP and TFTP", "ct nat_random": "", "ct nat part 77": "unknown actions",
 		"push_mpls": "MPLS", "match mpls": "MPLS", "hash": "", "hash algorithm 1": "dp_hash algorithm 1",
 		"sample": "", "sample actions": "sample with actions of its own",
 		"sample nesting 4": "sample with actions of its own",

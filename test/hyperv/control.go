@@ -31,8 +31,8 @@ var verbs = map[string]verb{
 	"slow": {"DURATION", "each command takes that long; 0s: none does", slow},
 	"faults": {"[LIST]", "switch the driver's known faults, as all,-stale-tuple; without a list tell them",
 		switchFaults},
-	"executed": {"", "tell as JSON how often packets have met each action and each set of a field, and how many flows " +
-		"match each field", executed},
+	"executed": {"", "tell as JSON how often packets have met each action, each set of a field and each helper, and how " +
+		"many flows match each field", executed},
 	"status": {"", "tell as JSON how the extension is", status},
 }
 

@@ -134,8 +134,8 @@ func (e *Extension) Faults() Faults {
 	return maps.Clone(e.faults)
 }
 
-// Executed counts the actions and the sets of fields that packets met, the keys of flows that the driver passes over,
-// and what flows match, by their names.
+// Executed counts the actions, the sets of fields and the helpers that packets met, the keys of flows that the driver
+// passes over, and what flows match, by their names.
 func (e *Extension) Executed() map[string]uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -30,13 +30,15 @@ const (
 	DNATPort Fault = "dnat-port"
 	// Protocols: protocols other than TCP, UDP and ICMP cannot be tracked.
 	Protocols Fault = "protocols"
+	// FTPHelper: a helper reads packets of connections that have a port of FTP's or TFTP's, and may stop the machine.
+	FTPHelper Fault = "ftp-helper"
 	// FirstPacket: the first packet to a tunnel's peer is lost.
 	FirstPacket Fault = "first-packet"
 )
 
 // AllFaults are the driver's as it is.
 var AllFaults = []Fault{StaleTuple, TrackedIPv6, ICMPErrors, SetIPv6, NDTarget, FlushNAT, NATPort, DNATPort, Protocols,
-	FirstPacket}
+	FTPHelper, FirstPacket}
 
 // Faults are those that are switched on.
 type Faults map[Fault]bool

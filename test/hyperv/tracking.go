@@ -104,6 +104,9 @@ func (f *forwarding) track(a attribute, k *key) error {
 		f.translate(conn, k, reply)
 	}
 	conn.setMark(action, k)
+	if err := e.help(k); err != nil {
+		return err
+	}
 	conn.tell(k)
 	return nil
 }
