@@ -101,8 +101,9 @@ func Features(missing []Requirement) []string {
 
 // Features that weft asks for by name.
 const (
-	ACLTiers       = "ACL tiers"
-	ConditionalNAT = "conditional NAT"
+	ACLTiers        = "ACL tiers"
+	ConditionalNAT  = "conditional NAT"
+	ConntrackLimits = "conntrack limits"
 )
 
 const (
@@ -151,6 +152,6 @@ var Requirements = []Requirement{
 	{southbound, "BFD", "chassis_name", "24.03", "BFD by guarded nodes"},
 	{southbound, "IGMP_Group", "chassis_name", "24.03", "multicast groups of guarded nodes"},
 	{southbound, "Service_Monitor", "chassis_name", "24.03", "health checks by guarded nodes"},
-	{openVSwitch, "CT_Zone", "limit", "3.3", "conntrack limits"},
-	{openVSwitch, "Datapath", "ct_zone_default_limit", "3.3", "conntrack limits"},
+	{openVSwitch, "CT_Zone", "limit", "3.3", ConntrackLimits},
+	{openVSwitch, "Datapath", "ct_zone_default_limit", "3.3", ConntrackLimits},
 }

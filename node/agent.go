@@ -328,6 +328,7 @@ func (a *agent) reconcileOnce(ctx context.Context) {
 	if err == nil {
 		a.setSubnets(network.PodCIDRs)
 		a.gateway.flows.follow(network)
+		a.gateway.boundConnections(ctx, network)
 		a.health.Set(health.Management, a.reconcileManagement(ctx, network))
 	}
 	if known && err == nil {

@@ -40,8 +40,10 @@ type cluster struct {
 	client kubernetes.Interface
 	own    dynamic.Interface // nil: domain names are not watched
 	config nodeconfig.Config
-	agent  *agent
-	stop   func()
+	// network is what the controller decides for the node.
+	network contract.NodeNetwork
+	agent   *agent
+	stop    func()
 	// extension is the emulated one that ovs-vswitchd has for its datapath; nil: it has one of Linux'.
 	extension *hyperv.Extension
 }
@@ -89,7 +91,8 @@ func newClusterOver(tb testing.TB, extension *hyperv.Extension) *cluster {
 		tb.Fatal(err)
 	}
 	dir := tb.TempDir()
-	c := &cluster{tb: tb, ovn: nodetest.StartOVNOver(tb, driver), config: nodeconfig.Default(), extension: extension}
+	c := &cluster{tb: tb, ovn: nodetest.StartOVNOver(tb, driver), config: nodeconfig.Default(), network: testNetwork,
+		extension: extension}
 	c.config.NodeName = testNode
 	c.config.OVSDatabase, c.config.OVNSouthbound = c.ovn.OVSDatabase(), c.ovn.Southbound()
 	c.config.DatapathType = nodetest.Datapath()
@@ -126,7 +129,7 @@ func (c *cluster) topology() {
 func (c *cluster) decide() {
 	c.tb.Helper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"annotations": map[string]string{contract.NodeNetworkAnnotation: contract.Format(testNetwork)},
+		"annotations": map[string]string{contract.NodeNetworkAnnotation: contract.Format(c.network)},
 	}})
 	if err != nil {
 		c.tb.Fatal(err)

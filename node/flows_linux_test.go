@@ -228,10 +228,13 @@ func inside[T any](ns string, do func() (T, error)) (value T, err error) {
 	return value, err
 }
 
-// echo serves lines, each answered by the client's address.
+// echo serves lines, each answered by the client's address. It says nothing unasked.
 func (g *gatewayCluster) echo(ns string, port int) {
 	g.tb.Helper()
-	listener, err := inside(ns, func() (net.Listener, error) { return net.Listen("tcp", fmt.Sprintf(":%d", port)) })
+	server := net.ListenConfig{KeepAlive: -1}
+	listener, err := inside(ns, func() (net.Listener, error) {
+		return server.Listen(g.tb.Context(), "tcp", fmt.Sprintf(":%d", port))
+	})
 	if err != nil {
 		g.tb.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/ctprobe"
+	"github.com/weftnet/weft/node/extbridge"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/hostservice"
 	"github.com/weftnet/weft/node/nodeconfig"
@@ -103,6 +104,15 @@ func (g *gateway) reconcileBridges(ctx context.Context) error {
 		return nil
 	}
 	return g.platform.EnsureGatewayDevice(g.config.GatewayInterface)
+}
+
+// boundConnections: no zone of the external bridge has more connections than the controller has decided.
+func (g *gateway) boundConnections(ctx context.Context, network contract.NodeNetwork) {
+	if !g.ovs.Connected() {
+		return
+	}
+	g.health.Note(health.Connections, "ConnectionsNotBounded",
+		g.ovs.BoundZones(ctx, g.config, extbridge.Bounds(network.Connections)))
 }
 
 // keepPortsOpen looks again at ports in error until ctx ends.

@@ -1,10 +1,12 @@
 package ovn
 
 import (
-	"github.com/weftnet/weft/ovn/settings"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 func TestConfigValidate(t *testing.T) {
@@ -37,11 +39,14 @@ func TestConfigValidate(t *testing.T) {
 		{"node mask too long", func(c *settings.Config) { dual(c); c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv6 = true, 128 },
 			[]string{"node-cidr-mask-size-ipv6: 128"}},
 		{"node mask does not matter when Kubernetes allocates", func(c *settings.Config) { c.NodeCIDRMaskIPv4 = 1 }, nil},
-		{"no bound of pods' connections", func(c *settings.Config) { c.WindowsPodConnections = 0 }, nil},
+		{"no bound of connections", func(c *settings.Config) { c.WindowsPodConnections, c.WindowsNodeConnections = 0, 0 }, nil},
 		{"fewer connections than none", func(c *settings.Config) { c.WindowsPodConnections = -1 },
 			[]string{"windows-pod-connections: -1", "0 for no bound"}},
-		{"more connections than there is room for", func(c *settings.Config) { c.WindowsPodConnections = 1<<21 + 1 },
-			[]string{"windows-pod-connections: 2097153", "2097152"}},
+		{"fewer connections than probes take", func(c *settings.Config) { c.WindowsPodConnections, c.WindowsNodeConnections = 1, 4095 },
+			[]string{"windows-pod-connections: 1 is no bound", "kubelet's probes", "give 1024 to", "windows-node-connections: 4095", "give 4096 to"}},
+		{"the fewest connections", func(c *settings.Config) { c.WindowsPodConnections, c.WindowsNodeConnections = 1024, 4096 }, nil},
+		{"more connections than there is room for", func(c *settings.Config) { c.WindowsPodConnections, c.WindowsNodeConnections = 1<<21+1, 1<<22 },
+			[]string{"windows-pod-connections: 2097153", "no room", "2097152", "windows-node-connections: 4194304"}},
 		{"shared gateway", func(c *settings.Config) {
 			dual(c)
 			c.SharedGatewayAddresses, c.SharedGatewayNextHops = []string{"2001:db8::50/64", "203.0.113.50/24"}, []string{"203.0.113.254", "203.0.113.253", "2001:db8::ffff"}
@@ -106,5 +111,15 @@ func TestConfigValidate(t *testing.T) {
 func sharedGateway(address, next string) func(*settings.Config) {
 	return func(c *settings.Config) {
 		c.SharedGatewayAddresses, c.SharedGatewayNextHops = []string{address}, []string{next}
+	}
+}
+
+// The default bounds of a Windows node's zones fill the driver's table and do not overfill it, with as many pods as
+// kubelet has by default.
+func TestDefaultConnectionsFitTheTable(t *testing.T) {
+	const maxPods, table = 110, 1 << 21
+	s := testSettings(t, func(*settings.Config) {})
+	if all := maxPods*s.PodConnections + contract.Shares*s.NodeConnections; all != table {
+		t.Errorf("%d places of %d are shared out", all, table)
 	}
 }

@@ -55,11 +55,15 @@ func nodeChange(s *settings.Settings, n *placement, hasShared bool) ovsdb.Change
 	port := northbound.RouterPort(northbound.ClusterRouterPort(n.name), own)
 	port.Options = map[string]string{"route_table": n.name} // see egress
 	r.Link("switch", northbound.ClusterRouterID, id, port, northbound.NodeSwitchPort(n.name), nil)
+	config, options := map[string]string{}, map[string]string{"requested-chassis": n.chassis()}
+	boundConnections(config, n, s.NodeConnections)
+	boundConnections(options, n, s.HostConnections())
+	northbound.Model[nb.LogicalSwitch](r.Builder, "switch").OtherConfig = config
 	// No port security here: the host answers pods also from its own addresses.
 	r.SwitchPort(id, "management", &nb.LogicalSwitchPort{
 		Name:      contract.ManagementPort(n.name),
 		Addresses: []string{northbound.PortAddresses(contract.Addrs(management))},
-		Options:   map[string]string{"requested-chassis": n.chassis()},
+		Options:   options,
 		// An empty list says that there are none.
 		ExternalIDs: map[string]string{contract.TunnelAddressesKey: strings.Join(ipam.Texts(n.tunnels), ",")},
 	})
@@ -161,6 +165,7 @@ func (r *rows) gateway(s *settings.Settings, n *placement, g *contract.Gateway) 
 		// other's ports.
 		options["snat-ct-zone"] = "0"
 	}
+	boundConnections(options, n, s.NodeConnections)
 	id := r.gatewayRouter(s, g, n.outside, "-"+n.name, joins, nb.LogicalRouterPort{}, options)
 	northbound.Model[nb.LogicalRouter](r.Builder, "gateway").ExternalIDs = map[string]string{podsLeave: waysOut(g)}
 	r.gatewayBalancers(n)

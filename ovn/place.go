@@ -443,6 +443,9 @@ func (b *nodeBook) noteNode(n *nodeState) {
 	if b.settings.Shared != nil {
 		network.SharedGateways = contract.Addrs(b.settings.Shared.Addresses)
 	}
+	if n.windows() {
+		network.Connections = b.settings.NodeConnections
+	}
 	value := contract.Format(network)
 	if value != n.object.Network {
 		b.note(annotation{objects.NodeKind, "", n.name, n.object.UID, contract.NodeNetworkAnnotation, value})

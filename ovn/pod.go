@@ -26,7 +26,7 @@ func podChange(s *settings.Settings, p *objects.Pod, addresses []netip.Prefix, n
 	options := map[string]string{
 		"requested-chassis": n.chassis(), "iface-id-ver": string(p.UID), "disable_arp_nd_rsp": "true",
 	}
-	boundConnections(options, s, n)
+	boundConnections(options, n, s.PodConnections)
 	r.SwitchPort(northbound.SwitchID(n.name), string(p.UID), &nb.LogicalSwitchPort{
 		Name:         contract.PodPort(p.Namespace, p.Name),
 		Addresses:    port,

@@ -46,6 +46,8 @@ func controllerCommand() *cobra.Command {
 	f.String("shared-gateway-network", defaults.SharedGatewayNetwork, "the gateway-network of the gateway nodes' agents")
 	f.Int("windows-pod-connections", defaults.WindowsPodConnections,
 		"how many connections a pod of a Windows node may have at a time; 0: no bound")
+	f.Int("windows-node-connections", defaults.WindowsNodeConnections,
+		"how many connections all pods of a Windows node together may have by its gateway at a time; 0: no bound")
 	f.Bool("allocate-load-balancer-addresses", defaults.AllocateLoadBalancerAddresses,
 		"give Services of type LoadBalancer without a class addresses of AddressPools")
 	f.StringSlice("dns-services", defaults.DNSServices, "the cluster's DNS Services, NAMESPACE/NAME, whose servers' "+
@@ -90,6 +92,7 @@ func controllerConfig(s *settings) (ovnsettings.Config, error) {
 		SharedGatewayNetwork:          s.text("shared-gateway-network"),
 		DefaultGatewayNetwork:         s.text("default-gateway-network"),
 		WindowsPodConnections:         s.integer("windows-pod-connections"),
+		WindowsNodeConnections:        s.integer("windows-node-connections"),
 		AllocateLoadBalancerAddresses: s.boolean("allocate-load-balancer-addresses"),
 		DNSServices:                   s.list("dns-services"),
 		DNSNodes:                      s.list("dns-server-nodes"),

@@ -16,6 +16,9 @@ func (n NodeNetwork) check() error {
 			return fmt.Errorf("podCIDRs[%d]: %v has no room for the router and the node's host", i, subnet)
 		}
 	}
+	if n.Connections < 0 {
+		return fmt.Errorf("connections: %d is less than none", n.Connections)
+	}
 	return errors.Join(checkPrefixes("podCIDRs", n.PodCIDRs), checkPrefixes("clusterCIDRs", n.ClusterCIDRs),
 		checkPrefixes("serviceCIDRs", n.ServiceCIDRs), checkPrefixes("joinCIDRs", n.JoinCIDRs),
 		checkAddrs("sharedGateways", n.SharedGateways),

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestParseTakesPlainAddressesOnly, in each field, whose name it tells.
+// TestParseTakesPlainAddressesOnly, in each field, whose name it tells, and no number of connections below none.
 func TestParseTakesPlainAddressesOnly(t *testing.T) {
 	network := func(a map[string]string) error { _, _, err := Parse[NodeNetwork](a, "key"); return err }
 	facts := func(a map[string]string) error { _, _, err := Parse[NodeFacts](a, "key"); return err }
@@ -21,6 +21,7 @@ func TestParseTakesPlainAddressesOnly(t *testing.T) {
 		{"clusterCIDRs[0]", `{"clusterCIDRs":[%q]}`, network, prefixes},
 		{"serviceCIDRs[0]", `{"serviceCIDRs":[%q]}`, network, prefixes},
 		{"joinCIDRs[0]", `{"joinCIDRs":[%q]}`, network, prefixes},
+		{"connections", `{"connections":%s}`, network, []string{"-1"}},
 		{"sharedGateways[1]", `{"sharedGateways":["192.0.2.1",%q]}`, network, addrs},
 		{"addresses[0]", `{"addresses":[%q]}`, facts, addrs},
 		{"gateway.addresses[0]", `{"gateway":{"addresses":[%q]}}`, facts, prefixes},

@@ -57,6 +57,9 @@ type NodeNetwork struct {
 	// Hosts are the ranges of hosts that are no nodes, as those of OVN's databases: no Service has their addresses, and
 	// the node's host reaches them by its own routes.
 	Hosts []netip.Prefix `json:"hosts,omitempty"`
+	// Connections is how many a share is of the zones that all pods of a Windows node share, see [Shares]; 0: they are
+	// not bounded.
+	Connections int `json:"connections,omitempty"`
 }
 
 // NodeFacts is what a node's agent has found out about its node.

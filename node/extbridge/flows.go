@@ -32,6 +32,11 @@ const (
 	zoneClient = 64001 // of the source addresses that the host sees by its alias
 )
 
+// Bounds are how many connections the zones may have in which the bridge's flows remember them, where a share is n.
+func Bounds(n int) map[int]int {
+	return map[int]int{zone: contract.BridgeShare * n, zoneClient: n}
+}
+
 // Marks of connections in zone.
 const (
 	markGateway = 1

@@ -30,6 +30,7 @@ const (
 	NextHops        Condition = "next-hops"         // the gateway router reaches what is beyond its neighbours
 	RefusedFlows    Condition = "refused-flows"     // the bridge to the outside takes all flows that are meant for it
 	ConntrackLookup Condition = "conntrack-lookup"  // flows have the lookup that the datapath needs
+	Connections     Condition = "connections"       // those of the bridge to the outside are bounded, where they are to be
 	Mappings        Condition = "external-networks" // further external networks have their bridges
 	ClearTunnels    Condition = "clear-tunnels"     // tunnels can be encrypted, where they may be
 	EncryptedPeers  Condition = "encrypted-peers"   // what goes to other nodes is encrypted, where it is to be

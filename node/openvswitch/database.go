@@ -27,7 +27,9 @@ const (
 
 // Tables leaves out statistics, which the server would send every few seconds.
 var Tables = []ovsdb.Table{
-	{Model: &vswitch.OpenvSwitch{}, Read: []string{"bridges", "next_cfg", "cur_cfg", "other_config"}},
+	{Model: &vswitch.OpenvSwitch{}, Read: []string{"bridges", "datapaths", "next_cfg", "cur_cfg", "other_config"}},
+	{Model: &vswitch.Datapath{}, Read: []string{"ct_zones"}},
+	{Model: &vswitch.CTZone{}, Read: []string{"limit"}},
 	{Model: &vswitch.Bridge{}, Read: []string{"name", "ports", "datapath_type", "fail_mode", "other_config"}},
 	{Model: &vswitch.Port{}, Read: []string{"name", "interfaces", "protected"}},
 	{Model: &vswitch.Interface{}, Read: []string{"name", "type", "mac", "mtu_request", "ofport", "error", "options"}},

@@ -34,6 +34,9 @@ func (o *Database) RemoveOwn(ctx context.Context, config nodeconfig.Config) (rem
 	for _, bridge := range own {
 		operations = append(operations, MutateRow(vswitch.OpenvSwitchTable, root.UUID, RemoveFrom("bridges", bridge.UUID)))
 	}
+	for _, datapath := range ovsdb.List[vswitch.Datapath](o.Client, nil) {
+		operations = append(operations, unboundingZones(datapath, o.boundedZones(config.Owner(), datapath))...)
+	}
 	if mutations := SetKeys("external_ids", root.ExternalIDs,
 		withoutChassisSettings(config, root.ExternalIDs)); len(mutations) > 0 {
 		operations = append(operations, MutateRow(vswitch.OpenvSwitchTable, root.UUID, mutations...))

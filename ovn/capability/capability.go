@@ -382,9 +382,8 @@ var Limits = []Limit{
 		Feature: "large tables",
 		Effect: "connections and translations are found in tables of 1,024 lists, flows in one of 2,048: tens of " +
 			"thousands of connections at a time are slow, 2,097,152 are the most",
-		Answer: "a pod has an eighth of them at most " +
-			"([windows-pod-connections](reference.md#connections-of-pods-on-windows-nodes)). The endpoints of a Service are " +
-			"not bounded",
+		Answer: "every zone has a bound, and by default all bounds of a node fit the table " +
+			"([connections](reference.md#connections-of-pods-on-windows-nodes)). The endpoints of a Service are not bounded",
 		Source: "Conntrack.h: CT_HASH_TABLE_SIZE, CT_MAX_ENTRIES; Conntrack-nat.h: NAT_HASH_TABLE_SIZE; Flow.c: " +
 			"OVS_FLOW_TABLE_SIZE",
 	},
@@ -392,7 +391,7 @@ var Limits = []Limit{
 		Feature: "limits of zones",
 		Effect: "0, which OVN and Open vSwitch have for no limit, lets no connection come about. A default limit " +
 			"(ct_zone_default_limit) takes the place of each zone's own",
-		Answer: "no row has 0: a port that is not bounded has no limit at all. weft sets no default limit",
+		Answer: "no row has 0: a zone that is not bounded may have the whole table. weft sets no default limit",
 		Source: "Conntrack.c: OvsCtExecute_, OvsCtSetZoneLimit",
 	},
 	{

@@ -32,7 +32,7 @@ var Tables = []ovsdb.Table{
 	{Model: &nb.AddressSet{}, Columns: []string{"name"}, Sets: []string{"addresses"}},
 	{Model: &nb.NAT{}, Columns: []string{"type", "external_ip", "logical_ip", "match"}},
 	{Model: &nb.ChassisTemplateVar{}, Columns: []string{"chassis", "variables"}},
-	{Model: &nb.LogicalSwitch{}, Columns: []string{"name", "load_balancer_group"},
+	{Model: &nb.LogicalSwitch{}, Columns: []string{"name", "load_balancer_group", "other_config"},
 		Sets: []string{"ports", "load_balancer", "qos_rules", "acls"}},
 	{Model: &nb.LogicalSwitchPort{}, Columns: []string{"name", "type", "addresses", "port_security", "options"}},
 	{Model: &nb.LoadBalancerGroup{}, Columns: []string{"name"}, Sets: []string{"load_balancer"}},

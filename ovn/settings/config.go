@@ -73,6 +73,10 @@ type Config struct {
 	// WindowsPodConnections is how many connections a pod of a Windows node may have at a time, since all that the
 	// node tracks is in one table; 0: as many as there is room for. Key: windows-pod-connections.
 	WindowsPodConnections int
+	// WindowsNodeConnections is how many connections each zone of a Windows node's gateway router may have; the host's
+	// and the external bridge's may have more, see contract.Shares. 0: as many as there is room for.
+	// Key: windows-node-connections.
+	WindowsNodeConnections int
 
 	// AllocateLoadBalancerAddresses has Services of type LoadBalancer without a loadBalancerClass get
 	// addresses of AddressPools. Those with the class weft.net/address-pool get them in any case.
@@ -116,7 +120,8 @@ func DefaultConfig() Config {
 		SharedGatewayNetwork:  "external",
 		DefaultGatewayNetwork: "external",
 
-		WindowsPodConnections: defaultPodConnections,
+		WindowsPodConnections:  defaultPodConnections,
+		WindowsNodeConnections: defaultNodeConnections,
 
 		DNSServices: slices.Clone(contract.DNSServices),
 
@@ -143,6 +148,7 @@ type Settings struct {
 	DefaultNetwork        string            // granted to nodes without a label, "" for none
 	AllocateBalancers     bool
 	PodConnections        int // of a pod on a Windows node, 0: not bounded
+	NodeConnections       int // a share of the zones that all pods of a Windows node share, 0: not bounded
 	NodePorts             PortRange
 	HostPorts             contract.HostPorts
 	ToldHostPorts         []string       // to nodes; nil: they know the default ones
@@ -182,7 +188,7 @@ func (c Config) Settings() (*Settings, error) {
 		Allocate: c.AllocateNodeCIDRs, mask4: c.NodeCIDRMaskIPv4, mask6: c.NodeCIDRMaskIPv6,
 		AllocateBalancers: c.AllocateLoadBalancerAddresses, DNSServices: c.DNSServices, DNSNodes: c.DNSNodes,
 		DefaultNetwork: c.DefaultGatewayNetwork,
-		PodConnections: c.WindowsPodConnections,
+		PodConnections: c.WindowsPodConnections, NodeConnections: c.WindowsNodeConnections,
 	}
 	nodePorts, err := ParsePortRange(c.NodePortRange)
 	complain(err)
@@ -202,7 +208,7 @@ func (c Config) Settings() (*Settings, error) {
 	}
 	complain(contract.CheckDNSServices(c.DNSServices))
 	complain(checkDNSNodes(c.DNSNodes))
-	complain(c.checkPodConnections())
+	complain(c.checkConnections())
 	complain(c.checkNorthbound())
 	complain(c.checkServing())
 	complain(c.checkLease())
@@ -493,20 +499,3 @@ func checkNetwork(key, name, remedy string) error {
 	}
 	return nil
 }
-
-func (c Config) checkPodConnections() error {
-	if c.WindowsPodConnections < 0 || c.WindowsPodConnections > driverConnections {
-		return fmt.Errorf("windows-pod-connections: %d is no bound: a node has room for %d connections; give fewer, "+
-			"or 0 for no bound", c.WindowsPodConnections, driverConnections)
-	}
-	return nil
-}
-
-// defaultPodConnections is what Linux has by default for a whole node. A connection takes up to four places of the
-// driver's table: in the pod's zone, and in that of the pod at its other end, or those of the gateway and of the
-// external bridge. So a pod at its bound leaves half of them.
-const defaultPodConnections = driverConnections / 8
-
-// driverConnections are the places of the table that a Windows node has for all that it tracks: Conntrack.h,
-// CT_MAX_ENTRIES.
-const driverConnections = 1 << 21

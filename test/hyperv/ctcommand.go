@@ -230,7 +230,8 @@ func ctLimits(r request, each func(zone int32, limit uint32)) error {
 	return nil
 }
 
-// setCtLimit: Conntrack.c, OvsCtSetZoneLimit. The limit of all zones takes the place of those of each.
+// setCtLimit: Datapath.c, nlCtLimitFamilyOps; Conntrack.c, OvsCtSetZoneLimit. The limit of all zones takes the place of
+// those of each.
 func setCtLimit(e *Extension, r request) ([][]byte, error) {
 	return e.changeLimits(r, func(limit uint32) uint32 { return limit })
 }
@@ -255,6 +256,7 @@ func (e *Extension) changeLimits(r request, to func(uint32) uint32) ([][]byte, e
 	return one(r.answer(func(*netlink.AttributeEncoder) error { return nil }))
 }
 
+// getCtLimit: Conntrack.c, OvsCreateNlMsgFromCtLimit.
 func getCtLimit(e *Extension, r request) ([][]byte, error) {
 	var zones []byte
 	add := func(zone int32, limit uint32, count int) {

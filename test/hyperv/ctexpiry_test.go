@@ -175,6 +175,36 @@ func TestSYNOverAnEndedConnection(t *testing.T) {
 	}
 }
 
+// Each zone has a state of its own of a connection. A reset that one zone alone sees frees the place there within 30 s
+// and the time until the driver next looks at all connections. The other zone keeps its own for a day.
+func TestResetInOneZone(t *testing.T) {
+	e, h, at := clocked(t)
+	both := []uint16{1, 2}
+	for _, zone := range both {
+		send(t, e, h, tcp(client, server, 1000, 80, tcpSYN, 1, 0), ct(t, zone, true))
+		sendFrom(t, e, h, 4, tcp(server, client, 80, 1000, tcpSYN|tcpACK, 9, 2), ct(t, zone, false))
+		send(t, e, h, tcp(client, server, 1000, 80, tcpACK, 2, 10), ct(t, zone, false))
+	}
+	send(t, e, h, tcp(client, server, 1000, 80, tcpRST|tcpACK, 2, 10), ct(t, 1, false))
+	for _, c := range []struct {
+		after time.Duration
+		want  map[uint16]int
+	}{
+		{time.Second, map[uint16]int{1: 1, 2: 1}},
+		{31*time.Second + cleanupInterval, map[uint16]int{1: 0, 2: 1}},
+		{23 * time.Hour, map[uint16]int{1: 0, 2: 1}},
+		{25 * time.Hour, map[uint16]int{1: 0, 2: 0}},
+	} {
+		at(c.after)
+		send(t, e, h, udp(client, server, 1, 53, "q"), ct(t, 3, false)) // has the driver look
+		for _, zone := range both {
+			if got := e.ct.zones[zone]; got != c.want[zone] {
+				t.Errorf("after %v zone %d has %d connections, not %d", c.after, zone, got, c.want[zone])
+			}
+		}
+	}
+}
+
 // A timeout policy changes nothing.
 func TestTimeoutPolicy(t *testing.T) {
 	policy := func(a *netlink.AttributeEncoder) { a.String(ctAttrTimeout, "short") }

@@ -119,6 +119,14 @@ func (e *Extension) SetDelay(d time.Duration) { e.slowness.Store(int64(d)) }
 // SetLoseUpcalls has packets for ovs-vswitchd lost.
 func (e *Extension) SetLoseUpcalls(on bool) { e.loseUps.Store(on) }
 
+// Advance has the driver's clock go ahead. What is due by then is done with the next packet.
+func (e *Extension) Advance(d time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	before := e.now
+	e.now = func() time.Time { return before().Add(d) }
+}
+
 // SetFaults switches the driver's faults.
 func (e *Extension) SetFaults(f Faults) {
 	e.mu.Lock()
