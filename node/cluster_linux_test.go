@@ -145,7 +145,7 @@ func (c *cluster) startAgent() {
 	if err != nil {
 		c.tb.Fatal(err)
 	}
-	host := linuxConfig(c.config, ovs)
+	host := linuxConfig(c.config)
 	host.Userspace = host.Userspace || c.extension != nil // whose ports are like those of the userspace datapath
 	system, err := linux.New(host)
 	if err != nil {

@@ -26,20 +26,20 @@ func release(ctx context.Context, config nodeconfig.Config, patience time.Durati
 	}
 	connecting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	shared := linux.Config{Userspace: config.DatapathType == nodeconfig.DatapathNetdev, StateFile: config.UplinkFile()}
 	ovs, connection := openvswitch.Connect(connecting, config.OVSDatabase)
+	var bridge platform.UplinkBridge = absentBridge{connection}
 	if connection == nil {
 		defer ovs.Close()
-		shared.OpenVSwitch = openvswitch.NewUplinkBridge(ovs, config, openvswitch.TakeUpTime)
-	} else {
-		shared.OpenVSwitch = absentBridge{connection}
+		bridge = openvswitch.NewUplinkBridge(ovs, config, openvswitch.TakeUpTime)
 	}
-	system, err := linux.New(shared)
+	system, err := linux.New(linux.Config{
+		Userspace: config.DatapathType == nodeconfig.DatapathNetdev, StateFile: config.UplinkFile(),
+	})
 	if err != nil {
 		return "", err
 	}
 	defer system.Close()
-	device, err := system.ReleaseDevice(ctx)
+	device, err := system.ReleaseDevice(ctx, bridge)
 	if err != nil {
 		return "", err
 	}

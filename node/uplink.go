@@ -132,6 +132,11 @@ func (u *sharedUplink) backOff() time.Duration {
 	return rest
 }
 
+// uplinkBridge is the bridge as the platform may work with it.
+func (g *gateway) uplinkBridge() openvswitch.UplinkBridge {
+	return openvswitch.NewUplinkBridge(g.ovs, g.config, g.takeUpTime)
+}
+
 // ensureUplink brings the system's part and Open vSwitch's together. On the new switch packets go
 // nowhere until a bridge has the host and the adapter, so the bridge follows at once, and the host gets its
 // adapter back when the bridge does not work. ovs-vswitchd is asked first whether it lives, where it can answer.
@@ -140,7 +145,7 @@ func (g *gateway) ensureUplink(ctx context.Context) error {
 		return fmt.Errorf("the adapter is left alone: %w", err)
 	}
 	before := g.ovs.UplinkBridge(g.config.Owner())
-	uplink, err := g.platform.EnsureUplink(ctx)
+	uplink, err := g.platform.EnsureUplink(ctx, g.uplinkBridge())
 	if err != nil {
 		switch {
 		case errors.Is(err, platform.ErrOutdatedUplink):
@@ -190,7 +195,7 @@ func (g *gateway) releaseSwitch(ctx context.Context) error {
 	if err := g.ovs.RoundTrip(ctx, g.takeUpTime); err != nil { // it may be what does not work
 		slog.WarnContext(ctx, "the switch goes before Open vSwitch has left it", "error", err)
 	}
-	return errors.Join(err, g.platform.ReleaseUplink(ctx))
+	return errors.Join(err, g.platform.ReleaseUplink(ctx, g.uplinkBridge()))
 }
 
 // prepareUplink returns when a switch may be made, where there is none. The bridges of one that is gone go first:
@@ -227,7 +232,7 @@ func (g *gateway) releaseUplink(ctx context.Context) error {
 	if g.uplink.released || g.config.SharesAdapter() {
 		return nil
 	}
-	if err := g.platform.ReleaseUplink(ctx); err != nil {
+	if err := g.platform.ReleaseUplink(ctx, g.uplinkBridge()); err != nil {
 		return fmt.Errorf("give the host its uplink back: %w", err)
 	}
 	g.uplink.released = true

@@ -21,7 +21,7 @@ import (
 
 func (h *uplinkHost) mustShare(linux *linux.Platform) platform.Uplink {
 	h.t.Helper()
-	uplink, err := linux.EnsureUplink(h.t.Context())
+	uplink, err := linux.EnsureUplink(h.t.Context(), h.bridge())
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -79,12 +79,12 @@ func TestLostBridgeComesBackWithAllThatItHad(t *testing.T) {
 			h.mustShare(h.start())
 			lose(h)
 			nodetest.Eventually(t, 20*time.Second, func() error {
-				_, err := h.start().EnsureUplink(t.Context())
+				_, err := h.start().EnsureUplink(t.Context(), h.bridge())
 				return err
 			})
 			h.shared()
 			h.alive(open, name)
-			if err := h.start().ReleaseUplink(t.Context()); err != nil {
+			if err := h.start().ReleaseUplink(t.Context(), h.bridge()); err != nil {
 				t.Fatal(err)
 			}
 			h.alone()
@@ -107,7 +107,7 @@ func TestUplinkIsGivenBackWithoutTheFile(t *testing.T) {
 	if err := os.Remove(h.config.UplinkFile()); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.start().ReleaseUplink(t.Context()); err != nil {
+	if err := h.start().ReleaseUplink(t.Context(), h.bridge()); err != nil {
 		t.Fatal(err)
 	}
 	h.alone()
@@ -133,7 +133,7 @@ func TestUplinkAfterABoot(t *testing.T) {
 	h.removeDevices()
 	h.device()
 	h.ovn.Start(nodetest.Vswitchd)
-	nodetest.Eventually(t, 20*time.Second, func() error { _, err := h.start().EnsureUplink(t.Context()); return err })
+	nodetest.Eventually(t, 20*time.Second, func() error { return h.ensureUplink(h.start(), t.Context()) })
 	h.shared()
 	h.alive(h.sessions(), "after the boot")
 }
@@ -151,7 +151,7 @@ func TestDeviceIsAnotherOne(t *testing.T) {
 	if now := h.state(testBridge); !strings.Contains(now, "10.50.0.1/24") {
 		t.Errorf("the bridge's interface has\n%s", now)
 	}
-	if err := h.start().ReleaseUplink(t.Context()); err != nil {
+	if err := h.start().ReleaseUplink(t.Context(), h.bridge()); err != nil {
 		t.Fatal(err)
 	}
 	h.alone()
@@ -164,13 +164,12 @@ func TestHostKeepsItsDeviceWhereOpenVSwitchFails(t *testing.T) {
 	share := func() error {
 		system, err := linux.New(linux.Config{
 			Userspace: nodetest.Userspace(), Uplink: testDevice, Bridge: testBridge, StateFile: h.config.UplinkFile(),
-			OpenVSwitch: openvswitch.NewUplinkBridge(h.ovs, h.config, time.Second),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer system.Close()
-		_, err = system.EnsureUplink(t.Context())
+		_, err = system.EnsureUplink(t.Context(), openvswitch.NewUplinkBridge(h.ovs, h.config, time.Second))
 		return err
 	}
 	h.ovn.Pause(nodetest.Vswitchd)
@@ -180,7 +179,7 @@ func TestHostKeepsItsDeviceWhereOpenVSwitchFails(t *testing.T) {
 	h.has(testDevice, h.before)
 	h.alive(open, "with an ovs-vswitchd that does not answer")
 	h.ovn.Resume(nodetest.Vswitchd)
-	nodetest.Eventually(t, 20*time.Second, func() error { return h.start().ReleaseUplink(t.Context()) })
+	nodetest.Eventually(t, 20*time.Second, func() error { return h.start().ReleaseUplink(t.Context(), h.bridge()) })
 	h.alone()
 	h.shell("ip link set dev ex0 address 02:00:00:00:00:08")
 	h.before = h.state(testDevice)
@@ -200,7 +199,7 @@ func TestDevicesThatCannotBeShared(t *testing.T) {
 		h.shell(command)
 	}
 	nodetest.Eventually(t, 10*time.Second, func() error {
-		if openvswitch.NewUplinkBridge(h.ovs, h.config, time.Second).Holder("other1") == "" {
+		if h.bridge().Holder("other1") == "" {
 			return errors.New("the port has not come")
 		}
 		return nil
@@ -211,7 +210,7 @@ func TestDevicesThatCannotBeShared(t *testing.T) {
 		"routed": "routes of the host's but none of its addresses",
 	} {
 		h.config.GatewayInterface = device
-		_, err := h.start().EnsureUplink(t.Context())
+		_, err := h.start().EnsureUplink(t.Context(), h.bridge())
 		if !errors.Is(err, platform.ErrNoUplink) || !strings.Contains(err.Error(), says) ||
 			!strings.Contains(err.Error(), "gateway-interface") {
 			t.Errorf("%s: %v", device, err)
@@ -219,7 +218,7 @@ func TestDevicesThatCannotBeShared(t *testing.T) {
 	}
 	h.shell("ip route del 198.18.0.0/24 dev routed")
 	h.config.GatewayInterface = "routed"
-	if _, err := h.start().EnsureUplink(t.Context()); !errors.Is(err, platform.ErrNoUplink) ||
+	if _, err := h.start().EnsureUplink(t.Context(), h.bridge()); !errors.Is(err, platform.ErrNoUplink) ||
 		!strings.Contains(err.Error(), "has no address of the host's") {
 		t.Errorf("a device without anything: %v", err)
 	}

@@ -44,7 +44,7 @@ func (b *winBench) restart() {
 
 func (b *winBench) ensureUplink() {
 	b.Helper()
-	if _, err := b.windows.EnsureUplink(b.Context()); err != nil {
+	if _, err := b.windows.EnsureUplink(b.Context(), nil); err != nil {
 		b.Fatalf("%v\n%s", err, b.Dump())
 	}
 }

@@ -32,7 +32,7 @@ func (o *Database) RemoveOwn(ctx context.Context, config nodeconfig.Config) (rem
 		return b.ExternalIDs[ovsdb.OwnerMark] == string(config.Owner())
 	})
 	for _, bridge := range own {
-		operations = append(operations, MutateRow(vswitch.OpenvSwitchTable, root.UUID, RemoveFrom("bridges", bridge.UUID)))
+		operations = append(operations, removeBridge(root, bridge))
 	}
 	if mutations := SetKeys("external_ids", root.ExternalIDs,
 		withoutChassisSettings(config, root.ExternalIDs)); len(mutations) > 0 {

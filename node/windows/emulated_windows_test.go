@@ -41,7 +41,7 @@ func newEmulated(t *testing.T) *emulated {
 	e.restart()
 	t.Cleanup(func() {
 		e.control("fault clear")
-		if err := e.windows.ReleaseUplink(context.Background()); err != nil {
+		if err := e.windows.ReleaseUplink(context.Background(), nil); err != nil {
 			t.Error(err)
 		}
 		e.reachable("Ethernet")
@@ -86,7 +86,7 @@ func (e *emulated) control(words string) {
 func (e *emulated) ensureUplink() platform.Uplink {
 	e.Helper()
 	uplink := platform.Uplink{}
-	e.eventually("an uplink", func() (err error) { uplink, err = e.windows.EnsureUplink(e.Context()); return err })
+	e.eventually("an uplink", func() (err error) { uplink, err = e.windows.EnsureUplink(e.Context(), nil); return err })
 	e.reachable(uplink.Host)
 	return uplink
 }
@@ -141,7 +141,7 @@ func TestEmulatedUplink(t *testing.T) {
 	if mtu, err := e.windows.UplinkMTU(netip.MustParseAddr("172.30.0.3")); mtu != 1500 || err != nil {
 		t.Errorf("MTU %d, error %v", mtu, err)
 	}
-	if err := e.windows.ReleaseUplink(t.Context()); err != nil {
+	if err := e.windows.ReleaseUplink(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 	e.reachable("Ethernet")
@@ -171,7 +171,7 @@ func TestEmulatedBadDays(t *testing.T) {
 			default:
 				e.control(test.fault)
 			}
-			uplink, err := e.windows.EnsureUplink(t.Context())
+			uplink, err := e.windows.EnsureUplink(t.Context(), nil)
 			if test.want == "" {
 				if err != nil {
 					t.Fatal(err)
@@ -344,7 +344,7 @@ func TestEmulatedReleaseWithoutHNS(t *testing.T) {
 	e := newEmulated(t)
 	e.ensureUplink()
 	e.control("fault fail HcnDeleteNetwork 0x8007001f")
-	if err := e.windows.ReleaseUplink(t.Context()); err == nil || !strings.Contains(err.Error(), "not functioning") {
+	if err := e.windows.ReleaseUplink(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "not functioning") {
 		t.Errorf("error %v", err)
 	}
 	e.reachable("Ethernet")

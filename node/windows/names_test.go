@@ -41,7 +41,7 @@ func TestAdaptersWhoseNamesOpenVSwitchWouldTake(t *testing.T) {
 			b := newWinBench(t)
 			b.AddAdapter(hostnet.Adapter{Alias: alias, Kind: hostnet.Physical, MAC: hnstest.MAC("02:00:00:00:00:78")})
 			before := b.Dump()
-			_, err := b.windows.EnsureUplink(t.Context())
+			_, err := b.windows.EnsureUplink(t.Context(), nil)
 			if !errors.Is(err, platform.ErrNoUplink) || !strings.Contains(err.Error(), `"`+alias+`"`) ||
 				!strings.Contains(err.Error(), "Rename-NetAdapter") {
 				t.Errorf("error %v", err)
@@ -91,7 +91,7 @@ func TestUplinkTakesTheDriverThatIsThere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newWinBench(t, func(c *Config) { c.Driver = test.key })
 			b.Driver, b.Other = test.upstream, dbosoft.Extension
-			uplink, err := b.windows.EnsureUplink(t.Context())
+			uplink, err := b.windows.EnsureUplink(t.Context(), nil)
 			if test.problem != "" {
 				if err == nil || !strings.Contains(err.Error(), test.problem) {
 					t.Errorf("uplink %+v, error %v", uplink, err)

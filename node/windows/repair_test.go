@@ -49,7 +49,7 @@ func crashAt(t *testing.T, moves bool, call string, after bool) {
 	// The process does not live to tidy up: all that it does after the crash is refused.
 	crashed := &crashing{Machine: b.Machine}
 	b.windows, _ = NewOver(b.config, crashed, crashed)
-	_, err := b.windows.EnsureUplink(t.Context())
+	_, err := b.windows.EnsureUplink(t.Context(), nil)
 	if err != nil && !errors.Is(err, errCrash) {
 		t.Fatalf("the first process: %v", err)
 	}
@@ -186,7 +186,7 @@ func TestNetworkThatHangsInItsMaking(t *testing.T) {
 		held := make(chan struct{})
 		b.Fail("CreateNetwork", func() error { b.Fail("CreateNetwork", nil); <-held; return nil })
 		var hung *hns.HungError
-		if _, err := b.windows.EnsureUplink(t.Context()); !errors.As(err, &hung) {
+		if _, err := b.windows.EnsureUplink(t.Context(), nil); !errors.As(err, &hung) {
 			t.Fatalf("error %v", err)
 		}
 		b.Reachable("Ethernet")
@@ -203,11 +203,11 @@ func TestNetworkThatHangsInItsMaking(t *testing.T) {
 // outdated: the network is told to be outdated, is there until the bridges have gone, and goes by a release.
 func (b *winBench) outdated() {
 	b.Helper()
-	if _, err := b.windows.EnsureUplink(b.Context()); !errors.Is(err, platform.ErrOutdatedUplink) ||
+	if _, err := b.windows.EnsureUplink(b.Context(), nil); !errors.Is(err, platform.ErrOutdatedUplink) ||
 		b.NetworkCount() != 1 {
 		b.Errorf("%d networks are there before the bridges of the old switch have gone: %v", b.NetworkCount(), err)
 	}
-	if err := b.windows.ReleaseUplink(b.Context()); err != nil {
+	if err := b.windows.ReleaseUplink(b.Context(), nil); err != nil {
 		b.Error(err)
 	}
 }
@@ -244,7 +244,7 @@ func TestNetworkOfOtherSubnets(t *testing.T) {
 		uplink := b.ensureUplink()
 		b.AddForeignEndpoint(hns.Endpoint{Name: "weft00000000001", Network: uplink.Switch})
 		other(b)
-		if _, err := b.windows.EnsureUplink(t.Context()); err == nil || errors.Is(err, platform.ErrNoUplink) ||
+		if _, err := b.windows.EnsureUplink(t.Context(), nil); err == nil || errors.Is(err, platform.ErrNoUplink) ||
 			!strings.Contains(err.Error(), "drain the node") || b.NetworkCount() != 1 {
 			t.Errorf("error %v\n%s", err, b.Dump())
 		}
@@ -256,7 +256,7 @@ func TestNetworkOfOtherSubnets(t *testing.T) {
 			t.Fatal(err)
 		}
 		other(b)
-		if _, err := b.windows.EnsureUplink(t.Context()); err == nil || !strings.Contains(err.Error(), "leaves it alone") ||
+		if _, err := b.windows.EnsureUplink(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "leaves it alone") ||
 			b.NetworkCount() != 1 {
 			t.Errorf("error %v\n%s", err, b.Dump())
 		}
@@ -283,7 +283,7 @@ func TestSavedHostFollowsTheHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.restart()
-	if _, err := b.windows.EnsureUplink(t.Context()); err == nil || !strings.Contains(err.Error(), b.config.StateFile) {
+	if _, err := b.windows.EnsureUplink(t.Context(), nil); err == nil || !strings.Contains(err.Error(), b.config.StateFile) {
 		t.Errorf("a file that is damaged: %v", err)
 	}
 }

@@ -51,7 +51,7 @@ func (b *winBench) restart() {
 
 func (b *winBench) ensureUplink() platform.Uplink {
 	b.Helper()
-	uplink, err := b.windows.EnsureUplink(b.Context())
+	uplink, err := b.windows.EnsureUplink(b.Context(), nil)
 	if err != nil {
 		b.Fatalf("%v\n%s", err, b.Dump())
 	}
@@ -76,7 +76,7 @@ func TestUplinkIsMadeOnceAndKept(t *testing.T) {
 	if again := b.ensureUplink(); again != uplink || b.NetworkCount() != 1 {
 		t.Errorf("after a restart %+v\n%s", again, b.Dump())
 	}
-	if err := b.windows.ReleaseUplink(t.Context()); err != nil || b.NetworkCount() != 0 {
+	if err := b.windows.ReleaseUplink(t.Context(), nil); err != nil || b.NetworkCount() != 0 {
 		t.Errorf("release: %v\n%s", err, b.Dump())
 	}
 	b.Reachable("Ethernet")
@@ -103,7 +103,7 @@ func TestARefusalLeavesAWorkingUplinkAlone(t *testing.T) {
 			change(&b.config)
 			b.restart()
 			before := b.Dump()
-			if _, err := b.windows.EnsureUplink(t.Context()); err == nil || errors.Is(err, platform.ErrNoUplink) {
+			if _, err := b.windows.EnsureUplink(t.Context(), nil); err == nil || errors.Is(err, platform.ErrNoUplink) {
 				t.Errorf("error %v", err)
 			}
 			if after := b.Dump(); after != before {
@@ -168,7 +168,7 @@ func TestUplinkIsRefusedBeforeAnythingChanges(t *testing.T) {
 			}
 			before := b.Dump()
 			for range 2 {
-				_, err := b.windows.EnsureUplink(t.Context())
+				_, err := b.windows.EnsureUplink(t.Context(), nil)
 				if !errors.Is(err, platform.ErrNoUplink) {
 					t.Fatalf("error %v", err)
 				}
@@ -212,7 +212,7 @@ func TestHostStaysReachable(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newWinBench(t)
 				test.before(b)
-				_, err := b.windows.EnsureUplink(t.Context())
+				_, err := b.windows.EnsureUplink(t.Context(), nil)
 				if test.want == "" {
 					if err != nil {
 						t.Fatalf("%v\n%s", err, b.Dump())
@@ -225,7 +225,7 @@ func TestHostStaysReachable(t *testing.T) {
 				}
 				b.Reachable("Ethernet")
 				b.Calls()
-				if _, again := b.windows.EnsureUplink(t.Context()); again == nil ||
+				if _, again := b.windows.EnsureUplink(t.Context(), nil); again == nil ||
 					!strings.Contains(again.Error(), "made again in") || !strings.Contains(again.Error(), test.want) ||
 					slices.Contains(b.Calls(), "CreateNetwork") {
 					t.Errorf("at once again: %v", again)

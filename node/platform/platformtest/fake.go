@@ -140,7 +140,7 @@ func (f *Fake) ForgetSandbox(name string) {
 	delete(f.sandboxes, name)
 }
 
-func (f *Fake) EnsureUplink(context.Context) (platform.Uplink, error) {
+func (f *Fake) EnsureUplink(context.Context, platform.UplinkBridge) (platform.Uplink, error) {
 	leave, err := f.enter("EnsureUplink")
 	defer leave()
 	if f.Bridges != nil {
@@ -159,7 +159,7 @@ func (f *Fake) SwitchExists(context.Context) (bool, error) {
 	return !f.NoSwitch, err
 }
 
-func (f *Fake) ReleaseUplink(context.Context) error {
+func (f *Fake) ReleaseUplink(context.Context, platform.UplinkBridge) error {
 	leave, err := f.enter("ReleaseUplink")
 	defer leave()
 	if f.Bridges != nil {
