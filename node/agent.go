@@ -23,6 +23,7 @@ import (
 	"github.com/weftnet/weft/node/attach"
 	"github.com/weftnet/weft/node/domains"
 	"github.com/weftnet/weft/node/encryption"
+	"github.com/weftnet/weft/node/gateway"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/ipsec"
 	"github.com/weftnet/weft/node/nodeconfig"
@@ -46,7 +47,7 @@ type agent struct {
 	listening atomic.Bool // the plugin is served
 
 	attacher *attach.Attacher
-	gateway  *gateway
+	gateway  *gateway.Gateway
 	services *services
 	tunnel   *agentTunnel        // nil where nobody has a stream to the node
 	crypt    *encryption.Tunnels // nil on systems whose tunnels cannot be encrypted
@@ -104,20 +105,39 @@ func newAgent(
 	a.gateway = a.newGateway()
 	a.registry.MustRegister(ovs.Metrics()...)
 	a.registry.MustRegister(a.attacher.Collectors()...)
-	a.registry.MustRegister(a.gateway.collectors()...)
+	a.registry.MustRegister(a.gateway.Collectors()...)
 	if c.ServesTunnel() {
 		a.tunnel = newAgentTunnel(c)
-		a.tunnel.admit, a.tunnel.lookup = a.gateway.admitChassisHost, a.gateway.lookup
-		a.gateway.shut = a.tunnel.shut
+		a.tunnel.switchReady, a.tunnel.awaitLookup = a.gateway.SwitchReady, a.gateway.AwaitLookup
 		a.registry.MustRegister(a.tunnel.collectors()...)
 	}
 	return a, nil
 }
 
+func (a *agent) newGateway() *gateway.Gateway {
+	return gateway.New(gateway.Parts{
+		Config: a.config, Platform: a.platform, Database: a.ovs, Services: a.services.Watcher, Health: a.health,
+		Rounds: a.rounds, HyperV: runtime.GOOS == contract.Windows,
+		Network: a.node.network, NetworkSynced: a.node.informer.HasSynced, PodSubnets: a.podSubnets,
+		EnqueueNode: a.enqueue, DevicesChanged: a.attacher.DevicesChanged,
+		TunnelsReady: func() error {
+			if a.crypt == nil {
+				return nil
+			}
+			return a.crypt.Ready()
+		},
+		ShutDatabase: func() (open func()) {
+			if a.tunnel == nil {
+				return func() {}
+			}
+			return a.tunnel.shut()
+		},
+	})
+}
+
 // encrypt gives the agent what keeps its tunnels.
 func (a *agent) encrypt(keeper encryption.Keeper) {
 	a.crypt = encryption.New(keeper, a.config.Encryption, a.ovs, a.health, a.rounds)
-	a.gateway.guard = a.crypt.Ready
 	a.registry.MustRegister(a.crypt.Collectors()...)
 }
 
@@ -203,10 +223,10 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 		part("ovn-controller", a.watchController)
 	}
 	if a.config.SharesAdapter() {
-		part("uplink", a.gateway.reconcileUplink)
+		part("uplink", a.gateway.ReconcileUplink)
 	}
-	part("flows", a.gateway.reconcileFlows)
-	part("switch", a.gateway.watchSwitch)
+	part("flows", a.gateway.ReconcileFlows)
+	part("switch", a.gateway.WatchSwitch)
 	part("services", a.services.Run)
 	part("host's services", a.services.follow)
 	if a.crypt != nil {
@@ -217,7 +237,7 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 		part("devices of DNS servers", a.followServers)
 	}
 	part("arrivals", a.attacher.FollowPending)
-	part("refused ports", a.gateway.keepPortsOpen)
+	part("refused ports", a.gateway.KeepPortsOpen)
 	part("node", a.reconcile)
 	part("sweep", a.attacher.SweepPeriodically)
 	<-ctx.Done()
@@ -231,8 +251,7 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 // hostChanged is called when interfaces, addresses or routes of the host may have changed.
 func (a *agent) hostChanged() {
 	a.enqueue()
-	a.gateway.flows.enqueue()
-	a.gateway.uplink.enqueue()
+	a.gateway.HostChanged()
 	a.attacher.DevicesChanged()
 	if a.domains != nil {
 		a.domains.Look()
@@ -255,7 +274,7 @@ func (a *agent) watchDatabase(ctx context.Context) error {
 		changed := a.ovs.Changed()
 		if a.ovs.Connected() {
 			if a.health.Problems()[health.Database] != nil {
-				a.gateway.uplink.enqueue()
+				a.gateway.EnqueueUplink()
 			}
 			a.health.Set(health.Database, nil)
 		} else {
@@ -317,7 +336,7 @@ func (a *agent) reconcileOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, reconcileTime)
 	defer cancel()
 	// Bridges do not go away with the connection; that has a condition of its own.
-	if err := a.gateway.reconcileBridges(ctx); !errors.Is(err, ovsdb.ErrDisconnected) {
+	if err := a.gateway.ReconcileBridges(ctx); !errors.Is(err, ovsdb.ErrDisconnected) {
 		a.health.Set(health.Bridges, err)
 	}
 	facts, err := a.publishFacts(ctx)
@@ -327,12 +346,12 @@ func (a *agent) reconcileOnce(ctx context.Context) {
 	a.health.Set(health.Network, err)
 	if err == nil {
 		a.setSubnets(network.PodCIDRs)
-		a.gateway.flows.follow(network)
+		a.gateway.ObserveNetwork(network)
 		a.health.Set(health.Management, a.reconcileManagement(ctx, network))
 	}
 	if known && err == nil {
 		a.services.report(facts, network)
-		a.gateway.flows.published()
+		a.gateway.FactsPublished()
 	}
 	if len(a.health.Problems()) > 0 {
 		return
@@ -369,8 +388,8 @@ func (a *agent) facts() (contract.NodeFacts, error) {
 	if a.tunnel != nil {
 		facts.Counters = a.config.TunnelEnd()
 	}
-	if a.config.SharesAdapter() && a.gateway.uplink.get() == (platform.Uplink{}) { // addresses are on the way
-		return facts, openvswitch.ErrAwaitsUplink
+	if err := a.gateway.UplinkReady(); err != nil {
+		return facts, err
 	}
 	if facts.Chassis == "" {
 		return facts, errors.New("the chassis has no system-id yet")
@@ -390,17 +409,8 @@ func (a *agent) facts() (contract.NodeFacts, error) {
 		return facts, err
 	}
 	facts.Listeners = a.services.listeners()
-	switch external, err := a.gateway.external(); {
-	case err == nil:
-		a.health.Note(health.NextHops, "NextHopMissing", external.incomplete)
-		if err := a.gateway.flows.ready(external); err != nil {
-			return facts, err
-		}
-		facts.Gateway = &external.Gateway
-	case !errors.Is(err, errNoGateway):
-		return facts, err
-	}
-	return facts, nil
+	facts.Gateway, err = a.gateway.Facts()
+	return facts, err
 }
 
 func (a *agent) reconcileManagement(ctx context.Context, network contract.NodeNetwork) error {
@@ -454,7 +464,7 @@ func (a *agent) setSubnets(subnets []netip.Prefix) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !slices.Equal(a.subnets, subnets) {
-		a.gateway.uplink.enqueue()
+		a.gateway.EnqueueUplink()
 		a.pods.Wake()
 	}
 	a.subnets = subnets

@@ -154,7 +154,7 @@ func (c *cluster) startAgent() {
 	if c.agent, err = newAgent(c.config, system, ovs, c.client); err != nil {
 		c.tb.Fatal(err)
 	}
-	c.agent.gateway.hyperV = c.extension != nil
+	c.agent.gateway.HyperV = c.extension != nil
 	if c.own != nil {
 		if err := c.agent.watchNames(c.own); err != nil {
 			c.tb.Fatal(err)

@@ -28,11 +28,11 @@ type agentTunnel struct {
 	config      nodeconfig.Config
 	credentials tunnel.Credentials
 	changed     chan struct{} // full when a stream has come or gone
-	// admit returns why a chassis host gets no way to the database, where it gets none: its ovn-controller
-	// makes br-int, and ovs-vswitchd ends over a bridge without a switch.
-	admit func() error
-	// lookup is how an ovn-controller's flows go to br-int.
-	lookup *commitLookup
+	// switchReady says why a chassis host gets no way to the database yet: its ovn-controller makes br-int, and
+	// ovs-vswitchd ends over a bridge without a switch.
+	switchReady func() error
+	// awaitLookup says how an ovn-controller's flows go to br-int, once that is known.
+	awaitLookup func(context.Context) bool
 
 	mu      sync.Mutex
 	open    map[tunnel.Target]int
@@ -50,8 +50,7 @@ func newAgentTunnel(c nodeconfig.Config) *agentTunnel {
 	return &agentTunnel{
 		config: c, credentials: tunnel.Files(c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey),
 		changed: make(chan struct{}, 1), open: map[tunnel.Target]int{}, ways: map[net.Conn]struct{}{},
-		admit:   func() error { return nil },
-		lookup:  newCommitLookup(c.ConntrackLookup),
+		switchReady: func() error { return nil }, awaitLookup: func(context.Context) bool { return false },
 		problem: fmt.Errorf("tunnel-address: not listening on %s yet", c.TunnelAddress),
 		unread: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_conntrack_lookup_failures_total",
@@ -122,7 +121,7 @@ func (h *agentTunnel) dialDatabase(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ovs-database: %w", err)
 	}
-	if err := h.admit(); err != nil {
+	if err := h.switchReady(); err != nil {
 		return nil, err
 	}
 	var problems []error
@@ -188,7 +187,7 @@ func (h *agentTunnel) shut() (open func()) {
 // dialBridge is for an ovn-controller. It waits until it is known what the datapath needs of its flows; a
 // connection that is there before keeps its lookups.
 func (h *agentTunnel) dialBridge(ctx context.Context) (net.Conn, error) {
-	lookups := h.lookup.await(ctx, lookupWait)
+	lookups := h.awaitLookup(ctx)
 	conn, err := openvswitch.DialSwitch(ctx, h.config)
 	if err != nil {
 		return nil, err
@@ -228,7 +227,7 @@ func (h *agentTunnel) status(now time.Time) error {
 	if open[tunnel.OVSDB] > 0 && open[tunnel.OpenFlow] > 0 {
 		return nil
 	}
-	if err := h.admit(); err != nil {
+	if err := h.switchReady(); err != nil {
 		return fmt.Errorf("a chassis host has no way to the database: %w", err)
 	}
 	if err := h.certificateProblem(now); err != nil {

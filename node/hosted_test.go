@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/binary"
 	"encoding/pem"
 	"io"
 	"math/big"
@@ -218,4 +219,48 @@ func TestTunnelAddressThatIsTaken(t *testing.T) {
 	h.holds(t, "tunnel-address")
 	other.Close()
 	h.holds(t, "tunnel-certificate") // it listens, and the next problem is told
+}
+
+// emptyingFlows is the message by which ovn-controller begins, and after which the tables of lookups come.
+func emptyingFlows() []byte {
+	m := make([]byte, 56)
+	m[0], m[1], m[24], m[25] = 6, 14, 0xff, 3
+	binary.BigEndian.PutUint16(m[2:], uint16(len(m)))
+	binary.BigEndian.PutUint16(m[48:], 1)
+	binary.BigEndian.PutUint16(m[50:], 4)
+	return m
+}
+
+// An ovn-controller's flows get the lookups as the datapath needs them.
+func TestFlowsOfAStreamFollowTheDatapath(t *testing.T) {
+	for name, more := range map[string]bool{"needed": true, "unneeded": false} {
+		t.Run(name, func(t *testing.T) {
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer listener.Close()
+			c := hostedConfig()
+			c.OVSOpenFlow = "tcp:" + listener.Addr().String()
+			h := newAgentTunnel(c)
+			h.awaitLookup = func(context.Context) bool { return more }
+			conn, err := h.dialBridge(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			bridge, err := listener.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer bridge.Close()
+			if _, err := conn.Write(emptyingFlows()); err != nil {
+				t.Fatal(err)
+			}
+			conn.Close()
+			got, err := io.ReadAll(bridge)
+			if err != nil || len(got) > len(emptyingFlows()) != more {
+				t.Errorf("br-int gets %d bytes, %v", len(got), err)
+			}
+		})
+	}
 }

@@ -24,6 +24,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pods":        "hostservice",
 		"attach":      "platform nodeconfig openvswitch health pods",
 		"encryption":  "nodeconfig openvswitch health ipsec",
+		"gateway":     "platform nodeconfig openvswitch health extbridge ctprobe openflow",
 	} {
 		files, err := filepath.Glob(filepath.Join(room, "*.go"))
 		if err != nil || len(files) == 0 {

@@ -12,6 +12,9 @@ import (
 	"github.com/weftnet/weft/node/platform"
 )
 
+// releaseFlowsTime bounds clearing a bridge's flows.
+const releaseFlowsTime = 10 * time.Second
+
 // Release gives the host its uplink back while the agent does not run, and says what it has done. The
 // configuration is the agent's; what was shared is found out.
 func Release(ctx context.Context, config nodeconfig.Config) (string, error) {
@@ -48,7 +51,7 @@ func release(ctx context.Context, config nodeconfig.Config, patience time.Durati
 			"vSwitch's database does not answer (ovs-database): start it: %w", config.UplinkFile(), connection)
 	}
 	if ovs != nil {
-		if err := ovs.ReleaseFlows(ctx, config, flowsTime); err != nil {
+		if err := ovs.ReleaseFlows(ctx, config, releaseFlowsTime); err != nil {
 			return "", err
 		}
 	}
