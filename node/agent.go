@@ -20,6 +20,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/httpserver"
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/attach"
 	"github.com/weftnet/weft/node/domains"
 	"github.com/weftnet/weft/node/encryption"
@@ -53,8 +54,8 @@ type agent struct {
 	crypt    *encryption.Tunnels // nil on systems whose tunnels cannot be encrypted
 	domains  *domains.Watcher    // nil where the node's DNS servers cannot be watched
 
-	// attention is full when something may have changed and the node is to be looked at again.
-	attention chan struct{}
+	// attention is given when something may have changed and the node is to be looked at again.
+	attention signal.Signal
 
 	mu      sync.Mutex
 	subnets []netip.Prefix
@@ -77,7 +78,7 @@ func newAgent(
 ) (*agent, error) {
 	a := &agent{
 		config: c, platform: system, ovs: ovs, rounds: health.NewRounds(), events: newEvents(c.NodeName),
-		attention: make(chan struct{}, 1),
+		attention: signal.New(),
 	}
 	a.health = health.New(a.conditionChanged, a.warn, conditionsOf(c)...)
 	a.registry = newRegistry(
@@ -173,10 +174,7 @@ func (a *agent) warn(reason, message string) {
 
 // enqueue asks for the node to be looked at soon.
 func (a *agent) enqueue() {
-	select {
-	case a.attention <- struct{}{}:
-	default:
-	}
+	a.attention.Set()
 }
 
 // run serves until ctx ends or something fails that no waiting heals.
@@ -263,7 +261,7 @@ func (a *agent) watchPlatform(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := a.platform.Watch(ctx, a.hostChanged); err != nil {
 			slog.WarnContext(ctx, "watch the host's network again", "error", err)
-			pause(ctx, time.Second)
+			signal.Sleep(ctx, time.Second)
 		}
 	}
 	return nil
@@ -297,19 +295,12 @@ func (a *agent) watchController(ctx context.Context) error {
 		err := controllerStatus(ctx, controllerFolders(a.config))
 		a.health.Set(health.Controller, err)
 		if err == nil {
-			pause(ctx, controllerProbe)
+			signal.Sleep(ctx, controllerProbe)
 		} else {
-			pause(ctx, controllerAwait)
+			signal.Sleep(ctx, controllerAwait)
 		}
 	}
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }
 
 // reconcile looks at the node whenever something may have changed and puts right what is not as it
@@ -322,7 +313,7 @@ func (a *agent) reconcile(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		a.rounds.Do("node", func() { a.reconcileOnce(ctx) })
-		pause(ctx, debounce)
+		signal.Sleep(ctx, debounce)
 		select {
 		case <-a.attention:
 		case <-tick.C:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/ctlookup"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
@@ -27,7 +28,7 @@ import (
 type agentTunnel struct {
 	config      nodeconfig.Config
 	credentials tunnel.Credentials
-	changed     chan struct{} // full when a stream has come or gone
+	changed     signal.Signal // a stream has come or gone
 	// switchReady says why a chassis host gets no way to the database yet: its ovn-controller makes br-int, and
 	// ovs-vswitchd ends over a bridge without a switch.
 	switchReady func() error
@@ -49,7 +50,7 @@ type agentTunnel struct {
 func newAgentTunnel(c nodeconfig.Config) *agentTunnel {
 	return &agentTunnel{
 		config: c, credentials: tunnel.Files(c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey),
-		changed: make(chan struct{}, 1), open: map[tunnel.Target]int{}, ways: map[net.Conn]struct{}{},
+		changed: signal.New(), open: map[tunnel.Target]int{}, ways: map[net.Conn]struct{}{},
 		switchReady: func() error { return nil }, awaitLookup: func(context.Context) bool { return false },
 		problem: fmt.Errorf("tunnel-address: not listening on %s yet", c.TunnelAddress),
 		unread: prometheus.NewCounter(prometheus.CounterOpts{
@@ -81,7 +82,7 @@ func (h *agentTunnel) serve(ctx context.Context) error {
 			break
 		}
 		h.note(func() { h.problem = err })
-		pause(ctx, time.Second)
+		signal.Sleep(ctx, time.Second)
 	}
 	return nil
 }
@@ -204,10 +205,7 @@ func (h *agentTunnel) note(change func()) {
 	h.mu.Lock()
 	change()
 	h.mu.Unlock()
-	select {
-	case h.changed <- struct{}{}:
-	default:
-	}
+	h.changed.Set()
 }
 
 func (h *agentTunnel) count(target tunnel.Target, n int) {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/hostservice"
 	"github.com/weftnet/weft/node/nodeconfig"
@@ -65,7 +66,7 @@ func (s *services) follow(ctx context.Context) error {
 		s.SetPods(s.pods.HostPorts(s.podSubnets()))
 		select {
 		case <-pods:
-			pause(ctx, debounce) // many pods at once
+			signal.Sleep(ctx, debounce) // many pods at once
 		case <-services:
 			s.enqueueNode()
 		case <-ctx.Done():

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
@@ -42,7 +43,7 @@ const (
 
 // pendingPorts is what the agent remembers of devices that it waits for.
 type pendingPorts struct {
-	wanted chan struct{} // full when devices may have come or gone
+	wanted signal.Signal // devices may have come or gone
 
 	mu      sync.Mutex
 	waiting map[string]*pendingPort // by device
@@ -60,14 +61,7 @@ type pendingPort struct {
 }
 
 func newPendingPorts() *pendingPorts {
-	return &pendingPorts{wanted: make(chan struct{}, 1), waiting: map[string]*pendingPort{}}
-}
-
-func (w *pendingPorts) enqueue() {
-	select {
-	case w.wanted <- struct{}{}:
-	default:
-	}
+	return &pendingPorts{wanted: signal.New(), waiting: map[string]*pendingPort{}}
 }
 
 // enter returns a device's arrival unless a step for it is under way.
@@ -93,7 +87,7 @@ func (w *pendingPorts) await(device string) {
 	if one := w.waiting[device]; one == nil || !one.busy {
 		w.waiting[device] = &pendingPort{since: time.Now(), made: time.Now()}
 	}
-	w.enqueue()
+	w.wanted.Set()
 }
 
 // due says whether a device that is waited for is to be looked at: one whose pod has been told is not

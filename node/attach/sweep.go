@@ -72,12 +72,7 @@ func (a *Attacher) collect(ctx context.Context, attachment cni.Attachment, reaso
 }
 
 // SweepSoon asks for a sweep before its time.
-func (a *Attacher) SweepSoon() {
-	select {
-	case a.untidy <- struct{}{}:
-	default:
-	}
-}
+func (a *Attacher) SweepSoon() { a.untidy.Set() }
 
 func (a *Attacher) SweepPeriodically(ctx context.Context) error {
 	tick := time.NewTicker(sweepPeriod)

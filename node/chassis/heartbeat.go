@@ -15,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/weftnet/weft/models/signal"
 )
 
 // heartbeat renews this host's Lease.
@@ -28,10 +30,10 @@ type heartbeat struct {
 	duration              time.Duration
 	tenure                *tenure
 	sightings             *sightings
-	// What the Lease says besides; hurry is full when that has changed.
+	// What the Lease says besides; hurry is given when that has changed.
 	unreachable func() []string
 	leaving     func() bool
-	hurry       <-chan struct{}
+	hurry       signal.Signal
 	renewed     func() // is called when a term has begun
 	log         *slog.Logger
 
@@ -172,16 +174,6 @@ func (b *heartbeat) resign(ctx context.Context) error {
 		return fmt.Errorf("remove Lease %s/%s: %w", b.namespace, b.last.Name, err)
 	}
 	return nil
-}
-
-// sleep waits, and less if ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 var errTermOver = errors.New("this host has not renewed its Lease in time, and another one may hold the node")

@@ -16,6 +16,7 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/tunnel"
 )
 
@@ -36,8 +37,8 @@ type host struct {
 	patience  atomic.Int64 // how long an agent is tried before another host shall, in nanoseconds
 	sightings *sightings
 	tenure    *tenure
-	wake      chan struct{} // full when there may be something to do
-	hurry     chan struct{} // full when the other hosts shall be told something at once
+	wake      signal.Signal // there may be something to do
+	hurry     signal.Signal // the other hosts shall be told something at once
 	leaving   atomic.Bool   // this host takes no node any more
 	looked    atomic.Int64  // when it was last looked what there is to do, in nanoseconds
 
@@ -57,7 +58,7 @@ func newHost(config Config, client kubernetes.Interface, credentials tunnel.Cred
 		config: config, leases: client.CoordinationV1().Leases(config.LeaseNamespace), credentials: credentials, runDir: dir,
 		spawner: newSpawner(), metrics: newMetrics(), log: slog.Default().With("host", config.Identity),
 		sightings: newSightings(config.LeaseDuration), tenure: newTenure(config.LeaseDuration * 2 / 3),
-		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), members: map[string]*member{}, busy: map[string]bool{},
+		wake: signal.New(), hurry: signal.New(), members: map[string]*member{}, busy: map[string]bool{},
 		failures: map[string]time.Time{}, unlucky: map[string]time.Time{},
 	}
 	h.patience.Store(int64(reachPatience))
@@ -65,14 +66,7 @@ func newHost(config Config, client kubernetes.Interface, credentials tunnel.Cred
 }
 
 // changed has the host look what there is to do.
-func (h *host) changed() { ring(h.wake) }
-
-func ring(bell chan struct{}) {
-	select {
-	case bell <- struct{}{}:
-	default:
-	}
-}
+func (h *host) changed() { h.wake.Set() }
 
 // held are the members that are not being given up.
 func (h *host) held() map[string]*member {
@@ -151,7 +145,7 @@ func (h *host) run(ctx context.Context) {
 		}
 	}
 	h.leaving.Store(true)
-	ring(h.hurry)
+	h.hurry.Set()
 	h.work.Wait()
 	for name, m := range h.held() {
 		h.begin(name, func() { h.giveUp(m, false) })
@@ -222,7 +216,7 @@ func (h *host) noteUnlucky(name string) bool {
 	_, known := h.unlucky[name]
 	if !known {
 		h.unlucky[name] = time.Now().Add(reachAgain)
-		ring(h.hurry)
+		h.hurry.Set()
 	}
 	return !known
 }

@@ -13,6 +13,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/tunnel"
 )
 
@@ -159,7 +160,7 @@ const (
 func (m *member) watch(ctx context.Context, process *controller) {
 	heard, pause := time.Now(), watchStart
 	for {
-		sleep(ctx, pause)
+		signal.Sleep(ctx, pause)
 		if ctx.Err() != nil {
 			return
 		}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/models/signal"
 )
 
 const (
@@ -69,7 +71,7 @@ func (d *runDir) take(ctx context.Context, instance string) (predecessor string,
 		if time.Now().After(deadline) || ctx.Err() != nil {
 			return "", errors.New("another `weft chassis` or its ovn-controllers use it; end them, or give each its own run-dir")
 		}
-		sleep(ctx, 50*time.Millisecond)
+		signal.Sleep(ctx, 50*time.Millisecond)
 	}
 	text, err := io.ReadAll(io.LimitReader(d.lock, 1024))
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/models/signal"
 )
 
 // Paces of reports. Each is the whole object, which the API server stores anew.
@@ -54,7 +55,7 @@ func (r *reporter) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case <-r.book.urgent:
-			pause(ctx, settle)
+			signal.Sleep(ctx, settle)
 		case <-look.C:
 		case <-ctx.Done():
 			return
@@ -63,7 +64,7 @@ func (r *reporter) run(ctx context.Context) {
 			continue
 		}
 		r.try(ctx, r.report)
-		pause(ctx, max(spacing, time.Duration(r.size)*time.Second/bytesPerSecond))
+		signal.Sleep(ctx, max(spacing, time.Duration(r.size)*time.Second/bytesPerSecond))
 	}
 }
 
@@ -85,14 +86,7 @@ func (r *reporter) try(ctx context.Context, do func(context.Context) error) {
 				"node", r.node, "error", err)
 			r.told = true
 		}
-		pause(ctx, wait)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
+		signal.Sleep(ctx, wait)
 	}
 }
 

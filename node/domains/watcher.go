@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weftnet/weft/models/signal"
 )
 
 // Config is what a [Watcher] needs.
@@ -65,7 +67,7 @@ type Watcher struct {
 	servers  []cache.SharedIndexInformer
 	policies []cache.SharedIndexInformer
 	follow   sync.Once // policies and reports, once there is a server
-	wanted   chan struct{}
+	wanted   signal.Signal
 	running  sync.WaitGroup
 
 	captures map[place]io.Closer
@@ -83,7 +85,7 @@ type ending struct {
 
 // New makes a Watcher. It does nothing until [Watcher.Run].
 func New(config Config) (*Watcher, error) {
-	w := &Watcher{config: config, book: newBook(), wanted: make(chan struct{}, 1), captures: map[place]io.Closer{},
+	w := &Watcher{config: config, book: newBook(), wanted: signal.New(), captures: map[place]io.Closer{},
 		told: map[place]bool{}}
 	w.metrics = newMetrics(w.book)
 	w.reporter = newReporter(config, w.book, w.metrics)
@@ -111,12 +113,7 @@ func New(config Config) (*Watcher, error) {
 }
 
 // Look says that pods' or the host's devices may be others.
-func (w *Watcher) Look() {
-	select {
-	case w.wanted <- struct{}{}:
-	default:
-	}
-}
+func (w *Watcher) Look() { w.wanted.Set() }
 
 // Run watches until ctx ends.
 func (w *Watcher) Run(ctx context.Context) error {

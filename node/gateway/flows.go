@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/extbridge"
 	"github.com/weftnet/weft/node/health"
@@ -35,7 +36,7 @@ const (
 // bridgeFlows are the external bridge's flows. They have a part of their own in the agent: who divides the
 // host's traffic does not wait for anything else.
 type bridgeFlows struct {
-	wanted    chan struct{} // full when they are to be looked at again
+	wanted    signal.Signal // they are to be looked at again
 	installer *extbridge.Installer
 
 	// Of the part itself.
@@ -54,7 +55,7 @@ type bridgeFlows struct {
 
 func newBridgeFlows(c nodeconfig.Config) *bridgeFlows {
 	return &bridgeFlows{
-		wanted: make(chan struct{}, 1), installer: &extbridge.Installer{Program: c.OVSOfctl, Timeout: flowsTime},
+		wanted: signal.New(), installer: &extbridge.Installer{Program: c.OVSOfctl, Timeout: flowsTime},
 		repairs: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_external_flow_repairs_total",
 			Help: "Times that the external bridge had lost flows, as when ovs-vswitchd restarts, and got them again.",
@@ -69,19 +70,12 @@ func (f *bridgeFlows) collectors() []prometheus.Collector {
 	return []prometheus.Collector{f.repairs, f.count}
 }
 
-func (f *bridgeFlows) enqueue() {
-	select {
-	case f.wanted <- struct{}{}:
-	default:
-	}
-}
-
 // lose has the flows looked at as those of an ovs-vswitchd that has just come.
 func (f *bridgeFlows) lose() {
 	f.mu.Lock()
 	f.lost = true
 	f.mu.Unlock()
-	f.enqueue()
+	f.wanted.Set()
 }
 
 func (f *bridgeFlows) takeLost() bool {
@@ -117,7 +111,7 @@ func (f *bridgeFlows) observe(network contract.NodeNetwork) {
 	f.network = now
 	f.mu.Unlock()
 	if changed {
-		f.enqueue()
+		f.wanted.Set()
 	}
 }
 
@@ -128,7 +122,7 @@ func (f *bridgeFlows) published() {
 	f.reported = true
 	f.mu.Unlock()
 	if first {
-		f.enqueue()
+		f.wanted.Set()
 	}
 }
 

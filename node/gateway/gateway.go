@@ -104,12 +104,12 @@ func (g *Gateway) Collectors() []prometheus.Collector {
 
 // HostChanged is called when interfaces, addresses or routes of the host may have changed.
 func (g *Gateway) HostChanged() {
-	g.flows.enqueue()
-	g.uplink.enqueue()
+	g.flows.wanted.Set()
+	g.uplink.wanted.Set()
 }
 
 // EnqueueUplink has the uplink looked at again.
-func (g *Gateway) EnqueueUplink() { g.uplink.enqueue() }
+func (g *Gateway) EnqueueUplink() { g.uplink.wanted.Set() }
 
 // ReconcileBridges makes the bridges and the settings of ovn-controller what they shall be.
 func (g *Gateway) ReconcileBridges(ctx context.Context) error {
@@ -150,12 +150,5 @@ func (g *Gateway) KeepPortsOpen(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/ctprobe"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
@@ -165,7 +166,7 @@ func (g *Gateway) probeDatapath(ctx context.Context) (ctprobe.Answer, error) {
 		if reason == nil || ctx.Err() == nil {
 			reason = err
 		}
-		pause(ctx, probeRetry)
+		signal.Sleep(ctx, probeRetry)
 		if ctx.Err() != nil {
 			return ctprobe.Unknown, reason
 		}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/openflow"
 	"github.com/weftnet/weft/node/openvswitch"
 )
@@ -27,7 +28,7 @@ func (g *Gateway) WatchSwitch(ctx context.Context) error {
 	for ctx.Err() == nil {
 		conn, err := openvswitch.DialLocal(ctx, endpoint)
 		if err != nil {
-			pause(ctx, flowsAwait)
+			signal.Sleep(ctx, flowsAwait)
 			continue
 		}
 		met := false
@@ -38,7 +39,7 @@ func (g *Gateway) WatchSwitch(ctx context.Context) error {
 		if met && ctx.Err() == nil { // else it was somebody who could not reach the switch either
 			slog.WarnContext(ctx, "the connection to ovs-vswitchd has ended", "connection", endpoint, "error", err)
 		}
-		pause(ctx, flowsAwait)
+		signal.Sleep(ctx, flowsAwait)
 	}
 	return nil
 }

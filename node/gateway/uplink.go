@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
@@ -34,7 +35,7 @@ const (
 // sharedUplink is the uplink where host and pods share it. It has a part of its own in the agent,
 // since a look at the node shall not wait for a virtual switch.
 type sharedUplink struct {
-	wanted chan struct{} // full when it is to be looked at again
+	wanted signal.Signal // it is to be looked at again
 	rest   time.Duration // between passes
 
 	mu       sync.Mutex
@@ -49,7 +50,7 @@ func newSharedUplink(c nodeconfig.Config) *sharedUplink {
 	if c.HNSNetwork != "" {
 		rest = uplinkRest
 	}
-	return &sharedUplink{wanted: make(chan struct{}, 1), rest: rest}
+	return &sharedUplink{wanted: signal.New(), rest: rest}
 }
 
 func (u *sharedUplink) get() platform.Uplink {
@@ -64,13 +65,6 @@ func (u *sharedUplink) set(now platform.Uplink) {
 	u.now = now
 }
 
-func (u *sharedUplink) enqueue() {
-	select {
-	case u.wanted <- struct{}{}:
-	default:
-	}
-}
-
 // ReconcileUplink makes and repairs the uplink, again and again.
 func (g *Gateway) ReconcileUplink(ctx context.Context) error {
 	tick := time.NewTicker(resync)
@@ -78,7 +72,7 @@ func (g *Gateway) ReconcileUplink(ctx context.Context) error {
 	for {
 		var rest time.Duration
 		g.Rounds.Do("uplink", func() { rest = g.ReconcileUplinkOnce(ctx) })
-		pause(ctx, rest)
+		signal.Sleep(ctx, rest)
 		select {
 		case <-g.uplink.wanted:
 		case <-tick.C:
@@ -101,7 +95,7 @@ func (g *Gateway) ReconcileUplinkOnce(ctx context.Context) time.Duration {
 	}
 	err := g.ensureUplink(ctx)
 	if errors.Is(err, ovsdb.ErrDisconnected) {
-		g.uplink.enqueue()
+		g.uplink.wanted.Set()
 		return time.Second
 	}
 	g.Health.Set(health.Uplink, err)
@@ -109,7 +103,7 @@ func (g *Gateway) ReconcileUplinkOnce(ctx context.Context) time.Duration {
 	if err == nil {
 		g.examineDatapath(ctx)
 	}
-	g.flows.enqueue()
+	g.flows.wanted.Set()
 	switch {
 	case errors.Is(err, platform.ErrReleased):
 		return g.uplink.backOff()
@@ -118,7 +112,7 @@ func (g *Gateway) ReconcileUplinkOnce(ctx context.Context) time.Duration {
 		// the API server. A new one has the pods' subnets, which call for another look.
 		return 0
 	case err != nil:
-		g.uplink.enqueue()
+		g.uplink.wanted.Set()
 	default:
 		g.uplink.failures = 0
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/extbridge"
 )
 
@@ -60,7 +61,7 @@ type Watcher struct {
 	busy     map[socket]struct{} // where programs of the host's listen, of what was tried
 	daemons  *daemons
 
-	wanted chan struct{} // full when the plan may be another one
+	wanted signal.Signal // the plan may be another one
 
 	mu      sync.Mutex
 	outside map[string]*service // those with something outside, by namespace/name
@@ -76,7 +77,7 @@ type Watcher struct {
 
 // New makes a Watcher. It does nothing until [Watcher.Run].
 func New(config Config) (*Watcher, error) {
-	w := &Watcher{config: config, metrics: newMetrics(), told: map[problem]struct{}{}, wanted: make(chan struct{}, 1),
+	w := &Watcher{config: config, metrics: newMetrics(), told: map[problem]struct{}{}, wanted: signal.New(),
 		daemons: newDaemons(config.DaemonsFile, listening), outside: map[string]*service{}, local: newLocalities(),
 		changed: make(chan struct{})}
 	w.sockets = newSockets(w.metrics)
@@ -242,12 +243,7 @@ func (w *Watcher) Changed() <-chan struct{} {
 // Collectors are the metrics.
 func (w *Watcher) Collectors() []prometheus.Collector { return w.metrics.collectors() }
 
-func (w *Watcher) look() {
-	select {
-	case w.wanted <- struct{}{}:
-	default:
-	}
-}
+func (w *Watcher) look() { w.wanted.Set() }
 
 func (w *Watcher) serviceChanged(now *service) {
 	key := now.Namespace + "/" + now.Name

@@ -16,6 +16,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/models/signal"
 )
 
 const (
@@ -37,8 +39,8 @@ type Keeper struct {
 	config   Config
 	policies policies
 	slots    chan struct{}
-	// attention is full when something may have changed.
-	attention chan struct{}
+	// attention is given when something may have changed.
+	attention signal.Signal
 
 	loaded map[string]connection // what charon has been told
 	key    []byte                // the private key that it has
@@ -69,7 +71,7 @@ func New(config Config, ns netns.NsHandle) (*Keeper, error) {
 		config.Renewal = defaultRenewal
 	}
 	return &Keeper{
-		config: config, policies: policies{handle}, slots: make(chan struct{}, openings), attention: make(chan struct{}, 1),
+		config: config, policies: policies{handle}, slots: make(chan struct{}, openings), attention: signal.New(),
 		loaded: map[string]connection{}, opening: map[netip.Addr]*opening{},
 	}, nil
 }
@@ -149,12 +151,7 @@ func (k *Keeper) welcome(peers, missing []netip.Addr) error {
 }
 
 // Look asks for a look.
-func (k *Keeper) Look() {
-	select {
-	case k.attention <- struct{}{}:
-	default:
-	}
-}
+func (k *Keeper) Look() { k.attention.Set() }
 
 // Run calls look, which is to call Keep, whenever something may have changed, until ctx ends. Where encryption is
 // off, it ends when nothing of it is left.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hostnet"
 )
@@ -27,7 +28,7 @@ type Machine struct {
 	adapters   []*adapter
 	lastID     int
 	lastLUID   uint64
-	changed    []chan struct{}
+	changed    []signal.Signal
 	left       []*network // whose switches have outlived them
 	faults     map[string]func() error
 	calls      []string
@@ -253,10 +254,7 @@ func (m *Machine) newID() string {
 
 func (m *Machine) tell() {
 	for _, c := range m.changed {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
+		c.Set()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/extbridge"
 	"github.com/weftnet/weft/node/platform"
 )
@@ -27,7 +28,7 @@ type Fake struct {
 	MTU        int
 	fail       map[string]error // what a method returns in place of doing its work
 	calls      map[string]int
-	changed    chan struct{}
+	changed    signal.Signal
 	Late       bool            // devices come when their sandbox starts, as on Windows
 	started    map[string]bool // sandboxes
 	Uplink     platform.Uplink
@@ -50,7 +51,7 @@ func New() *Fake {
 	return &Fake{
 		sandboxes: map[string]bool{}, Devices: map[string]*Device{}, fail: map[string]error{}, MTU: 1500,
 		calls: map[string]int{}, started: map[string]bool{},
-		addresses: []netip.Addr{netip.MustParseAddr("172.30.0.1")}, changed: make(chan struct{}, 1),
+		addresses: []netip.Addr{netip.MustParseAddr("172.30.0.1")}, changed: signal.New(),
 	}
 }
 
@@ -98,10 +99,7 @@ func (f *Fake) arrive() {
 	for _, d := range f.Devices {
 		d.arrived = d.arrived || !f.Late || f.started[d.Endpoint.Sandbox]
 	}
-	select {
-	case f.changed <- struct{}{}:
-	default:
-	}
+	f.changed.Set()
 }
 
 // LoseDevices is what the loss of a network does to its endpoints.
