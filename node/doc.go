@@ -17,7 +17,7 @@
 //	domains     what DNS servers on the node answer
 //
 // The other parts are packages below: attach (from ADD to sweep), gateway (the bridges, the shared uplink and the flows
-// of the bridge to the outside), encryption, pods, health, openvswitch (the database) and nodeconfig
+// of the bridge to the outside), encryption, pods, health, openvswitch (the database), local (its sockets) and nodeconfig
 // (the keys). What the operating system does is behind package platform, whose two implementations are linux and
 // windows. Imports point one way:
 //

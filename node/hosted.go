@@ -17,6 +17,7 @@ import (
 	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/ctlookup"
 	"github.com/weftnet/weft/node/health"
+	"github.com/weftnet/weft/node/local"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openflow"
 	"github.com/weftnet/weft/node/openvswitch"
@@ -127,7 +128,7 @@ func (h *agentTunnel) dialDatabase(ctx context.Context) (net.Conn, error) {
 	}
 	var problems []error
 	for _, endpoint := range endpoints {
-		conn, err := openvswitch.DialLocal(ctx, endpoint)
+		conn, err := local.Dial(ctx, endpoint)
 		if err == nil {
 			return h.keepWay(conn)
 		}

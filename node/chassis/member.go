@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/tunnel"
+	"github.com/weftnet/weft/node/unixctl"
 )
 
 // member is a node that this host holds: its run directory, its streams and its ovn-controller. It
@@ -165,8 +167,9 @@ func (m *member) watch(ctx context.Context, process *controller) {
 			return
 		}
 		question, cancel := context.WithTimeout(ctx, watchEvery)
-		answer, err := control(question, process.socket, "connection-status")
+		answer, err := unixctl.Call(question, process.socket, "connection-status")
 		cancel()
+		answer = strings.TrimSpace(answer)
 		now := time.Now()
 		// It answers nobody before it has read the database.
 		if err == nil || !m.status.hasDatabase(now, deaf) {

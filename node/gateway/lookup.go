@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/ctprobe"
 	"github.com/weftnet/weft/node/health"
+	"github.com/weftnet/weft/node/local"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
 )
@@ -180,7 +181,7 @@ func (g *Gateway) probeDatapath(ctx context.Context) (ctprobe.Answer, error) {
 func (g *Gateway) probedBridge() (name string, dial ctprobe.Dial, err error) {
 	uplink := g.uplink.get().Host
 	if socket, isUnix := strings.CutPrefix(g.Config.BridgeTarget(uplink), "unix:"); isUnix {
-		return uplink, func(ctx context.Context) (net.Conn, error) { return openvswitch.DialSocket(ctx, socket) }, nil
+		return uplink, func(ctx context.Context) (net.Conn, error) { return local.DialSocket(ctx, socket) }, nil
 	}
 	if _, err := g.Config.OpenFlow(); err != nil {
 		return "", nil, fmt.Errorf("ovs-openflow: %w", err)

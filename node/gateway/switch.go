@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/signal"
+	"github.com/weftnet/weft/node/local"
 	"github.com/weftnet/weft/node/openflow"
-	"github.com/weftnet/weft/node/openvswitch"
 )
 
 // openFlowSilence is how long ovs-vswitchd may say nothing: it asks for an echo after a minute.
@@ -26,7 +26,7 @@ func (g *Gateway) WatchSwitch(ctx context.Context) error {
 		return nil
 	}
 	for ctx.Err() == nil {
-		conn, err := openvswitch.DialLocal(ctx, endpoint)
+		conn, err := local.Dial(ctx, endpoint)
 		if err != nil {
 			signal.Sleep(ctx, flowsAwait)
 			continue

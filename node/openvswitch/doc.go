@@ -9,7 +9,7 @@
 //	flows         what a bridge needs beside its flows
 //	reopen        ports that ovs-vswitchd could not open
 //	release       all of it taken back, while the agent does not run
-//	dial          connections to daemons on the node itself
+//	dial          a connection to br-int
 //
 // It writes what its callers have decided, and decides nothing itself. It imports platform and nodeconfig, and
 // knows neither system nor the agent.
