@@ -180,16 +180,12 @@ func (a *agent) enqueue() {
 // run serves until ctx ends or something fails that no waiting heals.
 func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	defer listener.Close()
-	var web net.Listener
-	if a.config.MetricsAddress != "" {
-		var err error
-		if web, err = net.Listen("tcp", a.config.MetricsAddress); err != nil {
-			return fmt.Errorf("metrics-address: %w", err)
-		}
-		defer web.Close()
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	serve, err := httpserver.Listen(ctx, a.config.MetricsAddress, a.probes().Handler())
+	if err != nil {
+		return err
+	}
 	var parts sync.WaitGroup
 	part := func(name string, run func(context.Context) error) {
 		parts.Go(func() {
@@ -204,11 +200,7 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	part("cni", func(ctx context.Context) error {
 		return cni.Serve(ctx, listener, a.attacher, a.attacher.ObserveRequest)
 	})
-	if web != nil {
-		part("metrics", func(ctx context.Context) error {
-			return httpserver.Serve(ctx, web, a.endpoints(), httpserver.Endpoints)
-		})
-	}
+	part("metrics", func(context.Context) error { return serve() })
 	defer a.events.start(a.node.client)()
 	part("platform", a.watchPlatform)
 	part("open vswitch", a.watchDatabase)

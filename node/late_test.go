@@ -104,7 +104,7 @@ func TestPodsAreToldByEvents(t *testing.T) {
 	n.whole(call)
 	n.event("NetworkAttached")
 	recorder := httptest.NewRecorder()
-	n.endpoints().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	n.probes().Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for _, want := range []string{"weft_arrival_seconds_count 1", "weft_late_arrivals_total 1",
 		"weft_vanished_devices_total 0", "weft_pending_arrivals 0"} {
 		if !strings.Contains(recorder.Body.String(), want) {

@@ -152,7 +152,7 @@ func TestEndpointsTellHowTheNodeIs(t *testing.T) {
 	n.attacher.ObserveRequest("NONSENSE", 4, time.Second)
 	get := func(path string) (int, string) {
 		recorder := httptest.NewRecorder()
-		n.endpoints().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+		n.probes().Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
 		return recorder.Code, recorder.Body.String()
 	}
 	if status, body := get("/readyz"); status != http.StatusOK {
