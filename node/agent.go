@@ -218,15 +218,15 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	part("flows", a.gateway.ReconcileFlows)
 	part("switch", a.gateway.WatchSwitch)
 	part("services", a.services.Run)
-	part("host's services", a.services.follow)
+	part("host's services", a.services.watch)
 	if a.crypt != nil {
-		part("encryption", a.crypt.Follow)
+		part("encryption", a.crypt.Reconcile)
 	}
 	if a.domains != nil {
 		part("domain names", a.domains.Run)
-		part("devices of DNS servers", a.followServers)
+		part("devices of DNS servers", a.watchServers)
 	}
-	part("arrivals", a.attacher.FollowPending)
+	part("pending ports", a.attacher.ReconcilePending)
 	part("refused ports", a.gateway.KeepPortsOpen)
 	part("node", a.reconcile)
 	part("sweep", a.attacher.SweepPeriodically)
@@ -244,7 +244,7 @@ func (a *agent) hostChanged() {
 	a.gateway.HostChanged()
 	a.attacher.DevicesChanged()
 	if a.domains != nil {
-		a.domains.Look()
+		a.domains.Enqueue()
 	}
 }
 
@@ -272,7 +272,7 @@ func (a *agent) watchDatabase(ctx context.Context) error {
 		}
 		a.enqueue()
 		if a.crypt != nil {
-			a.crypt.Look() // at tunnels that have come
+			a.crypt.Enqueue() // at tunnels that have come
 		}
 		select {
 		case <-changed:

@@ -38,7 +38,7 @@ type services struct {
 
 func (a *agent) newServices(client kubernetes.Interface) (*services, error) {
 	watcher, err := hostservice.New(hostservice.Config{
-		Client: client, Node: a.config.NodeName, Tell: a.events.warn,
+		Client: client, Node: a.config.NodeName, Report: a.events.warn,
 		// Flows outlive what made them: a node whose Southbound is away serves as before.
 		Sound: func() bool {
 			lasting := a.health.Lasting()
@@ -56,8 +56,8 @@ func (a *agent) newServices(client kubernetes.Interface) (*services, error) {
 	}, nil
 }
 
-// follow tells of the node's host ports, and has routes and flows follow the Services.
-func (s *services) follow(ctx context.Context) error {
+// watch tells of the node's host ports, and has routes and flows follow the Services.
+func (s *services) watch(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), s.pods.Informer.HasSynced) {
 		return nil
 	}

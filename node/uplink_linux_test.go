@@ -329,8 +329,8 @@ func (h *uplinkHost) outsideDo(do func() error) error {
 	return nodetest.Inside(h.outside, do)
 }
 
-// alive fails if a session broke, or gets no echo any more.
-func (h *uplinkHost) alive(open []*session, when string) {
+// unbroken fails if a session broke, or gets no echo any more.
+func (h *uplinkHost) unbroken(open []*session, when string) {
 	h.t.Helper()
 	for _, s := range open {
 		had := s.echoes.Load()
@@ -357,7 +357,7 @@ func (h *uplinkHost) longest(open []*session) time.Duration {
 func TestHostKeepsItsSessionsWhenItsDeviceIsShared(t *testing.T) {
 	h := newUplinkHost(t)
 	open := h.sessions()
-	h.alive(open, "before")
+	h.unbroken(open, "before")
 	t.Logf("longest wait before: %v", h.longest(open))
 	linux := h.start()
 	began := time.Now()
@@ -367,7 +367,7 @@ func TestHostKeepsItsSessionsWhenItsDeviceIsShared(t *testing.T) {
 	}
 	took := time.Since(began)
 	h.shared()
-	h.alive(open, "set up")
+	h.unbroken(open, "set up")
 	t.Logf("set up in %v, longest wait %v", took, h.longest(open))
 	again, err := linux.EnsureUplink(t.Context(), h.bridge())
 	if err != nil || again != uplink || uplink.Adapter != testDevice || uplink.Host != testBridge {
@@ -380,7 +380,7 @@ func TestHostKeepsItsSessionsWhenItsDeviceIsShared(t *testing.T) {
 	}
 	took = time.Since(began)
 	h.alone()
-	h.alive(open, "given back")
+	h.unbroken(open, "given back")
 	t.Logf("given back in %v, longest wait %v", took, h.longest(open))
 }
 
@@ -419,7 +419,7 @@ func TestAgentIsKilledAtEachStepOfSharing(t *testing.T) {
 	steps := []string{}
 	for n := 1; ; n++ {
 		step := h.killAt(n, h.ensureUplink)
-		h.alive(open, "killed before "+step)
+		h.unbroken(open, "killed before "+step)
 		// A new start ends what was begun, or, with another configuration, takes it back.
 		next, check := h.ensureUplink, h.shared
 		if n%2 == 0 {
@@ -429,7 +429,7 @@ func TestAgentIsKilledAtEachStepOfSharing(t *testing.T) {
 			t.Fatalf("after the agent was killed before %q: %v", step, err)
 		}
 		check()
-		h.alive(open, "repaired after "+step)
+		h.unbroken(open, "repaired after "+step)
 		if err := h.start().ReleaseUplink(t.Context(), h.bridge()); err != nil {
 			t.Fatal(err)
 		}
@@ -450,19 +450,19 @@ func TestAgentIsKilledAtEachStepOfGivingBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		step := h.killAt(n, h.releaseUplink)
-		h.alive(open, "killed before "+step)
+		h.unbroken(open, "killed before "+step)
 		if n%2 == 0 { // the configuration has changed its mind
 			if err := h.ensureUplink(h.start(), t.Context()); err != nil {
 				t.Fatalf("after the agent was killed before %q: %v", step, err)
 			}
 			h.shared()
-			h.alive(open, "shared again after "+step)
+			h.unbroken(open, "shared again after "+step)
 		}
 		if err := h.releaseUplink(h.start(), t.Context()); err != nil {
 			t.Fatalf("after the agent was killed before %q: %v", step, err)
 		}
 		h.alone()
-		h.alive(open, "given back after "+step)
+		h.unbroken(open, "given back after "+step)
 		if steps = append(steps, step); step == "" {
 			break
 		}

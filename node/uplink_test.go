@@ -32,7 +32,7 @@ func newUplinkNode(t *testing.T, daemon *openvswitchtest.Vswitchd) *bareNode {
 		c.HNSNetwork, c.Gateway = "weft", nodeconfig.GatewayLocal
 		c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("172.30.0.101/24")}
 		c.GatewayBridge = ""
-		f.Late = true
+		f.Deferred = true
 		f.Bridges = func() int { return len(ovsdb.List[vswitch.Bridge](n.ovs.Client, nil)) }
 		f.Uplink = platform.Uplink{Switch: "guid-1", Adapter: "Ethernet", Host: "vEthernet (Ethernet)"}
 	})

@@ -47,7 +47,7 @@ func TestWhatADHCPClientSetsFollows(t *testing.T) {
 	lease("192.0.2.50", "192.0.2.1") // renewed
 	open := h.sessions()
 	lease("192.0.2.51", "192.0.2.2")
-	h.alive(open, "after another lease")
+	h.unbroken(open, "after another lease")
 	now := h.state(testBridge)
 	if !strings.Contains(now, "inet 192.0.2.51/24") || strings.Contains(now, "192.0.2.50") ||
 		!strings.Contains(now, "inet 192.0.2.10/24") {
@@ -84,12 +84,12 @@ func TestLostBridgeComesBackWithAllThatItHad(t *testing.T) {
 				return err
 			})
 			h.shared()
-			h.alive(open, name)
+			h.unbroken(open, name)
 			if err := h.start().ReleaseUplink(t.Context(), h.bridge()); err != nil {
 				t.Fatal(err)
 			}
 			h.alone()
-			h.alive(open, "given back")
+			h.unbroken(open, "given back")
 		})
 	}
 }
@@ -112,7 +112,7 @@ func TestUplinkIsGivenBackWithoutTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.alone()
-	h.alive(open, "given back")
+	h.unbroken(open, "given back")
 }
 
 // After a boot the database still has the bridge with the device, and the host its addresses on the device.
@@ -136,7 +136,7 @@ func TestUplinkAfterABoot(t *testing.T) {
 	h.ovn.Start(nodetest.Vswitchd)
 	nodetest.Eventually(t, 20*time.Second, func() error { return h.ensureUplink(h.start(), t.Context()) })
 	h.shared()
-	h.alive(h.sessions(), "after the boot")
+	h.unbroken(h.sessions(), "after the boot")
 }
 
 func TestDeviceIsAnotherOne(t *testing.T) {
@@ -178,7 +178,7 @@ func TestHostKeepsItsDeviceWhereOpenVSwitchFails(t *testing.T) {
 		t.Error("the uplink is shared by an ovs-vswitchd that does not answer")
 	}
 	h.has(testDevice, h.before)
-	h.alive(open, "with an ovs-vswitchd that does not answer")
+	h.unbroken(open, "with an ovs-vswitchd that does not answer")
 	h.ovn.Resume(nodetest.Vswitchd)
 	nodetest.Eventually(t, 20*time.Second, func() error { return h.start().ReleaseUplink(t.Context(), h.bridge()) })
 	h.alone()
@@ -269,20 +269,20 @@ func TestOperatorGetsTheUplinkBack(t *testing.T) {
 			t.Errorf("%q, %v", said, err)
 		}
 		h.alone()
-		h.alive(open, "given back")
+		h.unbroken(open, "given back")
 	}
 	if said, err := Release(t.Context(), h.config); err != nil || !strings.Contains(said, "nothing is shared") {
 		t.Errorf("%q, %v", said, err)
 	}
 	h.mustShare(h.start())
-	h.alive(open, "shared again")
+	h.unbroken(open, "shared again")
 	h.ovn.Kill(nodetest.OVSServer)
 	// Without its database ovs-vswitchd passes no packets on the userspace datapath.
 	if said, err := release(t.Context(), h.config, time.Second); err == nil ||
 		!strings.Contains(err.Error(), "start Open vSwitch's database and repeat") {
 		t.Errorf("without a database: %q, %v", said, err)
 	}
-	h.alive(open, "without a database")
+	h.unbroken(open, "without a database")
 	h.ovn.Start(nodetest.OVSServer)
 	nodetest.Eventually(t, 20*time.Second, func() error { _, err := Release(t.Context(), h.config); return err })
 	nodetest.Eventually(t, 20*time.Second, func() error {
@@ -292,7 +292,7 @@ func TestOperatorGetsTheUplinkBack(t *testing.T) {
 		return nil
 	})
 	h.alone()
-	h.alive(open, "after all")
+	h.unbroken(open, "after all")
 }
 
 // A bridge of the operator's stays, and has nothing of the agent's any more.

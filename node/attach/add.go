@@ -60,7 +60,7 @@ func (a *Attacher) Add(ctx context.Context, call *cni.Call) (*types100.Result, e
 	}
 	err = a.attach(ctx, endpoint, externalIDs(recordOf(call), network), existed)
 	if err == nil {
-		err = a.pods.Confirm(call.Pod, network, a.podSubnets())
+		err = a.pods.Verify(call.Pod, network, a.podSubnets())
 	}
 	if err != nil {
 		if !existed || errors.Is(err, pods.ErrReaddressed) {
@@ -98,7 +98,7 @@ func (a *Attacher) attach(ctx context.Context, e platform.Endpoint, ids map[stri
 }
 
 // configure finishes the endpoint whose device is there. Where that comes after ADD has returned, the
-// rest is FollowPending' work; a sandbox's first call is not worth a look, which lists all adapters.
+// rest is ReconcilePending' work; a sandbox's first call is not worth a look, which lists all adapters.
 func (a *Attacher) configure(ctx context.Context, e platform.Endpoint, again bool) (later bool, err error) {
 	if a.platform.PortType() == "" {
 		return false, a.platform.ConfigureEndpoint(ctx, e)

@@ -130,9 +130,9 @@ func (w *pendingPorts) count() int {
 	return len(w.waiting)
 }
 
-// FollowPending attends to late devices until ctx ends: to those it waits for at each poll, to the
+// ReconcilePending attends to late devices until ctx ends: to those it waits for at each poll, to the
 // others whenever devices of the host may have changed.
-func (a *Attacher) FollowPending(ctx context.Context) error {
+func (a *Attacher) ReconcilePending(ctx context.Context) error {
 	if a.platform.PortType() == "" {
 		return nil
 	}
@@ -225,14 +225,14 @@ func (a *Attacher) advance(ctx context.Context, attachment cni.Attachment, one *
 	switch pod := openvswitch.PodOf(device.ExternalIDs); {
 	case finished && !one.waited: // nothing was wrong with it
 	case finished:
-		a.metrics.arrivals.Observe(time.Since(one.since).Seconds())
+		a.metrics.pendingTime.Observe(time.Since(one.since).Seconds())
 		if one.reported {
 			a.report(pod, corev1.EventTypeNormal, reasonAttached,
 				fmt.Sprintf("device %s is attached after %v", name, time.Since(one.since).Round(time.Second)))
 		}
 	case time.Since(one.since) >= a.config.VNICTimeout && !one.reported && !a.pods.Leaving(pod):
 		one.reported = true
-		a.metrics.lateArrivals.Inc()
+		a.metrics.overdue.Inc()
 		a.report(pod, corev1.EventTypeWarning, reasonNotAttached, a.whyPending(ctx, attachment, one))
 	}
 }

@@ -95,7 +95,7 @@ func (b *heartbeat) beat(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		if err := b.mayTake(found); err != nil {
+		if err := b.mayAcquire(found); err != nil {
 			return err
 		}
 		return b.write(ctx, found, b.update)
@@ -113,8 +113,8 @@ func (b *heartbeat) update(ctx context.Context, lease *coordinationv1.Lease, _ m
 	return b.leases.Update(ctx, lease, metav1.UpdateOptions{})
 }
 
-// mayTake returns why this process must not write a Lease that exists.
-func (b *heartbeat) mayTake(found *coordinationv1.Lease) error {
+// mayAcquire returns why this process must not write a Lease that exists.
+func (b *heartbeat) mayAcquire(found *coordinationv1.Lease) error {
 	b.sightings.note(found)
 	switch by := holder(found); {
 	case by == "" || by == b.instance || by == b.predecessor:

@@ -71,7 +71,7 @@ func run(ctx context.Context, config Config, client, beats kubernetes.Interface,
 	}
 	h := newHost(config, client, credentials, dir)
 	defer h.spawner.close()
-	h.metrics.tell(h)
+	h.metrics.register(h)
 	serve, err := httpserver.Listen(life, config.MetricsAddress, h.probes().Handler())
 	if err != nil {
 		return errors.Join(err, dir.close())
@@ -88,7 +88,7 @@ func run(ctx context.Context, config Config, client, beats kubernetes.Interface,
 		identity: config.Identity,
 		instance: instance, predecessor: predecessor, duration: config.LeaseDuration,
 		tenure: h.tenure, sightings: h.sightings, log: h.log, renewed: h.changed,
-		unreachable: h.unluckyNodes, leaving: h.leaving.Load, hurry: h.hurry,
+		unreachable: h.unreachableNodes, leaving: h.leaving.Load, hurry: h.hurry,
 	}
 	var parts sync.WaitGroup
 	synced, err := h.watch(life, &parts, client)

@@ -51,7 +51,7 @@ func openRunDir(ctx context.Context, path, instance string) (dir *runDir, predec
 		return nil, "", fmt.Errorf("run-dir: %w", err)
 	}
 	dir = &runDir{path, lock}
-	predecessor, err = dir.take(ctx, instance)
+	predecessor, err = dir.acquire(ctx, instance)
 	if err != nil {
 		lock.Close()
 		return nil, "", fmt.Errorf("run-dir: %s: %w", path, err)
@@ -59,7 +59,7 @@ func openRunDir(ctx context.Context, path, instance string) (dir *runDir, predec
 	return dir, predecessor, nil
 }
 
-func (d *runDir) take(ctx context.Context, instance string) (predecessor string, err error) {
+func (d *runDir) acquire(ctx context.Context, instance string) (predecessor string, err error) {
 	for deadline := time.Now().Add(lockPatience); ; {
 		err := unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {

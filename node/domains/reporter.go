@@ -20,9 +20,9 @@ import (
 
 // Paces of reports. Each is the whole object, which the API server stores anew.
 const (
-	settle  = 10 * time.Millisecond  // answers come in pairs: of IPv4 and of IPv6
-	spacing = 100 * time.Millisecond // between two reports, at least
-	leisure = 5 * time.Second        // how often it is looked whether something is to be reported that can wait
+	debounce = 10 * time.Millisecond  // answers come in pairs: of IPv4 and of IPv6
+	spacing  = 100 * time.Millisecond // between two reports, at least
+	leisure  = 5 * time.Second        // how often it is looked whether something is to be reported that can wait
 
 	firstPause = time.Second // after a failure
 	lastPause  = 30 * time.Second
@@ -55,7 +55,7 @@ func (r *reporter) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case <-r.book.urgent:
-			signal.Sleep(ctx, settle)
+			signal.Sleep(ctx, debounce)
 		case <-look.C:
 		case <-ctx.Done():
 			return

@@ -63,7 +63,7 @@ func newUplinkBench(t *testing.T, daemon *openvswitchtest.Vswitchd, change func(
 		c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("172.30.0.101/24")}
 		change(c)
 	})
-	b.fake.Late = true
+	b.fake.Deferred = true
 	b.fake.Uplink = platform.Uplink{Switch: "guid-1", Adapter: "Ethernet", Host: "vEthernet (Ethernet)"}
 	b.Times.TakeUp = 5 * time.Second
 	go daemon.Run(t.Context(), b.Database)

@@ -237,9 +237,9 @@ func (g *Gateway) releaseUplink(ctx context.Context) error {
 // on br-int, and the claim of pods' ports that their devices are there. On Windows a bridge of the host's vNIC's
 // name stays, for the vNIC would go with it, and is the new switch's from now on.
 func (g *Gateway) clearUplink(ctx context.Context, host string) error {
-	late := g.Platform.PortType() != ""
+	ports := g.Platform.PortType() != ""
 	bridge := g.Database.UplinkBridge(g.Config.Owner())
-	operations := g.Database.ClearingUplink(g.Config.Owner(), late, late && bridge != nil && bridge.Name == host)
+	operations := g.Database.ClearingUplink(g.Config.Owner(), ports, ports && bridge != nil && bridge.Name == host)
 	if len(operations) == 0 {
 		return nil
 	}

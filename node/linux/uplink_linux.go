@@ -188,7 +188,7 @@ func (s *sharing) moveRest(ctx context.Context, own, lost hostNetwork, device, h
 			return fmt.Errorf("set a neighbour of device %s: %w", host.Attrs().Name, err)
 		}
 	}
-	if err := s.takeAll(ctx, own); err != nil {
+	if err := s.removeAll(ctx, own); err != nil {
 		return err
 	}
 	if !fresh {
@@ -364,7 +364,7 @@ func (s *sharing) dropOldLease(ctx context.Context, own, before hostNetwork) err
 			return err
 		}
 		slog.InfoContext(ctx, "the host's lease is of another address", "before", old.Address, "bridge", s.bridge)
-		if err := old.take(); err != nil {
+		if err := old.remove(); err != nil {
 			return err
 		}
 	}
@@ -437,13 +437,13 @@ func (s *sharing) giveRoutes(ctx context.Context, from hostNetwork, to netlink.L
 	return nil
 }
 
-// takeAll: the device has none of it any more. Until then the host has had all of it twice.
-func (s *sharing) takeAll(ctx context.Context, from hostNetwork) error {
+// removeAll: the device has none of it any more. Until then the host has had all of it twice.
+func (s *sharing) removeAll(ctx context.Context, from hostNetwork) error {
 	for _, r := range from.routes {
 		if err := s.before(ctx, "take route "+r.Destination.String()); err != nil {
 			return err
 		}
-		if err := r.take(); err != nil {
+		if err := r.remove(); err != nil {
 			return err
 		}
 	}
@@ -451,7 +451,7 @@ func (s *sharing) takeAll(ctx context.Context, from hostNetwork) error {
 		if err := s.before(ctx, "take "+a.Address.String()); err != nil {
 			return err
 		}
-		if err := a.take(); err != nil {
+		if err := a.remove(); err != nil {
 			return err
 		}
 	}

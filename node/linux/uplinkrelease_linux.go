@@ -145,7 +145,7 @@ func (s *sharing) giveBack(ctx context.Context, saved savedUplink, has hostNetwo
 		if err := s.before(ctx, "take route "+r.Destination.String()); err != nil {
 			return err
 		}
-		if err := r.take(); err != nil {
+		if err := r.remove(); err != nil {
 			return err
 		}
 	}
@@ -162,7 +162,7 @@ func (s *sharing) clearInterface(ctx context.Context, bridge string, had hostNet
 		if err := s.before(ctx, "take "+a.Address.String()); err != nil {
 			return err
 		}
-		if err := a.take(); err != nil {
+		if err := a.remove(); err != nil {
 			return err
 		}
 	}

@@ -42,8 +42,9 @@ func (o *Database) UplinkBridge(owner ovsdb.Owner) *vswitch.Bridge {
 	}))
 }
 
-// ClearingUplink returns what makes a switch void for Open vSwitch; keep leaves the uplink's bridge.
-func (o *Database) ClearingUplink(owner ovsdb.Owner, late, keep bool) []libovsdb.Operation {
+// ClearingUplink returns what makes a switch void for Open vSwitch. With ports it is one whose vNICs go with it; keep
+// leaves the uplink's bridge.
+func (o *Database) ClearingUplink(owner ovsdb.Owner, ports, keep bool) []libovsdb.Operation {
 	root, err := o.Root()
 	if err != nil {
 		return nil
@@ -53,7 +54,7 @@ func (o *Database) ClearingUplink(owner ovsdb.Owner, late, keep bool) []libovsdb
 		operations = append(operations, removeBridge(root, bridge))
 	}
 	integration := o.Bridge(nodeconfig.IntegrationBridge)
-	if integration == nil || !late {
+	if integration == nil || !ports {
 		return operations
 	}
 	if device := o.Device(platform.ManagementDevice); device != nil {

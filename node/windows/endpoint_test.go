@@ -25,36 +25,36 @@ import (
 	"github.com/weftnet/weft/node/windows/windowstest"
 )
 
-// lateWindows starts the container of a sandbox as soon as an endpoint is made in it, for the story that
+// deferredWindows starts the container of a sandbox as soon as an endpoint is made in it, for the story that
 // all platforms tell.
-type lateWindows struct {
+type deferredWindows struct {
 	*windows.Platform
 	machine *hnstest.Machine
 	started map[string]bool
 }
 
-func (l *lateWindows) ConfigureEndpoint(ctx context.Context, e platform.Endpoint) error {
-	if !l.started[e.Sandbox] {
-		if err := l.Platform.ConfigureEndpoint(ctx, e); err == nil {
+func (d *deferredWindows) ConfigureEndpoint(ctx context.Context, e platform.Endpoint) error {
+	if !d.started[e.Sandbox] {
+		if err := d.Platform.ConfigureEndpoint(ctx, e); err == nil {
 			return errors.New("an endpoint was configured before its device arrived")
 		}
-		if arrived, err := l.EndpointArrived(ctx, e); arrived || err != nil {
+		if arrived, err := d.EndpointArrived(ctx, e); arrived || err != nil {
 			return errors.New("the device arrived before the container started")
 		}
-		if _, err := l.EndpointNamed(ctx, e.Device); err != nil {
+		if _, err := d.EndpointNamed(ctx, e.Device); err != nil {
 			return err
 		}
-		l.machine.StartContainer(e.Sandbox)
-		l.started[e.Sandbox] = true
+		d.machine.StartContainer(e.Sandbox)
+		d.started[e.Sandbox] = true
 	}
-	return l.Platform.ConfigureEndpoint(ctx, e)
+	return d.Platform.ConfigureEndpoint(ctx, e)
 }
 
 func TestWindowsKeepsThePlatformsPromises(t *testing.T) {
 	b := windowstest.New(t)
 	b.EnsureUplink()
 	sandboxes := map[string]string{}
-	platformtest.Story(t, &lateWindows{b.Windows, b.Machine, map[string]bool{}},
+	platformtest.Story(t, &deferredWindows{b.Windows, b.Machine, map[string]bool{}},
 		func(name string) string { sandboxes[name] = b.AddNamespace(); return sandboxes[name] },
 		func(name string) { b.RemoveNamespace(sandboxes[name]) })
 }

@@ -62,7 +62,7 @@ func (m *Machine) change(call string, a hostnet.Adapter, change func(*adapter)) 
 		return errNoAdapter
 	}
 	change(own)
-	m.tell()
+	m.notify()
 	return nil
 }
 

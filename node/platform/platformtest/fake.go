@@ -29,7 +29,7 @@ type Fake struct {
 	fail       map[string]error // what a method returns in place of doing its work
 	calls      map[string]int
 	changed    signal.Signal
-	Late       bool            // devices come when their sandbox starts, as on Windows
+	Deferred   bool            // devices come when their sandbox starts, as on Windows
 	started    map[string]bool // sandboxes
 	Uplink     platform.Uplink
 	NoSwitch   bool       // until EnsureUplink makes one
@@ -97,7 +97,7 @@ func (f *Fake) StartSandbox(name string) {
 // arrive brings the devices whose endpoints are in sandboxes that run. f.mu is held.
 func (f *Fake) arrive() {
 	for _, d := range f.Devices {
-		d.arrived = d.arrived || !f.Late || f.started[d.Endpoint.Sandbox]
+		d.arrived = d.arrived || !f.Deferred || f.started[d.Endpoint.Sandbox]
 	}
 	f.changed.Set()
 }
@@ -163,7 +163,7 @@ func (f *Fake) ReleaseUplink(context.Context, platform.UplinkBridge) error {
 	if f.Bridges != nil {
 		f.BridgesAtRelease = f.Bridges()
 	}
-	f.NoSwitch = f.NoSwitch || err == nil && f.Late
+	f.NoSwitch = f.NoSwitch || err == nil && f.Deferred
 	return err
 }
 
@@ -175,7 +175,7 @@ func (f *Fake) EndpointArrived(_ context.Context, e platform.Endpoint) (bool, er
 }
 
 func (f *Fake) PortType() string {
-	if f.Late {
+	if f.Deferred {
 		return "internal"
 	}
 	return ""
