@@ -144,7 +144,7 @@ func (a *Attacher) ReconcilePending(ctx context.Context) error {
 	for ctx.Err() == nil {
 		changed := a.ovs.Changed()
 		for _, device := range a.unfinishedPorts(all) {
-			if one := a.pending.enter(cni.HostInterface(device)); one != nil {
+			if one := a.pending.enter(device.Name); one != nil {
 				steps.Go(func() { a.advance(ctx, device, one) })
 			}
 		}
@@ -171,18 +171,17 @@ func (a *Attacher) ReconcilePending(ctx context.Context) error {
 }
 
 // unfinishedPorts lists the ports that need something, or all of them.
-func (a *Attacher) unfinishedPorts(all bool) []cni.Attachment {
+func (a *Attacher) unfinishedPorts(all bool) []*vswitch.Interface {
 	if !a.ovs.Connected() {
 		return nil
 	}
 	ports := map[string]bool{}
-	var list []cni.Attachment
+	var list []*vswitch.Interface
 	for _, device := range a.ovs.Attached() {
 		ports[device.Name] = true
 		waiting, due := a.pending.due(device.Name)
 		if all || due || !waiting && !a.finished(device) {
-			attachment, _ := openvswitch.AttachmentOf(device)
-			list = append(list, attachment)
+			list = append(list, device)
 		}
 	}
 	a.pending.keepOnly(ports)
@@ -197,10 +196,11 @@ func (a *Attacher) finished(device *vswitch.Interface) bool {
 	return a.arrived(device) && device.ExternalIDs[openvswitch.InstalledKey] == "true"
 }
 
-// advance does for one device what can be done now, and tells the pod when that has not been
-// enough for long.
-func (a *Attacher) advance(ctx context.Context, attachment cni.Attachment, one *pendingPort) {
-	name := cni.HostInterface(attachment)
+// advance does for one port, seen as it was, what can be done now, and tells the pod when that has not been enough for
+// long.
+func (a *Attacher) advance(ctx context.Context, seen *vswitch.Interface, one *pendingPort) {
+	name := seen.Name
+	attachment, _ := openvswitch.AttachmentOf(seen)
 	finished := false
 	defer func() { a.pending.leave(name, finished) }()
 	unlock, _ := a.sandboxes.try(name)
@@ -233,13 +233,15 @@ func (a *Attacher) advance(ctx context.Context, attachment cni.Attachment, one *
 	case time.Since(one.since) >= a.config.VNICTimeout && !one.reported && !a.pods.Leaving(pod):
 		one.reported = true
 		a.metrics.overdue.Inc()
-		a.report(pod, corev1.EventTypeWarning, reasonNotAttached, a.whyPending(ctx, attachment, one))
+		a.report(pod, corev1.EventTypeWarning, reasonNotAttached, a.whyPending(ctx, name, attachment, one))
 	}
 }
 
 // whyPending says what is missing, and what to do about it.
-func (a *Attacher) whyPending(ctx context.Context, attachment cni.Attachment, one *pendingPort) string {
-	name, took := cni.HostInterface(attachment), time.Since(one.since).Round(time.Second)
+func (a *Attacher) whyPending(
+	ctx context.Context, name string, attachment cni.Attachment, one *pendingPort,
+) string {
+	took := time.Since(one.since).Round(time.Second)
 	device, _ := a.ovs.AttachedDevice(attachment)
 	switch {
 	case one.problem != nil:
