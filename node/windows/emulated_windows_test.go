@@ -19,6 +19,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/hns"
+	"github.com/weftnet/weft/node/hns/hnstest"
 	"github.com/weftnet/weft/node/hostnet"
 	"github.com/weftnet/weft/node/platform"
 )
@@ -223,6 +224,21 @@ const (
 	firstSandbox  = "0B5D8A44-7C5A-4F4C-8D1A-3F0A0D4B0001"
 	secondSandbox = "0B5D8A44-7C5A-4F4C-8D1A-3F0A0D4B0002"
 )
+
+// The emulator conforms as the model does that other tests use.
+func TestEmulatedHNSConforms(t *testing.T) {
+	e := newEmulated(t)
+	service, err := hns.NewHCSShim()
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespaces := [2]string{"22222222-0000-4000-8000-000000000001", "22222222-0000-4000-8000-000000000002"}
+	for i, namespace := range namespaces {
+		e.control("namespace add " + namespace + " " + strings.Split(os.Getenv("WEFT_TEST_NETNS"), ",")[i])
+		t.Cleanup(func() { e.control("namespace del " + namespace) })
+	}
+	hnstest.Conformance(t, hnstest.Subject{Service: service, Adapter: "Ethernet", Namespaces: namespaces})
+}
 
 func (e *emulated) pod(id, sandbox string, host byte) platform.Endpoint {
 	e.Helper()
