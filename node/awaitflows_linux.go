@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/node/extbridge"
+	"github.com/weftnet/weft/node/local"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openflow"
-	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -83,7 +83,7 @@ func (a awaited) come(ctx context.Context) error {
 
 // count asks the bridge how many of them it has.
 func (a awaited) count(ctx context.Context) (uint32, error) {
-	conn, err := openvswitch.DialLocal(ctx, a.bridge)
+	conn, err := local.Dial(ctx, a.bridge)
 	if err != nil {
 		return 0, err
 	}

@@ -148,7 +148,7 @@ func (c *cluster) startAgent() {
 	if err != nil {
 		c.tb.Fatal(err)
 	}
-	host := linuxConfig(c.config, ovs)
+	host := linuxConfig(c.config)
 	host.Userspace = host.Userspace || c.extension != nil // whose ports are like those of the userspace datapath
 	system, err := linux.New(host)
 	if err != nil {
@@ -157,7 +157,7 @@ func (c *cluster) startAgent() {
 	if c.agent, err = newAgent(c.config, system, ovs, c.client); err != nil {
 		c.tb.Fatal(err)
 	}
-	c.agent.gateway.hyperV = c.extension != nil
+	c.agent.gateway.HyperV = c.extension != nil
 	if c.own != nil {
 		if err := c.agent.watchNames(c.own); err != nil {
 			c.tb.Fatal(err)

@@ -11,16 +11,17 @@
 //
 // This package looks at the node as a whole and wires the parts, each of which owns its state:
 //
-//	agent       what the node is like, told to the cluster; the management port
-//	gateway     the bridges, the shared uplink and the flows of the bridge to the outside
+//	agent       the wiring, and the loops
+//	reconcile   what the node is like, told to the cluster; the management port
 //	services    the host as a client of Services, and what it answers for
 //	hosted      the streams of a chassis host and of `weft observe`
 //	domains     what DNS servers on the node answer
 //
-// The other parts are packages below: attach (from ADD to sweep), encryption, pods, health, openvswitch (the
-// database) and nodeconfig (the keys). What the operating system does is behind package platform, whose two
-// implementations are linux and windows. Imports point one way:
+// The other parts are packages below: attach (from ADD to sweep), gateway (the bridges, the shared uplink and the flows
+// of the bridge to the outside), encryption, pods, health, openvswitch (the database), local (sockets on the node) and
+// nodeconfig (the keys). What the operating system does is behind package platform, whose two implementations are linux
+// and windows. Imports point one way:
 //
-//	node ──► attach, encryption ──► pods, health, openvswitch ──► nodeconfig, platform
+//	node ──► attach, gateway, encryption ──► pods, health, openvswitch ──► nodeconfig, platform
 //	     └─► linux, windows ──────────────────────────────────────────────► platform
 package node

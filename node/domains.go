@@ -38,11 +38,11 @@ func (a *agent) watchNames(own dynamic.Interface) (err error) {
 	return err
 }
 
-// followServers has the watcher look again when pods have been attached.
-func (a *agent) followServers(ctx context.Context) error {
+// watchServers has the watcher look again when pods have been attached.
+func (a *agent) watchServers(ctx context.Context) error {
 	for {
 		changed := a.ovs.Changed()
-		a.domains.Look()
+		a.domains.Enqueue()
 		select {
 		case <-changed:
 		case <-ctx.Done():

@@ -17,6 +17,7 @@ import (
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/windows"
+	"github.com/weftnet/weft/node/windows/windowstest"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -25,7 +26,7 @@ import (
 // there is none, and removes the one of a port that goes.
 type extensionDaemon struct {
 	n       *bareNode
-	machine *winBench
+	machine *windowstest.Bench
 	broken  func(device string) bool // it cannot open the device; nil opens all
 	dead    bool
 	mu      sync.Mutex
@@ -114,7 +115,7 @@ func (d *extensionDaemon) once(ctx context.Context) {
 
 // firstStart is a Windows node whose Open vSwitch and HNS know each other.
 type firstStart struct {
-	*winBench
+	*windowstest.Bench
 	n          *bareNode
 	daemon     *extensionDaemon
 	takeUpTime time.Duration // for ovs-vswitchd
@@ -123,8 +124,8 @@ type firstStart struct {
 func newFirstStart(t *testing.T) *firstStart {
 	t.Helper()
 	s := &firstStart{n: newUplinkNode(t, nil), takeUpTime: 2 * time.Second,
-		winBench: newWinBench(t, func(c *windows.Config) { c.AddressTime = 500 * time.Millisecond })}
-	s.daemon = &extensionDaemon{n: s.n, machine: s.winBench}
+		Bench: windowstest.New(t, func(c *windows.Config) { c.AddressTime = 500 * time.Millisecond })}
+	s.daemon = &extensionDaemon{n: s.n, machine: s.Bench}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); s.daemon.run(ctx) }()
@@ -136,7 +137,7 @@ func newFirstStart(t *testing.T) *firstStart {
 func (s *firstStart) start() error {
 	s.Helper()
 	a := s.agent()
-	a.gateway.reconcileUplinkOnce(s.Context())
+	a.gateway.ReconcileUplinkOnce(s.Context())
 	s.chassisHost(a)
 	return a.health.Problems()[health.Uplink]
 }
@@ -145,18 +146,18 @@ func (s *firstStart) agent() *agent {
 	s.Helper()
 	config := s.n.config
 	config.Chassis, config.EncapAddress = nodeconfig.ChassisHosted, hnstest.NodeAddress
-	s.restart()
-	a, err := newAgent(config, s.windows, s.n.ovs, s.n.client)
+	s.Restart()
+	a, err := newAgent(config, s.Windows, s.n.ovs, s.n.client)
 	if err != nil {
 		s.Fatal(err)
 	}
-	a.gateway.takeUpTime = s.takeUpTime
+	a.gateway.Times.TakeUp = s.takeUpTime
 	return a
 }
 
 // chassisHost has its ovn-controller make br-int where it gets a way to the database.
 func (s *firstStart) chassisHost(a *agent) {
-	if a.gateway.admitChassisHost() == nil && s.n.ovs.Bridge(nodeconfig.IntegrationBridge) == nil {
+	if a.gateway.SwitchReady() == nil && s.n.ovs.Bridge(nodeconfig.IntegrationBridge) == nil {
 		s.bridge()
 	}
 }
@@ -269,7 +270,7 @@ func TestFirstStartThatEndsAtAnyCall(t *testing.T) {
 				t.Parallel()
 				s := newFirstStart(t)
 				s.Moves = moves
-				reached, never := make(chan struct{}), make(chan struct{})
+				reached, ended, never := make(chan struct{}), make(chan struct{}), make(chan struct{})
 				s.calls(func(nth int, _ string) error {
 					if nth == i+1 {
 						close(reached)
@@ -277,10 +278,16 @@ func TestFirstStartThatEndsAtAnyCall(t *testing.T) {
 					}
 					return nil
 				})
-				s.config.HNS.Deadline = time.Hour
+				s.Config.HNS.Deadline = time.Hour
 				a := s.agent()
-				go a.gateway.reconcileUplinkOnce(context.WithoutCancel(t.Context()))
-				<-reached
+				go func() {
+					defer close(ended)
+					a.gateway.ReconcileUplinkOnce(context.WithoutCancel(t.Context()))
+				}()
+				select {
+				case <-reached:
+				case <-ended: // it has looked fewer times whether the addresses have come
+				}
 				s.FailAny(nil)
 				s.whole(s.start())
 			})
@@ -355,7 +362,7 @@ func losses() map[string]loss {
 }
 
 // soonGivenUp: addresses that Windows does not move are not waited for; there are fewer calls then.
-func soonGivenUp(s *firstStart) { s.config.AddressTime = 100 * time.Millisecond }
+func soonGivenUp(s *firstStart) { s.Config.AddressTime = 100 * time.Millisecond }
 
 // What works beside HNS may be lost at any call of a first start: the host is reachable when the
 // start has ended, and the next one succeeds as soon as it is mended.

@@ -368,7 +368,7 @@ func TestGatewayWithTheHostsAddresses(t *testing.T) {
 
 	// Flows that somebody deletes come with the next look.
 	g.ovn.Run("ovs-ofctl", "del-flows", g.config.BridgeTarget("br-ex"), "table=10")
-	g.agent.gateway.flows.lose()
+	g.agent.gateway.FlowsLost()
 	check()
 	g.awaitReady()
 	g.stop()

@@ -37,7 +37,7 @@ func (s *firstStart) former() {
 	if err := s.RenameVMAdapter(s.Context(), "weft", host.MAC, "Ethernet"); err != nil {
 		s.Fatal(err)
 	}
-	file := platform.SavedHost[windows.HostSettings]{Path: s.config.StateFile}
+	file := platform.SavedHost[windows.HostSettings]{Path: s.Config.StateFile}
 	saved, err := file.Read()
 	if err != nil {
 		s.Fatal(err)

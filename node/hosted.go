@@ -14,8 +14,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/ctlookup"
 	"github.com/weftnet/weft/node/health"
+	"github.com/weftnet/weft/node/local"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openflow"
 	"github.com/weftnet/weft/node/openvswitch"
@@ -27,12 +29,12 @@ import (
 type agentTunnel struct {
 	config      nodeconfig.Config
 	credentials tunnel.Credentials
-	changed     chan struct{} // full when a stream has come or gone
-	// admit returns why a chassis host gets no way to the database, where it gets none: its ovn-controller
-	// makes br-int, and ovs-vswitchd ends over a bridge without a switch.
-	admit func() error
-	// lookup is how an ovn-controller's flows go to br-int.
-	lookup *commitLookup
+	changed     signal.Signal // a stream has come or gone
+	// switchReady says why a chassis host gets no way to the database yet: its ovn-controller makes br-int, and
+	// ovs-vswitchd ends over a bridge without a switch.
+	switchReady func() error
+	// awaitLookup says how an ovn-controller's flows go to br-int, once that is known.
+	awaitLookup func(context.Context) bool
 
 	mu      sync.Mutex
 	open    map[tunnel.Target]int
@@ -49,9 +51,8 @@ type agentTunnel struct {
 func newAgentTunnel(c nodeconfig.Config) *agentTunnel {
 	return &agentTunnel{
 		config: c, credentials: tunnel.Files(c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey),
-		changed: make(chan struct{}, 1), open: map[tunnel.Target]int{}, ways: map[net.Conn]struct{}{},
-		admit:   func() error { return nil },
-		lookup:  newCommitLookup(c.ConntrackLookup),
+		changed: signal.New(), open: map[tunnel.Target]int{}, ways: map[net.Conn]struct{}{},
+		switchReady: func() error { return nil }, awaitLookup: func(context.Context) bool { return false },
 		problem: fmt.Errorf("tunnel-address: not listening on %s yet", c.TunnelAddress),
 		unread: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_conntrack_lookup_failures_total",
@@ -82,7 +83,7 @@ func (h *agentTunnel) serve(ctx context.Context) error {
 			break
 		}
 		h.note(func() { h.problem = err })
-		pause(ctx, time.Second)
+		signal.Sleep(ctx, time.Second)
 	}
 	return nil
 }
@@ -122,12 +123,12 @@ func (h *agentTunnel) dialDatabase(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ovs-database: %w", err)
 	}
-	if err := h.admit(); err != nil {
+	if err := h.switchReady(); err != nil {
 		return nil, err
 	}
 	var problems []error
 	for _, endpoint := range endpoints {
-		conn, err := openvswitch.DialLocal(ctx, endpoint)
+		conn, err := local.Dial(ctx, endpoint)
 		if err == nil {
 			return h.keepWay(conn)
 		}
@@ -188,7 +189,7 @@ func (h *agentTunnel) shut() (open func()) {
 // dialBridge is for an ovn-controller. It waits until it is known what the datapath needs of its flows; a
 // connection that is there before keeps its lookups.
 func (h *agentTunnel) dialBridge(ctx context.Context) (net.Conn, error) {
-	lookups := h.lookup.await(ctx, lookupWait)
+	lookups := h.awaitLookup(ctx)
 	conn, err := openvswitch.DialSwitch(ctx, h.config)
 	if err != nil {
 		return nil, err
@@ -206,10 +207,7 @@ func (h *agentTunnel) note(change func()) {
 	h.mu.Lock()
 	change()
 	h.mu.Unlock()
-	select {
-	case h.changed <- struct{}{}:
-	default:
-	}
+	h.changed.Set()
 }
 
 func (h *agentTunnel) count(target tunnel.Target, n int) {
@@ -229,7 +227,7 @@ func (h *agentTunnel) status(now time.Time) error {
 	if open[tunnel.OVSDB] > 0 && open[tunnel.OpenFlow] > 0 {
 		return nil
 	}
-	if err := h.admit(); err != nil {
+	if err := h.switchReady(); err != nil {
 		return fmt.Errorf("a chassis host has no way to the database: %w", err)
 	}
 	if err := h.certificateProblem(now); err != nil {

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/binary"
 	"encoding/pem"
 	"io"
 	"math/big"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/tunnel"
 )
@@ -218,4 +220,69 @@ func TestTunnelAddressThatIsTaken(t *testing.T) {
 	h.holds(t, "tunnel-address")
 	other.Close()
 	h.holds(t, "tunnel-certificate") // it listens, and the next problem is told
+}
+
+// emptyingFlows is the message by which ovn-controller begins, and after which the tables of lookups come.
+func emptyingFlows() []byte {
+	m := make([]byte, 56)
+	m[0], m[1], m[24], m[25] = 6, 14, 0xff, 3
+	binary.BigEndian.PutUint16(m[2:], uint16(len(m)))
+	binary.BigEndian.PutUint16(m[48:], 1)
+	binary.BigEndian.PutUint16(m[50:], 4)
+	return m
+}
+
+// bytesOfAStream are how many br-int gets of a chassis host's stream that empties it.
+func bytesOfAStream(t *testing.T, c nodeconfig.Config, lookups bool) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	c.OVSOpenFlow = "tcp:" + listener.Addr().String()
+	h := newAgentTunnel(c)
+	h.awaitLookup = func(context.Context) bool { return lookups }
+	conn, err := h.dialBridge(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	bridge, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bridge.Close()
+	if _, err := conn.Write(emptyingFlows()); err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	got, err := io.ReadAll(bridge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(got)
+}
+
+// An ovn-controller's flows get the lookups as the datapath needs them.
+func TestFlowsOfAStreamFollowTheDatapath(t *testing.T) {
+	for name, more := range map[string]bool{"needed": true, "unneeded": false} {
+		t.Run(name, func(t *testing.T) {
+			c := hostedConfig()
+			c.ConntrackFTP = true
+			if got := bytesOfAStream(t, c, more); got > len(emptyingFlows()) != more {
+				t.Errorf("br-int gets %d bytes", got)
+			}
+		})
+	}
+}
+
+// They are kept from the driver's helpers of FTP and TFTP, unless the node is told that there are none.
+func TestFlowsOfAStreamKeepFTPFromTheDriver(t *testing.T) {
+	for _, passes := range []bool{false, true} {
+		c := hostedConfig()
+		c.ConntrackFTP = passes
+		if got := bytesOfAStream(t, c, false); got > len(emptyingFlows()) == passes {
+			t.Errorf("conntrack-ftp is %t: br-int gets %d bytes", passes, got)
+		}
+	}
 }

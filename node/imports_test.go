@@ -19,11 +19,13 @@ func TestImportsPointOneWay(t *testing.T) {
 		"linux":       "platform domains extbridge",
 		"windows":     "platform extbridge hns hostnet ovsdriver",
 		"nodeconfig":  "ipsec ovsdriver",
-		"openvswitch": "platform nodeconfig extbridge",
+		"openvswitch": "platform nodeconfig extbridge local",
+		"local":       "",
 		"health":      "",
 		"pods":        "hostservice",
 		"attach":      "platform nodeconfig openvswitch health pods",
 		"encryption":  "nodeconfig openvswitch health ipsec",
+		"gateway":     "platform nodeconfig openvswitch health extbridge ctprobe openflow local",
 	} {
 		files, err := filepath.Glob(filepath.Join(room, "*.go"))
 		if err != nil || len(files) == 0 {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/node/nodeconfig"
-	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/unixctl"
 )
 
@@ -36,7 +35,7 @@ func controllerStatus(ctx context.Context, folders []string) error {
 	problem := fmt.Errorf("ovn-controller is not running: no control socket answers in %s; start it, or set ovn-rundir "+
 		"to its folder", strings.Join(folders, " or "))
 	for _, socket := range sockets {
-		answer, err := control(ctx, socket, "connection-status")
+		answer, err := connectionStatus(ctx, socket)
 		if err != nil {
 			continue // left over from a process that died
 		}
@@ -72,13 +71,8 @@ func controlSockets(folders []string) []string {
 	return paths
 }
 
-// control runs a command without arguments of an OVS or OVN daemon, as ovs-appctl does.
-func control(ctx context.Context, socket, command string) (string, error) {
+func connectionStatus(ctx context.Context, socket string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	conn, err := openvswitch.DialSocket(ctx, socket)
-	if err != nil {
-		return "", err
-	}
-	return unixctl.Run(ctx, conn, command)
+	return unixctl.Call(ctx, socket, "connection-status")
 }

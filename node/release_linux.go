@@ -12,6 +12,9 @@ import (
 	"github.com/weftnet/weft/node/platform"
 )
 
+// releaseFlowsTime bounds clearing a bridge's flows.
+const releaseFlowsTime = 10 * time.Second
+
 // Release gives the host its uplink back while the agent does not run, and says what it has done. The
 // configuration is the agent's; what was shared is found out.
 func Release(ctx context.Context, config nodeconfig.Config) (string, error) {
@@ -26,20 +29,20 @@ func release(ctx context.Context, config nodeconfig.Config, patience time.Durati
 	}
 	connecting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	shared := linux.Config{Userspace: config.DatapathType == nodeconfig.DatapathNetdev, StateFile: config.UplinkFile()}
 	ovs, connection := openvswitch.Connect(connecting, config.OVSDatabase)
+	var bridge platform.UplinkBridge = absentBridge{connection}
 	if connection == nil {
 		defer ovs.Close()
-		shared.OpenVSwitch = openvswitch.NewUplinkBridge(ovs, config, openvswitch.TakeUpTime)
-	} else {
-		shared.OpenVSwitch = absentBridge{connection}
+		bridge = openvswitch.NewUplinkBridge(ovs, config, openvswitch.TakeUpTime)
 	}
-	system, err := linux.New(shared)
+	system, err := linux.New(linux.Config{
+		Userspace: config.DatapathType == nodeconfig.DatapathNetdev, StateFile: config.UplinkFile(),
+	})
 	if err != nil {
 		return "", err
 	}
 	defer system.Close()
-	device, err := system.ReleaseDevice(ctx)
+	device, err := system.ReleaseDevice(ctx, bridge)
 	if err != nil {
 		return "", err
 	}
@@ -48,7 +51,7 @@ func release(ctx context.Context, config nodeconfig.Config, patience time.Durati
 			"vSwitch's database does not answer (ovs-database): start it: %w", config.UplinkFile(), connection)
 	}
 	if ovs != nil {
-		if err := ovs.ReleaseFlows(ctx, config, flowsTime); err != nil {
+		if err := ovs.ReleaseFlows(ctx, config, releaseFlowsTime); err != nil {
 			return "", err
 		}
 	}

@@ -19,7 +19,7 @@ func Release(ctx context.Context, config nodeconfig.Config) (string, error) {
 		return "", fmt.Errorf("the agent runs (it listens on %s) and would take the adapter again: stop it first (weft "+
 			"service stop)", config.CNISocket)
 	}
-	system, err := newPlatform(config, nil, func() []netip.Prefix { return nil }, prometheus.NewRegistry())
+	system, err := newPlatform(config, func() []netip.Prefix { return nil }, prometheus.NewRegistry())
 	if err != nil {
 		return "", err
 	}

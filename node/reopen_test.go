@@ -36,7 +36,7 @@ func (s *firstStart) ofport(name string) int {
 func TestPortsAreOpenedWhenHyperVsManagementIsBack(t *testing.T) {
 	s := newFirstStart(t)
 	a := s.agent()
-	a.gateway.reconcileUplinkOnce(t.Context())
+	a.gateway.ReconcileUplinkOnce(t.Context())
 	s.whole(a.health.Problems()[health.Uplink])
 	s.manage(false)
 	if err := s.n.ovs.Apply(t.Context(),
@@ -59,10 +59,10 @@ func TestPortsAreOpenedWhenHyperVsManagementIsBack(t *testing.T) {
 	if port := s.ofport(platform.ManagementDevice); port != -1 {
 		t.Fatalf("it is opened without a word: port %d", port)
 	}
-	a.gateway.reopenPeriod = 50 * time.Millisecond
+	a.gateway.Times.Reopen = 50 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	var kept sync.WaitGroup
-	kept.Go(func() { _ = a.gateway.keepPortsOpen(ctx) })
+	kept.Go(func() { _ = a.gateway.KeepPortsOpen(ctx) })
 	s.n.until(func() bool { return s.ofport(platform.ManagementDevice) > 0 })
 	if s.ofport(platform.ManagementDevice) <= 0 {
 		t.Error("the port is still in error")

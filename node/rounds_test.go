@@ -17,7 +17,7 @@ import (
 // healthz is the agent's answer.
 func (a *agent) healthz() (int, string) {
 	recorder := httptest.NewRecorder()
-	a.endpoints().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/healthz", nil))
+	a.probes().Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/healthz", nil))
 	return recorder.Code, recorder.Body.String()
 }
 

@@ -54,7 +54,7 @@ func Run(ctx context.Context, config nodeconfig.Config) error {
 		return err
 	}
 	defer ovs.Close()
-	system, err := newPlatform(config, ovs, func() []netip.Prefix { return a.podSubnets() }, measured)
+	system, err := newPlatform(config, func() []netip.Prefix { return a.podSubnets() }, measured)
 	if err != nil {
 		return err
 	}

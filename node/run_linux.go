@@ -10,7 +10,6 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/linux"
 	"github.com/weftnet/weft/node/nodeconfig"
-	"github.com/weftnet/weft/node/openvswitch"
 )
 
 func listenForPlugin(_ context.Context, c nodeconfig.Config) (net.Listener, error) {
@@ -18,16 +17,13 @@ func listenForPlugin(_ context.Context, c nodeconfig.Config) (net.Listener, erro
 }
 
 func newPlatform(
-	c nodeconfig.Config, ovs *openvswitch.Database, _ func() []netip.Prefix, _ prometheus.Registerer,
+	c nodeconfig.Config, _ func() []netip.Prefix, _ prometheus.Registerer,
 ) (ownPlatform, error) {
-	return linux.New(linuxConfig(c, ovs))
+	return linux.New(linuxConfig(c))
 }
 
-func linuxConfig(c nodeconfig.Config, ovs *openvswitch.Database) linux.Config {
-	config := linux.Config{
-		Userspace: c.DatapathType == nodeconfig.DatapathNetdev, StateFile: c.UplinkFile(),
-		OpenVSwitch: openvswitch.NewUplinkBridge(ovs, c, openvswitch.TakeUpTime),
-	}
+func linuxConfig(c nodeconfig.Config) linux.Config {
+	config := linux.Config{Userspace: c.DatapathType == nodeconfig.DatapathNetdev, StateFile: c.UplinkFile()}
 	if c.SharesAdapter() {
 		config.Uplink, config.Bridge = c.GatewayInterface, c.GatewayBridge
 	}

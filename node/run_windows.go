@@ -11,7 +11,6 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/nodeconfig"
-	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/windows"
 )
 
@@ -33,7 +32,7 @@ type windowsPlatform struct{ *windows.Platform }
 func (windowsPlatform) Close() error { return nil }
 
 func newPlatform(
-	c nodeconfig.Config, _ *openvswitch.Database, podSubnets func() []netip.Prefix, metrics prometheus.Registerer,
+	c nodeconfig.Config, podSubnets func() []netip.Prefix, metrics prometheus.Registerer,
 ) (ownPlatform, error) {
 	if err := SecureFolder(c.StateDir); err != nil {
 		return nil, fmt.Errorf("state-dir: %w", err)

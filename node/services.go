@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/hostservice"
 	"github.com/weftnet/weft/node/nodeconfig"
@@ -37,7 +38,7 @@ type services struct {
 
 func (a *agent) newServices(client kubernetes.Interface) (*services, error) {
 	watcher, err := hostservice.New(hostservice.Config{
-		Client: client, Node: a.config.NodeName, Tell: a.events.warn,
+		Client: client, Node: a.config.NodeName, Report: a.events.warn,
 		// Flows outlive what made them: a node whose Southbound is away serves as before.
 		Sound: func() bool {
 			lasting := a.health.Lasting()
@@ -55,8 +56,8 @@ func (a *agent) newServices(client kubernetes.Interface) (*services, error) {
 	}, nil
 }
 
-// follow tells of the node's host ports, and has routes and flows follow the Services.
-func (s *services) follow(ctx context.Context) error {
+// watch tells of the node's host ports, and has routes and flows follow the Services.
+func (s *services) watch(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), s.pods.Informer.HasSynced) {
 		return nil
 	}
@@ -65,7 +66,7 @@ func (s *services) follow(ctx context.Context) error {
 		s.SetPods(s.pods.HostPorts(s.podSubnets()))
 		select {
 		case <-pods:
-			pause(ctx, debounce) // many pods at once
+			signal.Sleep(ctx, debounce) // many pods at once
 		case <-services:
 			s.enqueueNode()
 		case <-ctx.Done():

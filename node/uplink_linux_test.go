@@ -160,14 +160,18 @@ func (h *uplinkHost) startWith(step func(name string)) *linux.Platform {
 	h.t.Helper()
 	system, err := linux.New(linux.Config{
 		Userspace: nodetest.Userspace(), Uplink: h.config.GatewayInterface, Bridge: testBridge,
-		StateFile: h.config.UplinkFile(), OpenVSwitch: openvswitch.NewUplinkBridge(h.ovs, h.config, openvswitch.TakeUpTime),
-		Step: step,
+		StateFile: h.config.UplinkFile(), Step: step,
 	})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(func() { system.Close() })
 	return system
+}
+
+// bridge is what the agent hands to the platform.
+func (h *uplinkHost) bridge() openvswitch.UplinkBridge {
+	return openvswitch.NewUplinkBridge(h.ovs, h.config, openvswitch.TakeUpTime)
 }
 
 // shared fails unless the bridge has all that the device had, and the device nothing.
@@ -177,8 +181,7 @@ func (h *uplinkHost) shared() {
 	if left := h.state(testDevice); left != "" {
 		h.t.Fatalf("the device still has\n%s", left)
 	}
-	if holder := openvswitch.NewUplinkBridge(h.ovs, h.config,
-		openvswitch.TakeUpTime).Holder(testDevice); holder != testBridge {
+	if holder := h.bridge().Holder(testDevice); holder != testBridge {
 		h.t.Fatalf("the device is a port of %q", holder)
 	}
 	device, err := net.InterfaceByName(testDevice)
@@ -326,8 +329,8 @@ func (h *uplinkHost) outsideDo(do func() error) error {
 	return nodetest.Inside(h.outside, do)
 }
 
-// alive fails if a session broke, or gets no echo any more.
-func (h *uplinkHost) alive(open []*session, when string) {
+// unbroken fails if a session broke, or gets no echo any more.
+func (h *uplinkHost) unbroken(open []*session, when string) {
 	h.t.Helper()
 	for _, s := range open {
 		had := s.echoes.Load()
@@ -354,30 +357,30 @@ func (h *uplinkHost) longest(open []*session) time.Duration {
 func TestHostKeepsItsSessionsWhenItsDeviceIsShared(t *testing.T) {
 	h := newUplinkHost(t)
 	open := h.sessions()
-	h.alive(open, "before")
+	h.unbroken(open, "before")
 	t.Logf("longest wait before: %v", h.longest(open))
 	linux := h.start()
 	began := time.Now()
-	uplink, err := linux.EnsureUplink(t.Context())
+	uplink, err := linux.EnsureUplink(t.Context(), h.bridge())
 	if err != nil {
 		t.Fatal(err)
 	}
 	took := time.Since(began)
 	h.shared()
-	h.alive(open, "set up")
+	h.unbroken(open, "set up")
 	t.Logf("set up in %v, longest wait %v", took, h.longest(open))
-	again, err := linux.EnsureUplink(t.Context())
+	again, err := linux.EnsureUplink(t.Context(), h.bridge())
 	if err != nil || again != uplink || uplink.Adapter != testDevice || uplink.Host != testBridge {
 		t.Fatalf("%+v, then %+v, %v", uplink, again, err)
 	}
 	h.shared()
 	began = time.Now()
-	if err := linux.ReleaseUplink(t.Context()); err != nil {
+	if err := linux.ReleaseUplink(t.Context(), h.bridge()); err != nil {
 		t.Fatal(err)
 	}
 	took = time.Since(began)
 	h.alone()
-	h.alive(open, "given back")
+	h.unbroken(open, "given back")
 	t.Logf("given back in %v, longest wait %v", took, h.longest(open))
 }
 
@@ -401,31 +404,33 @@ func (h *uplinkHost) killAt(n int, work func(*linux.Platform, context.Context) e
 	return killed
 }
 
-func ensureUplink(linux *linux.Platform, ctx context.Context) error {
-	_, err := linux.EnsureUplink(ctx)
+func (h *uplinkHost) ensureUplink(linux *linux.Platform, ctx context.Context) error {
+	_, err := linux.EnsureUplink(ctx, h.bridge())
 	return err
 }
 
-func releaseUplink(linux *linux.Platform, ctx context.Context) error { return linux.ReleaseUplink(ctx) }
+func (h *uplinkHost) releaseUplink(linux *linux.Platform, ctx context.Context) error {
+	return linux.ReleaseUplink(ctx, h.bridge())
+}
 
 func TestAgentIsKilledAtEachStepOfSharing(t *testing.T) {
 	h := newUplinkHost(t)
 	open := h.sessions()
 	steps := []string{}
 	for n := 1; ; n++ {
-		step := h.killAt(n, ensureUplink)
-		h.alive(open, "killed before "+step)
+		step := h.killAt(n, h.ensureUplink)
+		h.unbroken(open, "killed before "+step)
 		// A new start ends what was begun, or, with another configuration, takes it back.
-		next, check := ensureUplink, h.shared
+		next, check := h.ensureUplink, h.shared
 		if n%2 == 0 {
-			next, check = releaseUplink, h.alone
+			next, check = h.releaseUplink, h.alone
 		}
 		if err := next(h.start(), t.Context()); err != nil {
 			t.Fatalf("after the agent was killed before %q: %v", step, err)
 		}
 		check()
-		h.alive(open, "repaired after "+step)
-		if err := h.start().ReleaseUplink(t.Context()); err != nil {
+		h.unbroken(open, "repaired after "+step)
+		if err := h.start().ReleaseUplink(t.Context(), h.bridge()); err != nil {
 			t.Fatal(err)
 		}
 		h.alone()
@@ -441,23 +446,23 @@ func TestAgentIsKilledAtEachStepOfGivingBack(t *testing.T) {
 	open := h.sessions()
 	steps := []string{}
 	for n := 1; ; n++ {
-		if err := ensureUplink(h.start(), t.Context()); err != nil {
+		if err := h.ensureUplink(h.start(), t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		step := h.killAt(n, releaseUplink)
-		h.alive(open, "killed before "+step)
+		step := h.killAt(n, h.releaseUplink)
+		h.unbroken(open, "killed before "+step)
 		if n%2 == 0 { // the configuration has changed its mind
-			if err := ensureUplink(h.start(), t.Context()); err != nil {
+			if err := h.ensureUplink(h.start(), t.Context()); err != nil {
 				t.Fatalf("after the agent was killed before %q: %v", step, err)
 			}
 			h.shared()
-			h.alive(open, "shared again after "+step)
+			h.unbroken(open, "shared again after "+step)
 		}
-		if err := releaseUplink(h.start(), t.Context()); err != nil {
+		if err := h.releaseUplink(h.start(), t.Context()); err != nil {
 			t.Fatalf("after the agent was killed before %q: %v", step, err)
 		}
 		h.alone()
-		h.alive(open, "given back after "+step)
+		h.unbroken(open, "given back after "+step)
 		if steps = append(steps, step); step == "" {
 			break
 		}

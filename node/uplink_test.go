@@ -13,77 +13,53 @@ import (
 	"testing"
 	"time"
 
-	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
-	dto "github.com/prometheus/client_model/go"
-
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
+	"github.com/weftnet/weft/node/openvswitch/openvswitchtest"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/node/platform/platformtest"
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// vswitchd is a stand-in for ovs-vswitchd: it takes up what is in the database.
-type vswitchd struct {
-	refuses string // a device that it cannot open
-}
-
 // newUplinkNode is a node whose host shares its adapter with the pods.
-func newUplinkNode(t *testing.T, daemon *vswitchd) *bareNode {
+func newUplinkNode(t *testing.T, daemon *openvswitchtest.Vswitchd) *bareNode {
 	t.Helper()
 	var n *bareNode
 	n = newBareNodeWith(t, func(c *nodeconfig.Config, f *platformtest.Fake) {
 		c.HNSNetwork, c.Gateway = "weft", nodeconfig.GatewayLocal
 		c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("172.30.0.101/24")}
 		c.GatewayBridge = ""
-		f.Late = true
+		f.Deferred = true
 		f.Bridges = func() int { return len(ovsdb.List[vswitch.Bridge](n.ovs.Client, nil)) }
 		f.Uplink = platform.Uplink{Switch: "guid-1", Adapter: "Ethernet", Host: "vEthernet (Ethernet)"}
 	})
-	n.gateway.takeUpTime = 300 * time.Millisecond
+	n.gateway.Times.TakeUp = 300 * time.Millisecond
 	if daemon != nil {
-		n.gateway.takeUpTime = 5 * time.Second
-		go daemon.run(n)
+		n.gateway.Times.TakeUp = 5 * time.Second
+		go daemon.Run(t.Context(), n.ovs)
 	}
 	n.health.Set(health.Flows, nil) // a part of the agent that does not run here
 	n.reconcileOnce(t.Context())    // learns the subnets
 	return n
 }
 
-func (d *vswitchd) run(n *bareNode) {
-	for n.t.Context().Err() == nil {
-		changed := n.ovs.Changed()
-		for _, device := range ovsdb.List[vswitch.Interface](n.ovs.Client, nil) {
-			port := 7
-			if device.Name == d.refuses {
-				port = -1
-			}
-			if device.Ofport == nil || *device.Ofport != port {
-				_, _ = n.ovs.Transact(n.t.Context(),
-					openvswitch.UpdateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"ofport": port}))
-			}
-		}
-		if root, err := n.ovs.Root(); err == nil && root.CurCfg != root.NextCfg {
-			_, _ = n.ovs.Transact(n.t.Context(),
-				openvswitch.UpdateRow(vswitch.OpenvSwitchTable, root.UUID, libovsdb.Row{"cur_cfg": root.NextCfg}))
-		}
-		select {
-		case <-changed:
-		case <-n.t.Context().Done():
-		}
-	}
-}
-
+// repairs are how often the bridges had to be written.
 func (n *bareNode) repairs() float64 {
 	n.t.Helper()
-	var metric dto.Metric
-	if err := n.gateway.repairs.Write(&metric); err != nil {
+	families, err := n.registry.Gather()
+	if err != nil {
 		n.t.Fatal(err)
 	}
-	return metric.Counter.GetValue()
+	for _, f := range families {
+		if f.GetName() == "weft_node_repairs_total" {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	n.t.Fatal("repairs are not counted")
+	return 0
 }
 
 func (n *bareNode) uplinkProblem() string {
@@ -91,12 +67,12 @@ func (n *bareNode) uplinkProblem() string {
 }
 
 func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
-	daemon := &vswitchd{}
+	daemon := &openvswitchtest.Vswitchd{}
 	n := newUplinkNode(t, daemon)
 	if n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil {
 		t.Error("br-int is there before the uplink")
 	}
-	n.gateway.reconcileUplinkOnce(t.Context())
+	n.gateway.ReconcileUplinkOnce(t.Context())
 	if problem := n.health.Problems()[health.Uplink]; problem != nil {
 		t.Fatal(problem)
 	}
@@ -123,7 +99,7 @@ func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
 	})
 	n.until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems().All() == nil })
 	before := n.repairs()
-	n.gateway.reconcileUplinkOnce(t.Context())
+	n.gateway.ReconcileUplinkOnce(t.Context())
 	n.reconcileOnce(t.Context())
 	if now := n.repairs(); now != before {
 		t.Errorf("%v repairs of what is as it shall be", now-before)
@@ -132,7 +108,7 @@ func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
 
 func TestAdapterIsLeftAloneWhileOpenVSwitchIsDead(t *testing.T) {
 	n := newUplinkNode(t, nil)
-	n.gateway.reconcileUplinkOnce(t.Context())
+	n.gateway.ReconcileUplinkOnce(t.Context())
 	if n.platform.Called("EnsureUplink") != 0 || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
 		t.Errorf("%d calls; %s", n.platform.Called("EnsureUplink"), n.uplinkProblem())
 	}
@@ -143,23 +119,23 @@ func TestAdapterIsLeftAloneWhileOpenVSwitchIsDead(t *testing.T) {
 
 // After a boot the host may need the bridge to reach the API server, which knows the pods' subnets.
 func TestUplinkDoesNotWaitForTheController(t *testing.T) {
-	n := newUplinkNode(t, &vswitchd{})
+	n := newUplinkNode(t, &openvswitchtest.Vswitchd{})
 	n.setSubnets(nil)
-	n.gateway.reconcileUplinkOnce(t.Context())
+	n.gateway.ReconcileUplinkOnce(t.Context())
 	if n.health.Problems()[health.Uplink] != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 		t.Errorf("no bridge: %s", n.uplinkProblem())
 	}
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the pods' subnets are not known", platform.ErrNoUplink))
-	if rest := n.gateway.reconcileUplinkOnce(t.Context()); rest != 0 {
+	if rest := n.gateway.ReconcileUplinkOnce(t.Context()); rest != 0 {
 		t.Errorf("the subnets are not taken up for %v", rest)
 	}
 }
 
 // A bridge that does not work would keep the host off the network.
 func TestHostGetsItsAdapterBack(t *testing.T) {
-	n := newUplinkNode(t, &vswitchd{refuses: "Ethernet"})
-	n.gateway.takeUpTime = 2 * time.Second // the stand-in's answers have to fit in
-	n.gateway.reconcileUplinkOnce(t.Context())
+	n := newUplinkNode(t, &openvswitchtest.Vswitchd{Refuses: "Ethernet"})
+	n.gateway.Times.TakeUp = 2 * time.Second // the stand-in's answers have to fit in
+	n.gateway.ReconcileUplinkOnce(t.Context())
 	if n.platform.Called("ReleaseUplink") != 1 || !strings.Contains(n.uplinkProblem(), "Ethernet") {
 		t.Errorf("%d calls; %s", n.platform.Called("ReleaseUplink"), n.uplinkProblem())
 	}
@@ -173,15 +149,15 @@ func TestHostGetsItsAdapterBack(t *testing.T) {
 // ovs-vswitchd on Windows ends over each bridge that it finds without a switch, and then nobody could
 // tell it that there is one.
 func TestFirstStartThatFailsLeavesNoBridge(t *testing.T) {
-	n := newUplinkNode(t, &vswitchd{refuses: "Ethernet"})
-	n.gateway.takeUpTime = 2 * time.Second
+	n := newUplinkNode(t, &openvswitchtest.Vswitchd{Refuses: "Ethernet"})
+	n.gateway.Times.TakeUp = 2 * time.Second
 	n.loseSwitch()
-	rest := n.gateway.reconcileUplinkOnce(t.Context())
+	rest := n.gateway.ReconcileUplinkOnce(t.Context())
 	if n.platform.Called("ReleaseUplink") != 1 || n.platform.BridgesAtRelease != 0 {
 		t.Errorf("%d calls; %d bridges were there when the network went; %s", n.platform.Called("ReleaseUplink"),
 			n.platform.BridgesAtRelease, n.uplinkProblem())
 	}
-	if next := n.gateway.reconcileUplinkOnce(t.Context()); next != 2*rest {
+	if next := n.gateway.ReconcileUplinkOnce(t.Context()); next != 2*rest {
 		t.Errorf("the host's next pauses are %v and %v apart", rest, next)
 	}
 }
@@ -195,7 +171,7 @@ func (n *bareNode) loseSwitch() {
 // bridge is gone, and the adapter is not taken before it has answered.
 func TestDaemonIsAskedOverNoBridgeWhereThereIsNoSwitch(t *testing.T) {
 	n := newUplinkNode(t, nil)
-	n.gateway.takeUpTime = 2 * time.Second
+	n.gateway.Times.TakeUp = 2 * time.Second
 	n.loseSwitch()
 	root, err := n.ovs.Root()
 	if err != nil {
@@ -207,15 +183,15 @@ func TestDaemonIsAskedOverNoBridgeWhereThereIsNoSwitch(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.until(func() bool { return n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil })
-	n.gateway.reconcileUplinkOnce(t.Context())
+	n.gateway.ReconcileUplinkOnce(t.Context())
 	if n.platform.Called("EnsureUplink") != 0 || n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil ||
 		!strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
 		t.Errorf("%d calls for the adapter, br-int is there: %v; %s", n.platform.Called("EnsureUplink"),
 			n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil, n.uplinkProblem())
 	}
-	go (&vswitchd{}).run(n)
-	n.gateway.takeUpTime = 5 * time.Second
-	n.gateway.reconcileUplinkOnce(t.Context())
+	go (&openvswitchtest.Vswitchd{}).Run(t.Context(), n.ovs)
+	n.gateway.Times.TakeUp = 5 * time.Second
+	n.gateway.ReconcileUplinkOnce(t.Context())
 	if problem := n.health.Problems()[health.Uplink]; problem != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 		t.Errorf("no uplink over a daemon that lives: %v", problem)
 	}
@@ -236,7 +212,7 @@ func TestDeadDaemonIsNotAskedOverAForeignBridge(t *testing.T) {
 	}
 	n.until(func() bool { return n.ovs.Bridge("br-storage") != nil })
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the pods' subnets are not known", platform.ErrNoUplink))
-	n.gateway.reconcileUplinkOnce(t.Context())
+	n.gateway.ReconcileUplinkOnce(t.Context())
 	if n.platform.Called("EnsureUplink") != 1 || n.ovs.Bridge("br-storage") == nil {
 		t.Errorf("%d calls for the adapter: %s", n.platform.Called("EnsureUplink"), n.uplinkProblem())
 	}
@@ -246,13 +222,14 @@ func TestDeadDaemonIsNotAskedOverAForeignBridge(t *testing.T) {
 func TestBridgesOfALostSwitchGoBeforeTheNextIsMade(t *testing.T) {
 	for name, restarted := range map[string]bool{"while the agent runs": false, "over a boot": true} {
 		t.Run(name, func(t *testing.T) {
-			n := newUplinkNode(t, &vswitchd{})
-			n.gateway.reconcileUplinkOnce(t.Context())
+			n := newUplinkNode(t, &openvswitchtest.Vswitchd{})
+			n.gateway.ReconcileUplinkOnce(t.Context())
 			if restarted {
-				n.gateway.uplink.set(platform.Uplink{})
+				n.gateway = n.newGateway()
+				n.gateway.Times.TakeUp = 5 * time.Second
 			}
 			n.loseSwitch()
-			n.gateway.reconcileUplinkOnce(t.Context())
+			n.gateway.ReconcileUplinkOnce(t.Context())
 			if n.platform.Called("EnsureUplink") != 2 || n.platform.BridgesBefore != 0 ||
 				n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 				t.Errorf("%d bridges were there when the next switch was made; %s", n.platform.BridgesBefore, n.uplinkProblem())
@@ -262,16 +239,16 @@ func TestBridgesOfALostSwitchGoBeforeTheNextIsMade(t *testing.T) {
 }
 
 func TestBridgesGoBeforeASwitchThatIsOutdated(t *testing.T) {
-	n := newUplinkNode(t, &vswitchd{})
-	n.gateway.reconcileUplinkOnce(t.Context())
+	n := newUplinkNode(t, &openvswitchtest.Vswitchd{})
+	n.gateway.ReconcileUplinkOnce(t.Context())
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: its subnets are not the node's", platform.ErrOutdatedUplink))
-	n.gateway.reconcileUplinkOnce(t.Context())
+	n.gateway.ReconcileUplinkOnce(t.Context())
 	if n.platform.Called("ReleaseUplink") != 1 || n.platform.BridgesAtRelease != 0 {
 		t.Errorf("%d calls; %d bridges were there when the switch went", n.platform.Called("ReleaseUplink"),
 			n.platform.BridgesAtRelease)
 	}
 	n.platform.Failing("EnsureUplink", nil)
-	n.gateway.reconcileUplinkOnce(t.Context())
+	n.gateway.ReconcileUplinkOnce(t.Context())
 	if problem := n.health.Problems()[health.Uplink]; problem != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 		t.Errorf("it is not made again: %v", problem)
 	}
@@ -279,8 +256,8 @@ func TestBridgesGoBeforeASwitchThatIsOutdated(t *testing.T) {
 
 // What is attached to br-int says whose the devices are.
 func TestBridgeOfPodsOutlivesTheSwitch(t *testing.T) {
-	n := newUplinkNode(t, &vswitchd{})
-	n.gateway.reconcileUplinkOnce(t.Context())
+	n := newUplinkNode(t, &openvswitchtest.Vswitchd{})
+	n.gateway.ReconcileUplinkOnce(t.Context())
 	n.until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems().All() == nil })
 	n.installFlows()
 	n.follow()
@@ -289,21 +266,21 @@ func TestBridgeOfPodsOutlivesTheSwitch(t *testing.T) {
 	n.platform.StartSandbox(call.Netns)
 	n.whole(call)
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the network is lost", platform.ErrNoUplink))
-	n.gateway.reconcileUplinkOnce(t.Context())
+	n.gateway.ReconcileUplinkOnce(t.Context())
 	if len(n.ovs.Attached()) != 1 || n.ovs.Bridge("vEthernet (Ethernet)") != nil {
 		t.Errorf("%d pods' ports are left", len(n.ovs.Attached()))
 	}
 }
 
 func TestChassisHostWaitsForTheUplink(t *testing.T) {
-	n := newUplinkNode(t, &vswitchd{})
+	n := newUplinkNode(t, &openvswitchtest.Vswitchd{})
 	config := n.config
 	config.Chassis, config.OVSDatabase = nodeconfig.ChassisHosted, daemon(t, "database")
 	fresh, err := newAgent(config, n.platform, n.ovs, n.client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fresh.gateway.takeUpTime = n.gateway.takeUpTime
+	fresh.gateway.Times.TakeUp = n.gateway.Times.TakeUp
 	if conn, err := fresh.tunnel.dialDatabase(t.Context()); err == nil {
 		conn.Close()
 		t.Error("a chassis host reaches the database before the uplink")
@@ -312,14 +289,14 @@ func TestChassisHostWaitsForTheUplink(t *testing.T) {
 	if err := fresh.tunnel.status(time.Now()); !errors.Is(err, openvswitch.ErrAwaitsUplink) {
 		t.Errorf("the condition says %v", err)
 	}
-	fresh.gateway.reconcileUplinkOnce(t.Context())
+	fresh.gateway.ReconcileUplinkOnce(t.Context())
 	conn, err := fresh.tunnel.dialDatabase(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the network is lost", platform.ErrNoUplink))
-	fresh.gateway.reconcileUplinkOnce(t.Context())
+	fresh.gateway.ReconcileUplinkOnce(t.Context())
 	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second)) // refused where it is closed, as it shall be
 	if _, err := io.Copy(io.Discard, conn); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the stream is open over a lost network: %v", err)
@@ -339,10 +316,10 @@ func TestUplinkThatFailsLater(t *testing.T) {
 		"the network is lost": {fmt.Errorf("%w: no adapter", platform.ErrNoUplink), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := newUplinkNode(t, &vswitchd{})
-			n.gateway.reconcileUplinkOnce(t.Context())
+			n := newUplinkNode(t, &openvswitchtest.Vswitchd{})
+			n.gateway.ReconcileUplinkOnce(t.Context())
 			n.platform.Failing("EnsureUplink", test.err)
-			n.gateway.reconcileUplinkOnce(t.Context())
+			n.gateway.ReconcileUplinkOnce(t.Context())
 			if !strings.Contains(n.uplinkProblem(), test.err.Error()) {
 				t.Error(n.uplinkProblem())
 			}
@@ -352,7 +329,7 @@ func TestUplinkThatFailsLater(t *testing.T) {
 				t.Error("the agent has released what the platform sees to")
 			}
 			n.platform.Failing("EnsureUplink", nil)
-			n.gateway.reconcileUplinkOnce(t.Context())
+			n.gateway.ReconcileUplinkOnce(t.Context())
 			if n.health.Problems()[health.Uplink] != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 				t.Errorf("not repaired: %s", n.uplinkProblem())
 			}
@@ -362,8 +339,8 @@ func TestUplinkThatFailsLater(t *testing.T) {
 
 // What Open vSwitch had on a switch that is gone is void, the pods' ports too.
 func TestUplinksSwitchIsAnotherOne(t *testing.T) {
-	n := newUplinkNode(t, &vswitchd{})
-	n.gateway.reconcileUplinkOnce(t.Context())
+	n := newUplinkNode(t, &openvswitchtest.Vswitchd{})
+	n.gateway.ReconcileUplinkOnce(t.Context())
 	n.until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems().All() == nil })
 	n.installFlows()
 	n.follow()
@@ -377,7 +354,7 @@ func TestUplinksSwitchIsAnotherOne(t *testing.T) {
 	})
 	goes := make(chan struct{})
 	go n.watchBridge(t.Context(), "vEthernet (Ethernet)", goes)
-	n.gateway.reconcileUplinkOnce(t.Context())
+	n.gateway.ReconcileUplinkOnce(t.Context())
 	select {
 	case <-goes:
 		t.Error("the bridge went, and the host's vNIC with it")
@@ -408,8 +385,8 @@ func (n *bareNode) watchBridge(ctx context.Context, name string, goes chan<- str
 
 // Bridges are kept all the time, and must not be made for the old switch while Open vSwitch takes them from it.
 func TestNobodyMakesTheOldSwitchsBridgeAgain(t *testing.T) {
-	n := newUplinkNode(t, &vswitchd{})
-	n.gateway.reconcileUplinkOnce(t.Context())
+	n := newUplinkNode(t, &openvswitchtest.Vswitchd{})
+	n.gateway.ReconcileUplinkOnce(t.Context())
 	n.until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems().All() == nil })
 	n.platform.Change(func() { n.platform.Uplink.Switch = "guid-2" })
 	ctx, stop := context.WithCancel(t.Context())
@@ -417,14 +394,14 @@ func TestNobodyMakesTheOldSwitchsBridgeAgain(t *testing.T) {
 	others.Go(func() {
 		for ctx.Err() == nil {
 			changed := n.ovs.Changed()
-			_ = n.gateway.reconcileBridges(ctx)
+			_ = n.gateway.ReconcileBridges(ctx)
 			select {
 			case <-changed:
 			case <-ctx.Done():
 			}
 		}
 	})
-	n.gateway.reconcileUplinkOnce(t.Context())
+	n.gateway.ReconcileUplinkOnce(t.Context())
 	stop()
 	others.Wait()
 	bridge := n.ovs.Bridge("vEthernet (Ethernet)")

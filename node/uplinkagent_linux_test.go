@@ -56,7 +56,7 @@ func TestAgentSharesTheUplinkAndGivesItBack(t *testing.T) {
 		t.Errorf("mappings %s", mappings)
 	}
 	g.event("bridge-mappings: storage:br-storage: this node's Open vSwitch has no bridge br-storage")
-	h.alive(open, "shared")
+	h.unbroken(open, "shared")
 
 	g.shell("ip route replace default nexthop via 172.31.0.254 dev br-ex nexthop via 172.31.0.253 dev br-ex")
 	g.gatewayFacts(func(gw contract.Gateway) bool {
@@ -70,11 +70,11 @@ func TestAgentSharesTheUplinkAndGivesItBack(t *testing.T) {
 	g.gatewayFacts(func(gw contract.Gateway) bool { return len(gw.NextHops) == 2 })
 
 	g.stop()
-	h.alive(open, "without an agent")
+	h.unbroken(open, "without an agent")
 	g.config.Gateway, g.config.BridgeMappings = nodeconfig.GatewayRouted, nil
 	g.startAgent()
 	g.gatewayFacts(func(gw contract.Gateway) bool { return gw.Routed && gw.HostAddresses })
-	h.alive(open, "routed")
+	h.unbroken(open, "routed")
 	if _, err := Release(t.Context(), g.config); err == nil || !strings.Contains(err.Error(), "stop it first") {
 		t.Errorf("the uplink is given back while the agent runs: %v", err)
 	}
@@ -94,7 +94,7 @@ func TestAgentSharesTheUplinkAndGivesItBack(t *testing.T) {
 	})
 	g.awaitReady()
 	h.has("ex0", before)
-	h.alive(open, "given back")
+	h.unbroken(open, "given back")
 	root, err := g.agent.ovs.Root()
 	if _, mapped := root.ExternalIDs["ovn-bridge-mappings"]; mapped || err != nil {
 		t.Errorf("mappings %v, %v", root.ExternalIDs, err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,7 +22,7 @@ import (
 
 func (h *uplinkHost) mustShare(linux *linux.Platform) platform.Uplink {
 	h.t.Helper()
-	uplink, err := linux.EnsureUplink(h.t.Context())
+	uplink, err := linux.EnsureUplink(h.t.Context(), h.bridge())
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func TestWhatADHCPClientSetsFollows(t *testing.T) {
 	lease("192.0.2.50", "192.0.2.1") // renewed
 	open := h.sessions()
 	lease("192.0.2.51", "192.0.2.2")
-	h.alive(open, "after another lease")
+	h.unbroken(open, "after another lease")
 	now := h.state(testBridge)
 	if !strings.Contains(now, "inet 192.0.2.51/24") || strings.Contains(now, "192.0.2.50") ||
 		!strings.Contains(now, "inet 192.0.2.10/24") {
@@ -79,16 +80,16 @@ func TestLostBridgeComesBackWithAllThatItHad(t *testing.T) {
 			h.mustShare(h.start())
 			lose(h)
 			nodetest.Eventually(t, 20*time.Second, func() error {
-				_, err := h.start().EnsureUplink(t.Context())
+				_, err := h.start().EnsureUplink(t.Context(), h.bridge())
 				return err
 			})
 			h.shared()
-			h.alive(open, name)
-			if err := h.start().ReleaseUplink(t.Context()); err != nil {
+			h.unbroken(open, name)
+			if err := h.start().ReleaseUplink(t.Context(), h.bridge()); err != nil {
 				t.Fatal(err)
 			}
 			h.alone()
-			h.alive(open, "given back")
+			h.unbroken(open, "given back")
 		})
 	}
 }
@@ -107,11 +108,11 @@ func TestUplinkIsGivenBackWithoutTheFile(t *testing.T) {
 	if err := os.Remove(h.config.UplinkFile()); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.start().ReleaseUplink(t.Context()); err != nil {
+	if err := h.start().ReleaseUplink(t.Context(), h.bridge()); err != nil {
 		t.Fatal(err)
 	}
 	h.alone()
-	h.alive(open, "given back")
+	h.unbroken(open, "given back")
 }
 
 // After a boot the database still has the bridge with the device, and the host its addresses on the device.
@@ -133,9 +134,9 @@ func TestUplinkAfterABoot(t *testing.T) {
 	h.removeDevices()
 	h.device()
 	h.ovn.Start(nodetest.Vswitchd)
-	nodetest.Eventually(t, 20*time.Second, func() error { _, err := h.start().EnsureUplink(t.Context()); return err })
+	nodetest.Eventually(t, 20*time.Second, func() error { return h.ensureUplink(h.start(), t.Context()) })
 	h.shared()
-	h.alive(h.sessions(), "after the boot")
+	h.unbroken(h.sessions(), "after the boot")
 }
 
 func TestDeviceIsAnotherOne(t *testing.T) {
@@ -151,7 +152,7 @@ func TestDeviceIsAnotherOne(t *testing.T) {
 	if now := h.state(testBridge); !strings.Contains(now, "10.50.0.1/24") {
 		t.Errorf("the bridge's interface has\n%s", now)
 	}
-	if err := h.start().ReleaseUplink(t.Context()); err != nil {
+	if err := h.start().ReleaseUplink(t.Context(), h.bridge()); err != nil {
 		t.Fatal(err)
 	}
 	h.alone()
@@ -164,13 +165,12 @@ func TestHostKeepsItsDeviceWhereOpenVSwitchFails(t *testing.T) {
 	share := func() error {
 		system, err := linux.New(linux.Config{
 			Userspace: nodetest.Userspace(), Uplink: testDevice, Bridge: testBridge, StateFile: h.config.UplinkFile(),
-			OpenVSwitch: openvswitch.NewUplinkBridge(h.ovs, h.config, time.Second),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer system.Close()
-		_, err = system.EnsureUplink(t.Context())
+		_, err = system.EnsureUplink(t.Context(), openvswitch.NewUplinkBridge(h.ovs, h.config, time.Second))
 		return err
 	}
 	h.ovn.Pause(nodetest.Vswitchd)
@@ -178,9 +178,9 @@ func TestHostKeepsItsDeviceWhereOpenVSwitchFails(t *testing.T) {
 		t.Error("the uplink is shared by an ovs-vswitchd that does not answer")
 	}
 	h.has(testDevice, h.before)
-	h.alive(open, "with an ovs-vswitchd that does not answer")
+	h.unbroken(open, "with an ovs-vswitchd that does not answer")
 	h.ovn.Resume(nodetest.Vswitchd)
-	nodetest.Eventually(t, 20*time.Second, func() error { return h.start().ReleaseUplink(t.Context()) })
+	nodetest.Eventually(t, 20*time.Second, func() error { return h.start().ReleaseUplink(t.Context(), h.bridge()) })
 	h.alone()
 	h.shell("ip link set dev ex0 address 02:00:00:00:00:08")
 	h.before = h.state(testDevice)
@@ -200,7 +200,7 @@ func TestDevicesThatCannotBeShared(t *testing.T) {
 		h.shell(command)
 	}
 	nodetest.Eventually(t, 10*time.Second, func() error {
-		if openvswitch.NewUplinkBridge(h.ovs, h.config, time.Second).Holder("other1") == "" {
+		if h.bridge().Holder("other1") == "" {
 			return errors.New("the port has not come")
 		}
 		return nil
@@ -211,7 +211,7 @@ func TestDevicesThatCannotBeShared(t *testing.T) {
 		"routed": "routes of the host's but none of its addresses",
 	} {
 		h.config.GatewayInterface = device
-		_, err := h.start().EnsureUplink(t.Context())
+		_, err := h.start().EnsureUplink(t.Context(), h.bridge())
 		if !errors.Is(err, platform.ErrNoUplink) || !strings.Contains(err.Error(), says) ||
 			!strings.Contains(err.Error(), "gateway-interface") {
 			t.Errorf("%s: %v", device, err)
@@ -219,7 +219,7 @@ func TestDevicesThatCannotBeShared(t *testing.T) {
 	}
 	h.shell("ip route del 198.18.0.0/24 dev routed")
 	h.config.GatewayInterface = "routed"
-	if _, err := h.start().EnsureUplink(t.Context()); !errors.Is(err, platform.ErrNoUplink) ||
+	if _, err := h.start().EnsureUplink(t.Context(), h.bridge()); !errors.Is(err, platform.ErrNoUplink) ||
 		!strings.Contains(err.Error(), "has no address of the host's") {
 		t.Errorf("a device without anything: %v", err)
 	}
@@ -250,7 +250,9 @@ func TestHostsNextHops(t *testing.T) {
 		if err != nil || !slices.Equal(has.NextHops, nodetest.Addrs(strings.Fields(test.want)...)) {
 			t.Errorf("after %q: %v, %v", test.change, has.NextHops, err)
 		}
-		if !slices.Equal(mainAddresses(has.Addresses), nodetest.Prefixes("192.0.2.10/24", "2001:db8::10/64")) {
+		main := slices.CompactFunc(slices.Clone(has.Addresses), // of each family
+			func(a, b netip.Prefix) bool { return a.Addr().Is4() == b.Addr().Is4() })
+		if !slices.Equal(main, nodetest.Prefixes("192.0.2.10/24", "2001:db8::10/64")) {
 			t.Errorf("after %q: addresses %v", test.change, has.Addresses)
 		}
 	}
@@ -267,20 +269,20 @@ func TestOperatorGetsTheUplinkBack(t *testing.T) {
 			t.Errorf("%q, %v", said, err)
 		}
 		h.alone()
-		h.alive(open, "given back")
+		h.unbroken(open, "given back")
 	}
 	if said, err := Release(t.Context(), h.config); err != nil || !strings.Contains(said, "nothing is shared") {
 		t.Errorf("%q, %v", said, err)
 	}
 	h.mustShare(h.start())
-	h.alive(open, "shared again")
+	h.unbroken(open, "shared again")
 	h.ovn.Kill(nodetest.OVSServer)
 	// Without its database ovs-vswitchd passes no packets on the userspace datapath.
 	if said, err := release(t.Context(), h.config, time.Second); err == nil ||
 		!strings.Contains(err.Error(), "start Open vSwitch's database and repeat") {
 		t.Errorf("without a database: %q, %v", said, err)
 	}
-	h.alive(open, "without a database")
+	h.unbroken(open, "without a database")
 	h.ovn.Start(nodetest.OVSServer)
 	nodetest.Eventually(t, 20*time.Second, func() error { _, err := Release(t.Context(), h.config); return err })
 	nodetest.Eventually(t, 20*time.Second, func() error {
@@ -290,7 +292,7 @@ func TestOperatorGetsTheUplinkBack(t *testing.T) {
 		return nil
 	})
 	h.alone()
-	h.alive(open, "after all")
+	h.unbroken(open, "after all")
 }
 
 // A bridge of the operator's stays, and has nothing of the agent's any more.

@@ -152,7 +152,7 @@ func TestEndpointsTellHowTheNodeIs(t *testing.T) {
 	n.attacher.ObserveRequest("NONSENSE", 4, time.Second)
 	get := func(path string) (int, string) {
 		recorder := httptest.NewRecorder()
-		n.endpoints().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+		n.probes().Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
 		return recorder.Code, recorder.Body.String()
 	}
 	if status, body := get("/readyz"); status != http.StatusOK {
@@ -180,7 +180,7 @@ func TestFactsFollowTheConfiguration(t *testing.T) {
 	n.config.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("192.0.2.5/24")}
 	n.config.GatewayNextHops = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
 	n.config.GatewayInterface = "ex0"
-	n.gateway.config = n.config
+	n.gateway.Config = n.config
 	n.reconcileOnce(t.Context())
 	n.until(func() bool { // the bridge first, its device when the bridge is there
 		n.reconcileOnce(t.Context())
@@ -228,7 +228,7 @@ func TestForeignRowsAreLeftAlone(t *testing.T) {
 	n.until(func() bool { return n.ovs.Port("other0") != nil })
 	n.config.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("192.0.2.5/24")}
 	n.config.GatewayInterface = "other0"
-	n.gateway.config = n.config
+	n.gateway.Config = n.config
 	n.reconcileOnce(t.Context())
 	if err := n.attacher.GC(t.Context(), "weft", nil); err != nil {
 		t.Fatal(err)
@@ -246,4 +246,11 @@ func TestForeignRowsAreLeftAlone(t *testing.T) {
 	if holder := n.ovs.BridgeOf(n.ovs.Port("other0").UUID); holder == nil || holder.Name != nodeconfig.IntegrationBridge {
 		t.Errorf("the port moved to %v", holder)
 	}
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

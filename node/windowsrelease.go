@@ -28,7 +28,7 @@ func releaseWindows(ctx context.Context, config nodeconfig.Config, system *windo
 			}
 		}
 	}
-	if err := system.ReleaseUplink(ctx); err != nil {
+	if err := system.ReleaseUplink(ctx, nil); err != nil {
 		return "", err
 	}
 	if left != nil {

@@ -14,16 +14,18 @@ import (
 	"github.com/weftnet/weft/node/hostnet"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
+	"github.com/weftnet/weft/node/openvswitch/openvswitchtest"
 	"github.com/weftnet/weft/node/windows"
+	"github.com/weftnet/weft/node/windows/windowstest"
 	"github.com/weftnet/weft/ovsdb"
 )
 
 // What an agent has made is taken back by who calls release, twice.
 func TestWindowsHostGetsItsAdapterBack(t *testing.T) {
-	n := newUplinkNode(t, &vswitchd{})
-	machine := newWinBench(t)
-	machine.ensureUplink()
-	n.gateway.reconcileUplinkOnce(t.Context())
+	n := newUplinkNode(t, &openvswitchtest.Vswitchd{})
+	machine := windowstest.New(t)
+	machine.EnsureUplink()
+	n.gateway.ReconcileUplinkOnce(t.Context())
 	n.config.Chassis = nodeconfig.ChassisHosted
 	root, err := n.ovs.Root()
 	if err != nil {
@@ -51,7 +53,7 @@ func TestWindowsHostGetsItsAdapterBack(t *testing.T) {
 	})
 	for _, want := range []string{"the host has adapter Ethernet for itself again, with the addresses [172.30.0.3/24 " +
 		"fd30::3/64]", "nothing is shared: the host has its adapters for itself"} {
-		said, err := releaseWindows(t.Context(), n.config, machine.windows, n.ovs, nil)
+		said, err := releaseWindows(t.Context(), n.config, machine.Windows, n.ovs, nil)
 		if err != nil || said != want {
 			t.Fatalf("said %q, want %q; error %v", said, want, err)
 		}
@@ -75,9 +77,9 @@ func TestWindowsHostGetsItsAdapterBack(t *testing.T) {
 
 // The adapter is the host's again though Open vSwitch is dead, and whoever asked is told what is left.
 func TestWindowsHostGetsItsAdapterBackWithoutOpenVSwitch(t *testing.T) {
-	machine := newWinBench(t)
-	machine.ensureUplink()
-	said, err := releaseWindows(t.Context(), nodeconfig.Config{NodeName: "n1"}, machine.windows, nil,
+	machine := windowstest.New(t)
+	machine.EnsureUplink()
+	said, err := releaseWindows(t.Context(), nodeconfig.Config{NodeName: "n1"}, machine.Windows, nil,
 		context.DeadlineExceeded)
 	if err == nil || !strings.Contains(err.Error(), "start it and repeat this") {
 		t.Errorf("said %q, error %v", said, err)
@@ -90,14 +92,14 @@ func TestWindowsHostGetsItsAdapterBackWithoutOpenVSwitch(t *testing.T) {
 
 // A network that somebody else has made under the same name stays, and so do the bridges.
 func TestWindowsReleaseLeavesAForeignNetworkAlone(t *testing.T) {
-	n := newUplinkNode(t, &vswitchd{})
-	n.gateway.reconcileUplinkOnce(t.Context())
-	machine := newWinBench(t)
-	machine.ensureUplink()
-	if err := os.Remove(machine.config.StateFile); err != nil {
+	n := newUplinkNode(t, &openvswitchtest.Vswitchd{})
+	n.gateway.ReconcileUplinkOnce(t.Context())
+	machine := windowstest.New(t)
+	machine.EnsureUplink()
+	if err := os.Remove(machine.Config.StateFile); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := releaseWindows(t.Context(), n.config, machine.windows, n.ovs, nil); err == nil ||
+	if said, err := releaseWindows(t.Context(), n.config, machine.Windows, n.ovs, nil); err == nil ||
 		!strings.Contains(err.Error(), "was not made by weft") {
 		t.Errorf("said %q, error %v", said, err)
 	}
@@ -109,24 +111,24 @@ func TestWindowsReleaseLeavesAForeignNetworkAlone(t *testing.T) {
 // The host gets its adapter back while HNS does not answer, or has left the switch; whoever asked is told what is left.
 func TestWindowsHostGetsItsAdapterBackWithoutHNS(t *testing.T) {
 	for name, test := range map[string]struct {
-		fail func(*winBench)
+		fail func(*windowstest.Bench)
 		want string // of the error; empty: none
 	}{
-		"HNS does not answer": {func(b *winBench) {
+		"HNS does not answer": {func(b *windowstest.Bench) {
 			b.Fail("Networks", func() error { return errors.New("the RPC server is unavailable") })
 		}, "RPC server"},
-		"HNS deletes nothing": {func(b *winBench) {
+		"HNS deletes nothing": {func(b *windowstest.Bench) {
 			b.Fail("DeleteNetwork", func() error { return errors.New("access is denied") })
 		}, "access is denied"},
-		"HNS leaves the switch":   {func(b *winBench) { b.LeavesSwitch = true }, ""},
-		"HNS has lost the switch": {func(b *winBench) { b.LeavesSwitch = true; b.LoseNetworks() }, ""},
+		"HNS leaves the switch":   {func(b *windowstest.Bench) { b.LeavesSwitch = true }, ""},
+		"HNS has lost the switch": {func(b *windowstest.Bench) { b.LeavesSwitch = true; b.LoseNetworks() }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := newUplinkNode(t, &vswitchd{})
-			machine := newWinBench(t, func(c *windows.Config) { c.AddressTime = 500 * time.Millisecond })
-			machine.ensureUplink()
+			n := newUplinkNode(t, &openvswitchtest.Vswitchd{})
+			machine := windowstest.New(t, func(c *windows.Config) { c.AddressTime = 500 * time.Millisecond })
+			machine.EnsureUplink()
 			test.fail(machine)
-			said, err := releaseWindows(t.Context(), n.config, machine.windows, n.ovs, nil)
+			said, err := releaseWindows(t.Context(), n.config, machine.Windows, n.ovs, nil)
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("said %q, error %v", said, err)
 			}

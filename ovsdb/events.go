@@ -1,6 +1,10 @@
 package ovsdb
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/weftnet/weft/models/signal"
+)
 
 // eventLimit bounds what is held of changes until it is looked at.
 const eventLimit = 1 << 16
@@ -23,7 +27,7 @@ type events struct {
 	pairs    map[pair]struct{}
 	// allPairs says that these were too many to be listed: all there are must be looked at.
 	allPairs bool
-	signal   chan struct{}
+	signal   signal.Signal
 }
 
 // flying is a row that so many transactions under way write, and whether it has changed meanwhile.
@@ -33,7 +37,7 @@ type flying struct {
 }
 
 func newEvents() *events {
-	e := &events{limit: eventLimit, own: map[string]*flying{}, signal: make(chan struct{}, 1)}
+	e := &events{limit: eventLimit, own: map[string]*flying{}, signal: signal.New()}
 	e.clear()
 	return e
 }
@@ -135,7 +139,7 @@ func (e *events) accuse(id string, owners ...Owner) {
 		e.collecting, e.unwatched = false, true
 		return
 	}
-	e.wake()
+	e.signal.Set()
 }
 
 func (e *events) memberChanged(at place, value string) {
@@ -148,14 +152,7 @@ func (e *events) memberChanged(at place, value string) {
 	if len(e.pairs) > e.limit {
 		e.pairs, e.allPairs = map[pair]struct{}{}, true
 	}
-	e.wake()
-}
-
-func (e *events) wake() {
-	select {
-	case e.signal <- struct{}{}:
-	default:
-	}
+	e.signal.Set()
 }
 
 // takePairs gives the set values that have changed, and whether all there are must be looked at.

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/weftnet/weft/models/signal"
 )
 
 // errSilent ends a session whose server neither says nor takes anything.
@@ -26,7 +28,7 @@ type session struct {
 	interval time.Duration
 	// notify is called by the reader for each notification, in the server's order.
 	notify func(method string, params []byte) error
-	posted chan struct{} // wakes the writer
+	posted signal.Signal // wakes the writer
 
 	mu      sync.Mutex
 	next    uint64
@@ -50,7 +52,7 @@ type reply struct {
 
 func newSession(conn net.Conn, endpoint Endpoint, interval time.Duration) *session {
 	return &session{
-		conn: conn, endpoint: endpoint, interval: interval, posted: make(chan struct{}, 1),
+		conn: conn, endpoint: endpoint, interval: interval, posted: signal.New(),
 		pending: map[uint64]func(reply){}, heard: time.Now(), done: make(chan struct{}),
 	}
 }
@@ -81,10 +83,7 @@ func (s *session) send(method string, params []byte, then func(reply)) (uint64, 
 // post hands a message to the writer; s.mu is held.
 func (s *session) post(m message) {
 	s.outbox = append(s.outbox, m)
-	select {
-	case s.posted <- struct{}{}:
-	default:
-	}
+	s.posted.Set()
 }
 
 // withdraw takes a request back, which then is not heard of any more. It cannot once the writer

@@ -112,7 +112,7 @@ func (e *Engine) Watch(ctx context.Context, fn func([]Owner)) error {
 		if _, err := e.client.connection(ctx); err != nil {
 			return err
 		}
-		e.events.wake()
+		e.events.signal.Set()
 	}
 }
 

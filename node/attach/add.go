@@ -31,7 +31,8 @@ const cleanupTime = 20 * time.Second
 func (a *Attacher) Add(ctx context.Context, call *cni.Call) (*types100.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.config.CNITimeout)
 	defer cancel()
-	unlock, err := a.sandboxes.lock(ctx, cni.HostInterface(call.Attachment))
+	wanted := recordOf(call)
+	unlock, err := a.sandboxes.lock(ctx, wanted.device())
 	if err != nil {
 		return nil, cni.TryAgain("another call works on sandbox "+call.Attachment.String(), err.Error())
 	}
@@ -53,14 +54,14 @@ func (a *Attacher) Add(ctx context.Context, call *cni.Call) (*types100.Result, e
 		return nil, cni.TryAgain("pod "+call.Pod.String()+" has no address", err.Error())
 	}
 	observe()
-	endpoint := recordOf(call).endpoint(network, mtu)
+	endpoint := wanted.endpoint(network, mtu)
 	_, existed := a.ovs.AttachedDevice(call.Attachment)
-	if err := a.records.write(recordOf(call)); err != nil { // a pod without one fares well until the database is lost
+	if err := a.records.write(wanted); err != nil { // a pod without one fares well until the database is lost
 		slog.WarnContext(ctx, "cannot keep a record of the attachment", "pod", call.Pod, "error", err)
 	}
-	err = a.attach(ctx, endpoint, externalIDs(recordOf(call), network), existed)
+	err = a.attach(ctx, endpoint, externalIDs(wanted, network), existed)
 	if err == nil {
-		err = a.pods.Confirm(call.Pod, network, a.podSubnets())
+		err = a.pods.Verify(call.Pod, network, a.podSubnets())
 	}
 	if err != nil {
 		if !existed || errors.Is(err, pods.ErrReaddressed) {
@@ -98,7 +99,7 @@ func (a *Attacher) attach(ctx context.Context, e platform.Endpoint, ids map[stri
 }
 
 // configure finishes the endpoint whose device is there. Where that comes after ADD has returned, the
-// rest is FollowPending' work; a sandbox's first call is not worth a look, which lists all adapters.
+// rest is ReconcilePending' work; a sandbox's first call is not worth a look, which lists all adapters.
 func (a *Attacher) configure(ctx context.Context, e platform.Endpoint, again bool) (later bool, err error) {
 	if a.platform.PortType() == "" {
 		return false, a.platform.ConfigureEndpoint(ctx, e)
@@ -140,13 +141,14 @@ func externalIDs(r record, network *pods.Network) map[string]string {
 func (a *Attacher) detach(ctx context.Context, attachment cni.Attachment) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTime)
 	defer cancel()
-	if err := a.records.remove(cni.HostInterface(attachment)); err != nil {
+	device := cni.HostInterface(attachment)
+	if err := a.records.remove(device); err != nil {
 		return err
 	}
 	if err := a.ovs.Unplug(ctx, attachment); err != nil {
-		return fmt.Errorf("unplug device %s: %w", cni.HostInterface(attachment), err)
+		return fmt.Errorf("unplug device %s: %w", device, err)
 	}
-	return a.platform.DeleteEndpoint(ctx, cni.HostInterface(attachment))
+	return a.platform.DeleteEndpoint(ctx, device)
 }
 
 // asCNIError gives an error of attach its code: what time may heal is to be tried again.
@@ -223,8 +225,7 @@ func (a *Attacher) Check(ctx context.Context, call *cni.Call) error {
 	device, attached := a.ovs.AttachedDevice(call.Attachment)
 	if !attached {
 		return types.NewError(types.ErrInternal,
-			fmt.Sprintf("pod %s: device %s is not a port of %s", call.Pod, cni.HostInterface(call.Attachment),
-				nodeconfig.IntegrationBridge), "")
+			fmt.Sprintf("pod %s: device %s is not a port of %s", call.Pod, endpoint.Device, nodeconfig.IntegrationBridge), "")
 	}
 	if port := contract.PodPort(call.Pod.Namespace, call.Pod.Name); device.ExternalIDs["iface-id"] != port {
 		return types.NewError(types.ErrInternal,

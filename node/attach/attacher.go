@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
@@ -49,8 +50,8 @@ type Attacher struct {
 	records   records
 	inspector *Inspector
 	pending   *pendingPorts
-	// untidy is full when a sweep is wanted before its time.
-	untidy chan struct{}
+	// untidy asks for a sweep before its time.
+	untidy signal.Signal
 	// portless is since when a device has had no port; for the sweep alone. One that has had none
 	// for portlessTime is nobody's.
 	portless     map[string]time.Time
@@ -62,7 +63,7 @@ func New(p Parts) *Attacher {
 		config: p.Config, platform: p.Platform, ovs: p.Database, pods: p.Pods, health: p.Health, rounds: p.Rounds,
 		report: p.Report, podSubnets: p.PodSubnets, mtu: p.MTU, metrics: newMetrics(),
 		sandboxes: newSandboxes(), records: newRecords(p.Config), inspector: NewInspector(p.Config),
-		pending: newPendingPorts(), untidy: make(chan struct{}, 1), portlessTime: portlessTime,
+		pending: newPendingPorts(), untidy: signal.New(), portlessTime: portlessTime,
 	}
 }
 
@@ -79,4 +80,4 @@ func (a *Attacher) ObserveRequest(verb cni.Verb, code uint, took time.Duration) 
 }
 
 // DevicesChanged is called when devices of pods may have come or gone.
-func (a *Attacher) DevicesChanged() { a.pending.enqueue() }
+func (a *Attacher) DevicesChanged() { a.pending.wanted.Set() }

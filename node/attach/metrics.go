@@ -24,9 +24,9 @@ type metrics struct {
 	phases   *prometheus.HistogramVec
 	swept    *prometheus.CounterVec
 
-	arrivals     prometheus.Histogram
-	lateArrivals prometheus.Counter
-	vanished     prometheus.Counter
+	pendingTime prometheus.Histogram
+	overdue     prometheus.Counter
+	vanished    prometheus.Counter
 }
 
 func newMetrics() *metrics {
@@ -43,12 +43,12 @@ func newMetrics() *metrics {
 		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_swept_attachments_total", Help: "Attachments that were removed without a DEL, by reason.",
 		}, []string{"reason"}),
-		arrivals: prometheus.NewHistogram(prometheus.HistogramOpts{
+		pendingTime: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "weft_arrival_seconds",
 			Help:    "Time from a port's first sight until its late device was attached and had flows.",
 			Buckets: buckets,
 		}),
-		lateArrivals: prometheus.NewCounter(prometheus.CounterOpts{
+		overdue: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_late_arrivals_total",
 			Help: "Pods that were told by an Event that their device has not come, or has no flows.",
 		}),
@@ -59,7 +59,7 @@ func newMetrics() *metrics {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.requests, m.phases, m.swept, m.arrivals, m.lateArrivals, m.vanished}
+	return []prometheus.Collector{m.requests, m.phases, m.swept, m.pendingTime, m.overdue, m.vanished}
 }
 
 func (m *metrics) observeRequest(verb cni.Verb, code uint, took time.Duration) {

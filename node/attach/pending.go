@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
@@ -42,7 +43,7 @@ const (
 
 // pendingPorts is what the agent remembers of devices that it waits for.
 type pendingPorts struct {
-	wanted chan struct{} // full when devices may have come or gone
+	wanted signal.Signal // devices may have come or gone
 
 	mu      sync.Mutex
 	waiting map[string]*pendingPort // by device
@@ -60,14 +61,7 @@ type pendingPort struct {
 }
 
 func newPendingPorts() *pendingPorts {
-	return &pendingPorts{wanted: make(chan struct{}, 1), waiting: map[string]*pendingPort{}}
-}
-
-func (w *pendingPorts) enqueue() {
-	select {
-	case w.wanted <- struct{}{}:
-	default:
-	}
+	return &pendingPorts{wanted: signal.New(), waiting: map[string]*pendingPort{}}
 }
 
 // enter returns a device's arrival unless a step for it is under way.
@@ -93,7 +87,7 @@ func (w *pendingPorts) await(device string) {
 	if one := w.waiting[device]; one == nil || !one.busy {
 		w.waiting[device] = &pendingPort{since: time.Now(), made: time.Now()}
 	}
-	w.enqueue()
+	w.wanted.Set()
 }
 
 // due says whether a device that is waited for is to be looked at: one whose pod has been told is not
@@ -136,9 +130,9 @@ func (w *pendingPorts) count() int {
 	return len(w.waiting)
 }
 
-// FollowPending attends to late devices until ctx ends: to those it waits for at each poll, to the
+// ReconcilePending attends to late devices until ctx ends: to those it waits for at each poll, to the
 // others whenever devices of the host may have changed.
-func (a *Attacher) FollowPending(ctx context.Context) error {
+func (a *Attacher) ReconcilePending(ctx context.Context) error {
 	if a.platform.PortType() == "" {
 		return nil
 	}
@@ -150,7 +144,7 @@ func (a *Attacher) FollowPending(ctx context.Context) error {
 	for ctx.Err() == nil {
 		changed := a.ovs.Changed()
 		for _, device := range a.unfinishedPorts(all) {
-			if one := a.pending.enter(cni.HostInterface(device)); one != nil {
+			if one := a.pending.enter(device.Name); one != nil {
 				steps.Go(func() { a.advance(ctx, device, one) })
 			}
 		}
@@ -177,18 +171,17 @@ func (a *Attacher) FollowPending(ctx context.Context) error {
 }
 
 // unfinishedPorts lists the ports that need something, or all of them.
-func (a *Attacher) unfinishedPorts(all bool) []cni.Attachment {
+func (a *Attacher) unfinishedPorts(all bool) []*vswitch.Interface {
 	if !a.ovs.Connected() {
 		return nil
 	}
 	ports := map[string]bool{}
-	var list []cni.Attachment
+	var list []*vswitch.Interface
 	for _, device := range a.ovs.Attached() {
 		ports[device.Name] = true
 		waiting, due := a.pending.due(device.Name)
 		if all || due || !waiting && !a.finished(device) {
-			attachment, _ := openvswitch.AttachmentOf(device)
-			list = append(list, attachment)
+			list = append(list, device)
 		}
 	}
 	a.pending.keepOnly(ports)
@@ -203,10 +196,11 @@ func (a *Attacher) finished(device *vswitch.Interface) bool {
 	return a.arrived(device) && device.ExternalIDs[openvswitch.InstalledKey] == "true"
 }
 
-// advance does for one device what can be done now, and tells the pod when that has not been
-// enough for long.
-func (a *Attacher) advance(ctx context.Context, attachment cni.Attachment, one *pendingPort) {
-	name := cni.HostInterface(attachment)
+// advance does for one port, seen as it was, what can be done now, and tells the pod when that has not been enough for
+// long.
+func (a *Attacher) advance(ctx context.Context, seen *vswitch.Interface, one *pendingPort) {
+	name := seen.Name
+	attachment, _ := openvswitch.AttachmentOf(seen)
 	finished := false
 	defer func() { a.pending.leave(name, finished) }()
 	unlock, _ := a.sandboxes.try(name)
@@ -231,21 +225,23 @@ func (a *Attacher) advance(ctx context.Context, attachment cni.Attachment, one *
 	switch pod := openvswitch.PodOf(device.ExternalIDs); {
 	case finished && !one.waited: // nothing was wrong with it
 	case finished:
-		a.metrics.arrivals.Observe(time.Since(one.since).Seconds())
+		a.metrics.pendingTime.Observe(time.Since(one.since).Seconds())
 		if one.reported {
 			a.report(pod, corev1.EventTypeNormal, reasonAttached,
 				fmt.Sprintf("device %s is attached after %v", name, time.Since(one.since).Round(time.Second)))
 		}
 	case time.Since(one.since) >= a.config.VNICTimeout && !one.reported && !a.pods.Leaving(pod):
 		one.reported = true
-		a.metrics.lateArrivals.Inc()
-		a.report(pod, corev1.EventTypeWarning, reasonNotAttached, a.whyPending(ctx, attachment, one))
+		a.metrics.overdue.Inc()
+		a.report(pod, corev1.EventTypeWarning, reasonNotAttached, a.whyPending(ctx, name, attachment, one))
 	}
 }
 
 // whyPending says what is missing, and what to do about it.
-func (a *Attacher) whyPending(ctx context.Context, attachment cni.Attachment, one *pendingPort) string {
-	name, took := cni.HostInterface(attachment), time.Since(one.since).Round(time.Second)
+func (a *Attacher) whyPending(
+	ctx context.Context, name string, attachment cni.Attachment, one *pendingPort,
+) string {
+	took := time.Since(one.since).Round(time.Second)
 	device, _ := a.ovs.AttachedDevice(attachment)
 	switch {
 	case one.problem != nil:

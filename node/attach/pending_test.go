@@ -23,7 +23,7 @@ import (
 func newLateNode(t *testing.T, change func(*nodeconfig.Config)) *bareNode {
 	t.Helper()
 	n := newBareNodeWith(t, func(c *nodeconfig.Config, f *platformtest.Fake) {
-		f.Late = true
+		f.Deferred = true
 		if change != nil {
 			change(c)
 		}
@@ -37,7 +37,7 @@ func newLateNode(t *testing.T, change func(*nodeconfig.Config)) *bareNode {
 func (n *bareNode) follow() (stop func()) {
 	ctx, cancel := context.WithCancel(n.t.Context())
 	ended := make(chan struct{}, 2)
-	go func() { _ = n.FollowPending(ctx); ended <- struct{}{} }()
+	go func() { _ = n.ReconcilePending(ctx); ended <- struct{}{} }()
 	go func() { _ = n.platform.Watch(ctx, n.DevicesChanged); ended <- struct{}{} }()
 	return func() { cancel(); <-ended; <-ended }
 }
@@ -136,7 +136,7 @@ func TestDeviceThatCannotBeConfigured(t *testing.T) {
 
 func TestDeviceWithoutFlows(t *testing.T) {
 	n := newBareNodeWith(t, func(c *nodeconfig.Config, f *platformtest.Fake) {
-		f.Late, c.VNICTimeout = true,
+		f.Deferred, c.VNICTimeout = true,
 			50*time.Millisecond
 	})
 	n.follow() // and no flows
@@ -236,7 +236,7 @@ func TestAgentKilledAtEachStep(t *testing.T) {
 	}
 	for name, reach := range steps {
 		t.Run(name+", pod lives on", func(t *testing.T) {
-			n := newBareNodeWith(t, func(_ *nodeconfig.Config, f *platformtest.Fake) { f.Late = true })
+			n := newBareNodeWith(t, func(_ *nodeconfig.Config, f *platformtest.Fake) { f.Deferred = true })
 			n.installFlows()
 			stop := n.follow()
 			call := n.pod("web", "u1", nil)
@@ -251,7 +251,7 @@ func TestAgentKilledAtEachStep(t *testing.T) {
 			n.has(call)
 		})
 		t.Run(name+", pod goes", func(t *testing.T) {
-			n := newBareNodeWith(t, func(_ *nodeconfig.Config, f *platformtest.Fake) { f.Late = true })
+			n := newBareNodeWith(t, func(_ *nodeconfig.Config, f *platformtest.Fake) { f.Deferred = true })
 			n.installFlows()
 			stop := n.follow()
 			call := n.pod("web", "u1", nil)
@@ -272,7 +272,7 @@ func TestAgentKilledAtEachStep(t *testing.T) {
 }
 
 func TestRestartedAgentGoesOnWaiting(t *testing.T) {
-	n := newBareNodeWith(t, func(_ *nodeconfig.Config, f *platformtest.Fake) { f.Late = true })
+	n := newBareNodeWith(t, func(_ *nodeconfig.Config, f *platformtest.Fake) { f.Deferred = true })
 	n.installFlows()
 	stop := n.follow()
 	call := n.pod("web", "u1", nil)
@@ -303,7 +303,7 @@ func TestLatePodIsPluggedInAgain(t *testing.T) {
 // The agent looks at a late device all the time. A sweep that comes upon such a look waits for it: nobody else
 // gives the device its port back.
 func TestSweepWaitsForTheAgentsOwnLook(t *testing.T) {
-	n := newBareNodeWith(t, func(_ *nodeconfig.Config, f *platformtest.Fake) { f.Late = true })
+	n := newBareNodeWith(t, func(_ *nodeconfig.Config, f *platformtest.Fake) { f.Deferred = true })
 	n.installFlows()
 	stop := n.follow()
 	call := n.pod("web", "u1", nil)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/openvswitch"
 )
 
@@ -72,12 +73,7 @@ func (a *Attacher) collect(ctx context.Context, attachment cni.Attachment, reaso
 }
 
 // SweepSoon asks for a sweep before its time.
-func (a *Attacher) SweepSoon() {
-	select {
-	case a.untidy <- struct{}{}:
-	default:
-	}
-}
+func (a *Attacher) SweepSoon() { a.untidy.Set() }
 
 func (a *Attacher) SweepPeriodically(ctx context.Context) error {
 	tick := time.NewTicker(sweepPeriod)
@@ -112,7 +108,7 @@ func (a *Attacher) sweep(ctx context.Context) error {
 		case err != nil:
 			problems = append(problems, err)
 		case exists:
-			problems = append(problems, a.keepRecord(ctx, attachment, device.ExternalIDs))
+			problems = append(problems, a.keepRecord(ctx, device))
 		default:
 			problems = append(problems, a.collect(ctx, attachment, sweptNoSandbox))
 		}
@@ -121,17 +117,19 @@ func (a *Attacher) sweep(ctx context.Context) error {
 }
 
 // keepRecord writes the record of a running pod that has none any more.
-func (a *Attacher) keepRecord(ctx context.Context, attachment cni.Attachment, ids map[string]string) error {
-	unlock, err := a.sandboxes.lockIdle(ctx, cni.HostInterface(attachment))
+func (a *Attacher) keepRecord(ctx context.Context, device *vswitch.Interface) error {
+	unlock, err := a.sandboxes.lockIdle(ctx, device.Name)
 	if unlock == nil {
 		return err
 	}
 	defer unlock()
-	_, err = a.records.read(cni.HostInterface(attachment))
+	attachment, _ := openvswitch.AttachmentOf(device)
+	_, err = a.records.read(device.Name)
 	_, attached := a.ovs.AttachedDevice(attachment)
 	if err == nil || !attached {
 		return nil
 	}
+	ids := device.ExternalIDs
 	return a.records.write(record{Attachment: attachment, Pod: openvswitch.PodOf(ids),
 		Sandbox: ids[openvswitch.NetnsKey], Network: ids[openvswitch.NetworkKey]})
 }

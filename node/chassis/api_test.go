@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	kubetesting "k8s.io/client-go/testing"
+
+	"github.com/weftnet/weft/models/signal"
 )
 
 // api is an API server that compares and swaps Leases, and that several clients reach, each of which
@@ -118,13 +120,13 @@ type stream struct {
 
 func newStream(source watch.Interface, gate func()) *stream {
 	s := &stream{source: source, events: make(chan watch.Event), ended: make(chan struct{})}
-	more, mu, queue := make(chan struct{}, 1), sync.Mutex{}, []watch.Event{}
+	more, mu, queue := signal.New(), sync.Mutex{}, []watch.Event{}
 	go func() {
 		for e := range source.ResultChan() {
 			mu.Lock()
 			queue = append(queue, e)
 			mu.Unlock()
-			ring(more)
+			more.Set()
 		}
 	}()
 	go func() {

@@ -15,6 +15,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/nodetest"
 )
 
@@ -222,7 +223,7 @@ func settle(b *testing.B, pids []int) time.Duration {
 // rest lets time pass: what is measured is a time in which nothing happens.
 func rest(b *testing.B, d time.Duration) {
 	b.Helper()
-	sleep(b.Context(), d)
+	signal.Sleep(b.Context(), d)
 }
 
 func (f *fleet) writes() int {

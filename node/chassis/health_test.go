@@ -28,7 +28,7 @@ func TestHealthOfAHost(t *testing.T) {
 	want := func(h *host, path, words string) {
 		t.Helper()
 		recorder := httptest.NewRecorder()
-		h.endpoints().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+		h.probes().Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
 		if body := recorder.Body.String(); (recorder.Code == http.StatusOK) != (words == "ok") ||
 			!strings.Contains(body, words) {
 			t.Errorf("%s: %d %q, want %q", path, recorder.Code, body, words)

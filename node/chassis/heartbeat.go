@@ -15,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/weftnet/weft/models/signal"
 )
 
 // heartbeat renews this host's Lease.
@@ -28,10 +30,10 @@ type heartbeat struct {
 	duration              time.Duration
 	tenure                *tenure
 	sightings             *sightings
-	// What the Lease says besides; hurry is full when that has changed.
+	// What the Lease says besides; hurry is given when that has changed.
 	unreachable func() []string
 	leaving     func() bool
-	hurry       <-chan struct{}
+	hurry       signal.Signal
 	renewed     func() // is called when a term has begun
 	log         *slog.Logger
 
@@ -93,7 +95,7 @@ func (b *heartbeat) beat(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		if err := b.mayTake(found); err != nil {
+		if err := b.mayAcquire(found); err != nil {
 			return err
 		}
 		return b.write(ctx, found, b.update)
@@ -111,8 +113,8 @@ func (b *heartbeat) update(ctx context.Context, lease *coordinationv1.Lease, _ m
 	return b.leases.Update(ctx, lease, metav1.UpdateOptions{})
 }
 
-// mayTake returns why this process must not write a Lease that exists.
-func (b *heartbeat) mayTake(found *coordinationv1.Lease) error {
+// mayAcquire returns why this process must not write a Lease that exists.
+func (b *heartbeat) mayAcquire(found *coordinationv1.Lease) error {
 	b.sightings.note(found)
 	switch by := holder(found); {
 	case by == "" || by == b.instance || by == b.predecessor:
@@ -172,16 +174,6 @@ func (b *heartbeat) resign(ctx context.Context) error {
 		return fmt.Errorf("remove Lease %s/%s: %w", b.namespace, b.last.Name, err)
 	}
 	return nil
-}
-
-// sleep waits, and less if ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 var errTermOver = errors.New("this host has not renewed its Lease in time, and another one may hold the node")

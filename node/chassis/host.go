@@ -16,6 +16,7 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/tunnel"
 )
 
@@ -36,8 +37,8 @@ type host struct {
 	patience  atomic.Int64 // how long an agent is tried before another host shall, in nanoseconds
 	sightings *sightings
 	tenure    *tenure
-	wake      chan struct{} // full when there may be something to do
-	hurry     chan struct{} // full when the other hosts shall be told something at once
+	wake      signal.Signal // there may be something to do
+	hurry     signal.Signal // the other hosts shall be told something at once
 	leaving   atomic.Bool   // this host takes no node any more
 	looked    atomic.Int64  // when it was last looked what there is to do, in nanoseconds
 
@@ -46,10 +47,10 @@ type host struct {
 	// busy are nodes that are being taken or given up; failures, when taking one failed.
 	busy     map[string]bool
 	failures map[string]time.Time
-	// unlucky are the nodes whose agents this host cannot reach while another host may, and when to
+	// unreachable are the nodes whose agents this host cannot reach while another host may, and when to
 	// try next.
-	unlucky map[string]time.Time
-	work    sync.WaitGroup
+	unreachable map[string]time.Time
+	work        sync.WaitGroup
 }
 
 func newHost(config Config, client kubernetes.Interface, credentials tunnel.Credentials, dir *runDir) *host {
@@ -57,22 +58,15 @@ func newHost(config Config, client kubernetes.Interface, credentials tunnel.Cred
 		config: config, leases: client.CoordinationV1().Leases(config.LeaseNamespace), credentials: credentials, runDir: dir,
 		spawner: newSpawner(), metrics: newMetrics(), log: slog.Default().With("host", config.Identity),
 		sightings: newSightings(config.LeaseDuration), tenure: newTenure(config.LeaseDuration * 2 / 3),
-		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), members: map[string]*member{}, busy: map[string]bool{},
-		failures: map[string]time.Time{}, unlucky: map[string]time.Time{},
+		wake: signal.New(), hurry: signal.New(), members: map[string]*member{}, busy: map[string]bool{},
+		failures: map[string]time.Time{}, unreachable: map[string]time.Time{},
 	}
 	h.patience.Store(int64(reachPatience))
 	return h
 }
 
 // changed has the host look what there is to do.
-func (h *host) changed() { ring(h.wake) }
-
-func ring(bell chan struct{}) {
-	select {
-	case bell <- struct{}{}:
-	default:
-	}
-}
+func (h *host) changed() { h.wake.Set() }
 
 // held are the members that are not being given up.
 func (h *host) held() map[string]*member {
@@ -115,11 +109,11 @@ func (h *host) candidates() []candidate {
 		hosts = append(hosts, candidate{identity, listed(lease)})
 	}
 	if h.tenure.current() != nil {
-		unlucky := map[string]bool{}
-		for _, node := range h.unluckyNodes() {
-			unlucky[node] = true
+		unreachable := map[string]bool{}
+		for _, node := range h.unreachableNodes() {
+			unreachable[node] = true
 		}
-		hosts = append(hosts, candidate{h.config.Identity, unlucky})
+		hosts = append(hosts, candidate{h.config.Identity, unreachable})
 	}
 	return hosts
 }
@@ -132,10 +126,10 @@ func listed(lease *coordinationv1.Lease) map[string]bool {
 	return nodes
 }
 
-func (h *host) unluckyNodes() []string {
+func (h *host) unreachableNodes() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return sortedKeys(h.unlucky)
+	return sortedKeys(h.unreachable)
 }
 
 // run holds what this host shall hold, until ctx is done, and then gives it back.
@@ -151,19 +145,19 @@ func (h *host) run(ctx context.Context) {
 		}
 	}
 	h.leaving.Store(true)
-	ring(h.hurry)
+	h.hurry.Set()
 	h.work.Wait()
 	for name, m := range h.held() {
 		h.begin(name, func() { h.giveUp(m, false) })
 	}
 	h.work.Wait()
-	h.bury()
+	h.reap()
 }
 
 // reconcile starts whatever is to be done. It waits for nobody.
 func (h *host) reconcile(ctx context.Context) {
 	h.looked.Store(time.Now().UnixNano())
-	h.bury()
+	h.reap()
 	term := h.tenure.current()
 	if term == nil {
 		return // the members' term has ended, and they with it
@@ -173,11 +167,11 @@ func (h *host) reconcile(ctx context.Context) {
 	assigned := assign(sortedKeys(nodes), hosts)
 	for name, n := range nodes {
 		if m := h.member(name); m != nil {
-			if !m.over() { // else it is about to be buried
+			if !m.over() { // else it is about to be reaped
 				h.keep(m, n, assigned[name], hosts)
 			}
 		} else if h.due(name, assigned[name] == h.config.Identity) {
-			h.begin(name, func() { h.take(term, n) })
+			h.begin(name, func() { h.acquire(term, n) })
 		}
 	}
 	for name, m := range h.held() {
@@ -202,12 +196,12 @@ func (h *host) keep(m *member, n node, assigned string, hosts []candidate) {
 		})
 		return
 	}
-	if m.status.outOfReach(time.Now()) >= time.Duration(h.patience.Load()) && luckier(m.name, h.config.Identity, hosts) &&
-		h.noteUnlucky(m.name) {
+	if m.status.outOfReach(time.Now()) >= time.Duration(h.patience.Load()) &&
+		reachableElsewhere(m.name, h.config.Identity, hosts) && h.markUnreachable(m.name) {
 		m.log.Warn("the node's agent is not reached from here; another host shall try")
 		return // the next renewal says it to the other hosts
 	}
-	if assigned != h.config.Identity && h.sightings.alive(assigned) {
+	if assigned != h.config.Identity && h.sightings.live(assigned) {
 		h.begin(m.name, func() {
 			m.log.Info("the node moves to another host", "to", assigned)
 			h.giveUp(m, false)
@@ -215,14 +209,14 @@ func (h *host) keep(m *member, n node, assigned string, hosts []candidate) {
 	}
 }
 
-// noteUnlucky notes that a node's agent is out of reach, and says whether that is news.
-func (h *host) noteUnlucky(name string) bool {
+// markUnreachable notes that a node's agent is out of reach, and says whether that is news.
+func (h *host) markUnreachable(name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, known := h.unlucky[name]
+	_, known := h.unreachable[name]
 	if !known {
-		h.unlucky[name] = time.Now().Add(reachAgain)
-		ring(h.hurry)
+		h.unreachable[name] = time.Now().Add(reachAgain)
+		h.hurry.Set()
 	}
 	return !known
 }
@@ -233,8 +227,8 @@ const (
 	reachAgain    = 30 * time.Second
 )
 
-// luckier says whether another host may reach the node.
-func luckier(node, identity string, hosts []candidate) bool {
+// reachableElsewhere says whether another host may reach the node.
+func reachableElsewhere(node, identity string, hosts []candidate) bool {
 	for _, other := range hosts {
 		if other.identity != identity && !other.unreachable[node] {
 			return true
@@ -300,8 +294,8 @@ func (h *host) begin(name string, work func()) {
 	})
 }
 
-// bury forgets members of which nothing is left.
-func (h *host) bury() {
+// reap forgets members of which nothing is left.
+func (h *host) reap() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	maps.DeleteFunc(h.members, func(name string, m *member) bool {

@@ -70,8 +70,8 @@ func duration(lease *coordinationv1.Lease, fallback time.Duration) time.Duration
 	return time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
 }
 
-// taken is a node's Lease after a host has taken it; before is nil if there is none yet.
-func taken(before *coordinationv1.Lease, namespace, node, identity string, duration time.Duration,
+// acquired is a node's Lease after a host has acquired it; before is nil if there is none yet.
+func acquired(before *coordinationv1.Lease, namespace, node, identity string, duration time.Duration,
 	now time.Time) *coordinationv1.Lease {
 	after := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nodeLease(node)}}
 	number := int32(0)

@@ -8,12 +8,15 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/tunnel"
+	"github.com/weftnet/weft/node/unixctl"
 )
 
 // member is a node that this host holds: its run directory, its streams and its ovn-controller. It
@@ -159,13 +162,14 @@ const (
 func (m *member) watch(ctx context.Context, process *controller) {
 	heard, pause := time.Now(), watchStart
 	for {
-		sleep(ctx, pause)
+		signal.Sleep(ctx, pause)
 		if ctx.Err() != nil {
 			return
 		}
 		question, cancel := context.WithTimeout(ctx, watchEvery)
-		answer, err := control(question, process.socket, "connection-status")
+		answer, err := unixctl.Call(question, process.socket, "connection-status")
 		cancel()
+		answer = strings.TrimSpace(answer)
 		now := time.Now()
 		// It answers nobody before it has read the database.
 		if err == nil || !m.status.hasDatabase(now, deaf) {

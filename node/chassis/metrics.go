@@ -44,7 +44,7 @@ func newMetrics() *metrics {
 				"released by another host, of a dead host, or its own.",
 		}, []string{"from"}),
 	}
-	for _, from := range []origin{fromNobody, fromReleased, fromDead, fromSelf} {
+	for _, from := range []origin{fromNobody, fromReleased, fromDead, fromOwn} {
 		m.takeovers.WithLabelValues(string(from))
 	}
 	m.registry.MustRegister(m.streams, m.bytes, m.restarts, m.dialled, m.denied, m.takeovers,
@@ -72,8 +72,8 @@ func (m *metrics) forget(node string) {
 	m.denied.DeletePartialMatch(of)
 }
 
-// tell registers what is read when it is asked for.
-func (m *metrics) tell(h *host) {
+// register adds what is read when it is asked for.
+func (m *metrics) register(h *host) {
 	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_leases_held", Help: "Nodes that this host holds."},
 			func() float64 { return float64(len(h.held())) }),

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/weftnet/weft/node/unixctl"
 )
 
 // spawner starts children from one thread that lasts as long as the process: what PR_SET_PDEATHSIG
@@ -115,7 +117,7 @@ func (c Config) controllerArgs(node, folder string) []string {
 func (p *controller) leave(ctx context.Context, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, exitPatience)
 	defer cancel()
-	_, err := control(ctx, p.socket, "exit", "--restart")
+	_, err := unixctl.Call(ctx, p.socket, "exit", "--restart")
 	if err == nil {
 		select {
 		case <-p.exited:

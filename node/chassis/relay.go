@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/tunnel"
 )
 
@@ -42,7 +43,7 @@ func (r *relay) accept(ctx context.Context, listener net.Listener, target tunnel
 		}
 		if err != nil { // too many open files
 			r.log.WarnContext(ctx, "cannot take a connection of ovn-controller", "error", err)
-			sleep(ctx, watchEvery)
+			signal.Sleep(ctx, watchEvery)
 			continue
 		}
 		r.wait.Go(func() { r.carry(ctx, conn, target) })

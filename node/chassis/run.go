@@ -6,14 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,11 +71,13 @@ func run(ctx context.Context, config Config, client, beats kubernetes.Interface,
 	}
 	h := newHost(config, client, credentials, dir)
 	defer h.spawner.close()
-	h.metrics.tell(h)
-	waitServed, err := h.serve(life, config.MetricsAddress)
+	h.metrics.register(h)
+	serve, err := httpserver.Listen(life, config.MetricsAddress, h.probes().Handler())
 	if err != nil {
 		return errors.Join(err, dir.close())
 	}
+	served := make(chan error, 1)
+	go func() { served <- serve() }()
 	broadcaster := record.NewBroadcaster(record.WithContext(life))
 	defer broadcaster.Shutdown()
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
@@ -90,7 +88,7 @@ func run(ctx context.Context, config Config, client, beats kubernetes.Interface,
 		identity: config.Identity,
 		instance: instance, predecessor: predecessor, duration: config.LeaseDuration,
 		tenure: h.tenure, sightings: h.sightings, log: h.log, renewed: h.changed,
-		unreachable: h.unluckyNodes, leaving: h.leaving.Load, hurry: h.hurry,
+		unreachable: h.unreachableNodes, leaving: h.leaving.Load, hurry: h.hurry,
 	}
 	var parts sync.WaitGroup
 	synced, err := h.watch(life, &parts, client)
@@ -118,7 +116,7 @@ func run(ctx context.Context, config Config, client, beats kubernetes.Interface,
 	err = errors.Join(beat.resign(farewell), dir.close())
 	end()
 	parts.Wait()
-	return errors.Join(err, waitServed())
+	return errors.Join(err, <-served)
 }
 
 func (c Config) credentials(ctx context.Context, client kubernetes.Interface) (tunnel.Credentials, error) {
@@ -206,50 +204,25 @@ func (n node) reference() *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: n.name, UID: n.uid}
 }
 
-// serve opens address at once, so that a port in use is an error at start.
-func (h *host) serve(ctx context.Context, address string) (wait func() error, err error) {
-	if address == "" {
-		return func() error { return nil }, nil
+// probes say whether the host's loop runs, and whether it may hold nodes; with the state of each that it holds.
+func (h *host) probes() httpserver.Probes {
+	return httpserver.Probes{
+		Metrics: h.metrics.registry,
+		Alive: func() error {
+			if at := h.looked.Load(); at != 0 && time.Since(time.Unix(0, at)) > 10*h.config.LeaseDuration {
+				return errors.New("the host's loop stands still")
+			}
+			return nil
+		},
+		Ready: func() (detail string, err error) {
+			held := h.held()
+			for _, name := range sortedKeys(held) {
+				now, more := held[name].status.state()
+				detail += "\n" + strings.TrimSpace(name+" "+string(now)+" "+more)
+			}
+			return detail, h.ready()
+		},
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("metrics-address: listen on %q: %w; choose a free address, or none", address, err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- httpserver.Serve(ctx, listener, h.endpoints(), httpserver.Endpoints) }()
-	return func() error {
-		if err := <-ended; err != nil {
-			return fmt.Errorf("metrics-address: serve on %q: %w", address, err)
-		}
-		return nil
-	}, nil
-}
-
-// endpoints serves /healthz (its loop runs), /readyz (it may hold nodes; with the state of each that
-// it holds) and /metrics.
-func (h *host) endpoints() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if at := h.looked.Load(); at != 0 && time.Since(time.Unix(0, at)) > 10*h.config.LeaseDuration {
-			respond(w, http.StatusServiceUnavailable, "the host's loop stands still")
-			return
-		}
-		respond(w, http.StatusOK, "ok")
-	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		code, lines := http.StatusOK, []string{"ok"}
-		if err := h.ready(); err != nil {
-			code, lines = http.StatusServiceUnavailable, []string{err.Error()}
-		}
-		held := h.held()
-		for _, name := range sortedKeys(held) {
-			now, detail := held[name].status.state()
-			lines = append(lines, strings.TrimSpace(name+" "+string(now)+" "+detail))
-		}
-		respond(w, code, strings.Join(lines, "\n"))
-	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(h.metrics.registry, promhttp.HandlerOpts{}))
-	return mux
 }
 
 // ready says why the host can hold no node.
@@ -267,12 +240,6 @@ func (h *host) ready() error {
 			end.UTC().Format(time.DateOnly))
 	}
 	return nil
-}
-
-func respond(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text+"\n") // a client that left needs no answer
 }
 
 // certificateExpiry is for the metric.

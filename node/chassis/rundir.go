@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/models/signal"
 )
 
 const (
@@ -49,7 +51,7 @@ func openRunDir(ctx context.Context, path, instance string) (dir *runDir, predec
 		return nil, "", fmt.Errorf("run-dir: %w", err)
 	}
 	dir = &runDir{path, lock}
-	predecessor, err = dir.take(ctx, instance)
+	predecessor, err = dir.acquire(ctx, instance)
 	if err != nil {
 		lock.Close()
 		return nil, "", fmt.Errorf("run-dir: %s: %w", path, err)
@@ -57,7 +59,7 @@ func openRunDir(ctx context.Context, path, instance string) (dir *runDir, predec
 	return dir, predecessor, nil
 }
 
-func (d *runDir) take(ctx context.Context, instance string) (predecessor string, err error) {
+func (d *runDir) acquire(ctx context.Context, instance string) (predecessor string, err error) {
 	for deadline := time.Now().Add(lockPatience); ; {
 		err := unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
@@ -69,7 +71,7 @@ func (d *runDir) take(ctx context.Context, instance string) (predecessor string,
 		if time.Now().After(deadline) || ctx.Err() != nil {
 			return "", errors.New("another `weft chassis` or its ovn-controllers use it; end them, or give each its own run-dir")
 		}
-		sleep(ctx, 50*time.Millisecond)
+		signal.Sleep(ctx, 50*time.Millisecond)
 	}
 	text, err := io.ReadAll(io.LimitReader(d.lock, 1024))
 	if err != nil {

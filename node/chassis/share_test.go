@@ -427,10 +427,10 @@ func expiredContext() context.Context {
 // TestAHostThatCannotReachANodeLeavesItToAnother: the agent's end lets only b through.
 func TestAHostThatCannotReachANodeLeavesItToAnother(t *testing.T) {
 	w := newWorld(t, names(4)...)
-	unlucky := w.config("a")
-	stranger, _ := w.ca.issue("stranger", "somebody.else", time.Now().Add(time.Hour))
-	unlucky.Certificate, unlucky.PrivateKey = stranger, filepath.Join(w.ca.dir, "stranger.key")
-	a := w.startWith(unlucky)
+	misled := w.config("a")
+	foreign, _ := w.ca.issue("foreign", "somebody.else", time.Now().Add(time.Hour))
+	misled.Certificate, misled.PrivateKey = foreign, filepath.Join(w.ca.dir, "foreign.key")
+	a := w.startWith(misled)
 	a.patience.Store(int64(200 * time.Millisecond))
 	nodetest.Eventually(t, 20*time.Second, func() error {
 		for name, m := range a.held() {
@@ -445,13 +445,13 @@ func TestAHostThatCannotReachANodeLeavesItToAnother(t *testing.T) {
 	b := w.start("b")
 	w.together(names(4), b)
 	if text := w.lease(hostLease("a")).Annotations[unreachableAnnotation]; text == "" {
-		t.Error("the unlucky host does not say so")
+		t.Error("the host that cannot reach it does not say so")
 	}
 	// Once it can, it has its share.
-	w.ca.issue("stranger", tunnel.HostName, time.Now().Add(time.Hour))
+	w.ca.issue("foreign", tunnel.HostName, time.Now().Add(time.Hour))
 	a.mu.Lock()
-	for name := range a.unlucky {
-		a.unlucky[name] = time.Now()
+	for name := range a.unreachable {
+		a.unreachable[name] = time.Now()
 	}
 	a.mu.Unlock()
 	nodetest.Eventually(t, 30*time.Second, func() error {

@@ -101,8 +101,8 @@ func (s *sightings) silent(identity string) bool {
 	return time.Since(sighting.since) >= duration(sighting.lease, s.fallback)
 }
 
-// alive is a host that has a Lease and is not silent.
-func (s *sightings) alive(identity string) bool {
+// live is a host that has a Lease and is not silent.
+func (s *sightings) live(identity string) bool {
 	return s.of(hostLease(identity)).lease != nil && !s.silent(identity)
 }
 

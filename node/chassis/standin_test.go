@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/nodetest"
 )
 
@@ -100,6 +101,6 @@ func hold(socket string) {
 			_, _ = bufio.NewReader(conn).ReadByte()
 			conn.Close()
 		}
-		sleep(context.Background(), 100*time.Millisecond)
+		signal.Sleep(context.Background(), 100*time.Millisecond)
 	}
 }

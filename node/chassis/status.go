@@ -183,7 +183,7 @@ func (s *status) state() (state, string) {
 	return starting, "ovn-controller is not connected yet"
 }
 
-// outOfReach is how long no agent could be reached; another host may be luckier. A node whose Open
+// outOfReach is how long no agent could be reached; another host may reach it. A node whose Open
 // vSwitch does not answer its own agent is no such case.
 func (s *status) outOfReach(now time.Time) time.Duration {
 	s.mu.Lock()

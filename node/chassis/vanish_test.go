@@ -14,6 +14,7 @@ import (
 
 	"github.com/vishvananda/netns"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/tunnel"
 )
@@ -71,7 +72,7 @@ func TestAHostThatVanishesLeavesNoStream(t *testing.T) {
 						if _, err := theirs.Write([]byte("hello")); err != nil {
 							return
 						}
-						sleep(ctx, 500*time.Millisecond)
+						signal.Sleep(ctx, 500*time.Millisecond)
 					}
 				}()
 			}

@@ -38,7 +38,7 @@ func TestJudge(t *testing.T) {
 		"an error after a soundness": {seen{ping: true, connection: broken}, Unknown, "broken"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			answer, err := judge(newTrials(), func(tr trial) (bool, error) {
+			answer, err := evaluate(newTrials(), func(tr trial) (bool, error) {
 				switch known := c.seen[tr.String()].(type) {
 				case bool:
 					return known, nil

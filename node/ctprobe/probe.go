@@ -64,11 +64,12 @@ func Run(ctx context.Context, dial Dial) (answer Answer, err error) {
 	if _, err := s.do(messages...); err != nil {
 		return Unknown, fmt.Errorf("add the probe's flows: %w", err)
 	}
-	return judge(trials, func(t trial) (bool, error) { return s.try(ctx, t) })
+	return evaluate(trials, func(t trial) (bool, error) { return s.try(ctx, t) })
 }
 
-// judge asks of each kind of exchange whether its reply is known for one, and where not, whether a lookup cures that.
-func judge(trials []trial, known func(trial) (bool, error)) (Answer, error) {
+// evaluate asks of each kind of exchange whether its reply is known for one, and where not, whether a lookup cures
+// that.
+func evaluate(trials []trial, known func(trial) (bool, error)) (Answer, error) {
 	answer := Unneeded
 	for _, t := range trials {
 		if t.lookup {

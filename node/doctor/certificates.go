@@ -58,7 +58,7 @@ func checkPair(files fileReader, p pair, now time.Time) []Finding {
 	if err != nil {
 		return s.failed("write the file anew", "%s certificate %s: %v", p.Of, p.Certificate, err)
 	}
-	return judgeChain(s, p, chain, authority, now)
+	return verifyChain(s, p, chain, authority, now)
 }
 
 func readPair(files fileReader, p pair) (certificate, key, authority []byte, err error) {
@@ -96,9 +96,9 @@ func parseChain(text []byte) ([]*x509.Certificate, error) {
 	return chain, nil
 }
 
-func judgeChain(s subject, p pair, chain []*x509.Certificate, authority []byte, now time.Time) []Finding {
+func verifyChain(s subject, p pair, chain []*x509.Certificate, authority []byte, now time.Time) []Finding {
 	leaf := chain[0]
-	if finding := judgeValidity(s, fmt.Sprintf("%s certificate %s", p.Of, p.Certificate), leaf, now); finding != nil &&
+	if finding := assessValidity(s, fmt.Sprintf("%s certificate %s", p.Of, p.Certificate), leaf, now); finding != nil &&
 		finding[0].State == Failed {
 		return finding
 	}
@@ -119,14 +119,14 @@ func judgeChain(s subject, p pair, chain []*x509.Certificate, authority []byte, 
 			"%s certificate %s is for [%s] and not for %s: peers refuse it", p.Of, p.Certificate,
 			strings.Join(leaf.DNSNames, " "), p.Name)
 	}
-	if finding := judgeValidity(s, fmt.Sprintf("%s certificate %s", p.Of, p.Certificate), leaf, now); finding != nil {
+	if finding := assessValidity(s, fmt.Sprintf("%s certificate %s", p.Of, p.Certificate), leaf, now); finding != nil {
 		return finding
 	}
 	return s.ok("%s certificate is valid until %s", p.Of, day(leaf.NotAfter))
 }
 
-// judgeValidity returns nil for a certificate that is valid, and for some time yet.
-func judgeValidity(s subject, what string, c *x509.Certificate, now time.Time) []Finding {
+// assessValidity returns nil for a certificate that is valid, and for some time yet.
+func assessValidity(s subject, what string, c *x509.Certificate, now time.Time) []Finding {
 	switch {
 	case now.Before(c.NotBefore):
 		return s.failed("correct this node's clock, or the one of the machine that made it", "%s is not valid before %s",

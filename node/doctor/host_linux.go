@@ -17,8 +17,8 @@ import (
 	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
 
+	"github.com/weftnet/weft/node/local"
 	"github.com/weftnet/weft/node/unixctl"
-	"github.com/weftnet/weft/ovsdb"
 )
 
 // systemChecks are those of a Linux node.
@@ -28,7 +28,7 @@ func systemChecks(config Config) []check {
 	agent := sharedAgent{share(localAgent{config.MetricsAddress}.Readiness)}
 	before, after := commonChecks(config, readers{
 		api: apiServer{config.Kubeconfig}, server: apiServerName(config.Kubeconfig),
-		vswitch: vswitchDatabase{config.OVSDatabase, dialLocal}, daemons: host, openFlow: host.openFlow,
+		vswitch: vswitchDatabase{config.OVSDatabase, local.Dial}, daemons: host, openFlow: host.openFlow,
 		agent: agent, metrics: localAgent{config.MetricsAddress}, files: osFiles{}, disk: host, names: net.DefaultResolver,
 		conflist: os.DirFS(config.CNIConfDir), listen: tryListen,
 	})
@@ -55,14 +55,6 @@ func systemChecks(config Config) []check {
 // linuxHost reads this machine.
 type linuxHost struct{ config Config }
 
-func dialLocal(ctx context.Context, endpoint ovsdb.Endpoint) (net.Conn, error) {
-	network := "tcp"
-	if endpoint.Scheme == "unix" {
-		network = "unix"
-	}
-	return (&net.Dialer{}).DialContext(ctx, network, endpoint.Address)
-}
-
 func (h linuxHost) openFlow(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
@@ -70,7 +62,7 @@ func (h linuxHost) openFlow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	conn, err := dialLocal(ctx, endpoint)
+	conn, err := local.Dial(ctx, endpoint)
 	if err != nil {
 		return err
 	}
@@ -210,13 +202,9 @@ func controlSockets(folders []string, daemon string) []string {
 	return sockets
 }
 
-// control dials a socket and asks.
+// control asks a daemon by its socket.
 func control(ctx context.Context, socket, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
-	if err != nil {
-		return "", err
-	}
-	return unixctl.Run(ctx, conn, command)
+	return unixctl.Call(ctx, socket, command)
 }

@@ -21,6 +21,7 @@ import (
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/local"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -35,7 +36,7 @@ func limit(t *testing.T) context.Context {
 func TestReadingARealDatabase(t *testing.T) {
 	database := ovsdbtest.OpenVSwitch(t)
 	server := ovsdbtest.Server(t, database)
-	reader := vswitchDatabase{server.Endpoint, dialLocal}
+	reader := vswitchDatabase{server.Endpoint, local.Dial}
 	ctx := limit(t)
 	expect(t, checkOVSDatabase(ctx, Config{}, reader), "failed", "ovs-vsctl --no-wait init")
 

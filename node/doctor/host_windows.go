@@ -14,7 +14,6 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/Microsoft/go-winio"
 	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/registry"
 	"golang.org/x/sys/windows/svc"
@@ -22,9 +21,9 @@ import (
 
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/local"
 	"github.com/weftnet/weft/node/ovsdriver"
 	"github.com/weftnet/weft/node/unixctl"
-	"github.com/weftnet/weft/ovsdb"
 )
 
 // systemChecks are those of a Windows node.
@@ -32,7 +31,7 @@ func systemChecks(config Config) []check {
 	host := nativeHost{config: config}
 	return windowsChecks(config, readers{
 		api: apiServer{config.Kubeconfig}, server: apiServerName(config.Kubeconfig),
-		vswitch: vswitchDatabase{config.OVSDatabase, dialLocal}, daemons: host, openFlow: host.openFlow,
+		vswitch: vswitchDatabase{config.OVSDatabase, local.Dial}, daemons: host, openFlow: host.openFlow,
 		agent: localAgent{config.MetricsAddress}, metrics: localAgent{config.MetricsAddress}, files: osFiles{}, disk: host,
 		names:    net.DefaultResolver,
 		conflist: os.DirFS(config.CNIConfDir), listen: tryListen,
@@ -60,15 +59,6 @@ func (n noHNS) Version(context.Context) (hns.Version, error)            { return
 func (n noHNS) Networks(context.Context) ([]hns.Network, error)         { return nil, n.error }
 func (n noHNS) Switch(context.Context, hns.Network) (hns.Switch, error) { return hns.Switch{}, n.error }
 
-// dialLocal connects to what Open vSwitch calls a unix socket: a named pipe, whose name is the socket's
-// path without its slashes (lib/stream-windows.c, remove_slashes).
-func dialLocal(ctx context.Context, endpoint ovsdb.Endpoint) (net.Conn, error) {
-	if endpoint.Scheme == "unix" {
-		return winio.DialPipeContext(ctx, `\\.\pipe\`+strings.NewReplacer("/", "", `\`, "").Replace(endpoint.Address))
-	}
-	return (&net.Dialer{}).DialContext(ctx, "tcp", endpoint.Address)
-}
-
 func (h nativeHost) openFlow(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
@@ -76,7 +66,7 @@ func (h nativeHost) openFlow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	conn, err := dialLocal(ctx, endpoint)
+	conn, err := local.Dial(ctx, endpoint)
 	if err != nil {
 		return err
 	}
@@ -99,11 +89,7 @@ func (h nativeHost) Control(ctx context.Context, daemon, command string) (string
 		return "", fmt.Errorf("ovs-database %q tells nothing of %s's pipe: %w", h.config.OVSDatabase, daemon, errAbsent)
 	}
 	path := socket[:strings.LastIndexAny(socket, `/\`)+1] + daemon + ".ctl"
-	conn, err := dialLocal(ctx, ovsdb.Endpoint{Scheme: "unix", Address: path})
-	if err != nil {
-		return "", err
-	}
-	return unixctl.Run(ctx, conn, command)
+	return unixctl.Call(ctx, path, command)
 }
 
 func (nativeHost) WindowsVersion() (windowsVersion, error) {

@@ -77,7 +77,7 @@ func checkDeviceMTU(reader deviceReader, config Config) []Finding {
 	if !found {
 		return s.unknown("", "no interface has encap-address")
 	}
-	return judgeMTU(d.Name, d.MTU, config)
+	return assessMTU(d.Name, d.MTU, config)
 }
 
 // checkDatapath: what switches the packets. root is the file system, from /.
@@ -179,10 +179,10 @@ func checkOVNController(ctx context.Context, control daemonControl) []Finding {
 		return s.failed("see its log, and the check ovn-southbound", "%s is %s: it has no Southbound",
 			strings.TrimSpace("ovn-controller "+version), status)
 	}
-	return judgeOVNVersion(s, version)
+	return assessOVNVersion(s, version)
 }
 
-func judgeOVNVersion(s subject, version string) []Finding {
+func assessOVNVersion(s subject, version string) []Finding {
 	words := strings.Fields(version)
 	if len(words) == 0 {
 		return s.ok("connected to the Southbound")

@@ -31,7 +31,7 @@ func checkLookup(ctx context.Context, config Config, agent metricsReader) []Find
 	if !told {
 		return s.unknown("install a newer weft.exe", "the agent tells nothing of it")
 	}
-	findings := judgeLookup(s, config, found, used > 0)
+	findings := assessLookup(s, config, found, used > 0)
 	if failures := found[lookupFailures]; failures > 0 {
 		findings = append(findings, s.warning("report it, with the agent's log and the versions of OVN and Open vSwitch",
 			"%.0f messages of ovn-controller's went to br-int without the lookup, since the agent could not read them: "+
@@ -45,7 +45,7 @@ const (
 	lookupFault  = "the driver takes packets of one connection tracking zone for others in the next"
 )
 
-func judgeLookup(s subject, config Config, found samples, used bool) []Finding {
+func assessLookup(s subject, config Config, found samples, used bool) []Finding {
 	answers, _ := found.of(lookupFound)
 	needed, unneeded := slices.Contains(answers, "needed"), slices.Contains(answers, "unneeded")
 	switch {

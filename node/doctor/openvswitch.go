@@ -301,7 +301,7 @@ func checkOVSVersion(ctx context.Context, os string, config Config, daemons daem
 		return s.unknown("run `ovs-vswitchd --version`", "%q is not a version as Open vSwitch writes them", version)
 	}
 	if os == "windows" {
-		return judgeWindowsRelease(s, version, r)
+		return assessWindowsRelease(s, version, r)
 	}
 	switch {
 	case r.before(2, 16):
@@ -314,10 +314,10 @@ func checkOVSVersion(ctx context.Context, os string, config Config, daemons daem
 	return s.ok("%s", version)
 }
 
-// judgeWindowsRelease knows when the Hyper-V datapath became fit for OVN's packets, from the log of datapath-windows/
+// assessWindowsRelease knows when the Hyper-V datapath became fit for OVN's packets, from the log of datapath-windows/
 // in Open vSwitch's repository: before 3.6 (defb8f33f) its driver follows a null reference when a packet that
 // ovs-vswitchd sends has no input port, as those have that OVN sends. It was removed (232a254fa) after 3.7.
-func judgeWindowsRelease(s subject, version string, r release) []Finding {
+func assessWindowsRelease(s subject, version string, r release) []Finding {
 	const remedy = "install Open vSwitch 3.7, the last line with a Windows datapath"
 	switch {
 	case !r.before(3, 8):

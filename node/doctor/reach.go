@@ -80,7 +80,7 @@ func checkServer(ctx context.Context, s subject, endpoint ovsdb.Endpoint, own *c
 		return s.failed("see whether the server is set up for ssl on this port", "%s: no TLS there: %v", endpoint, err)
 	}
 	certificate := shown[0]
-	if finding := judgeValidity(s, fmt.Sprintf("the certificate of %s", endpoint), certificate,
+	if finding := assessValidity(s, fmt.Sprintf("the certificate of %s", endpoint), certificate,
 		time.Now()); finding != nil {
 		return finding
 	}

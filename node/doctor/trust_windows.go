@@ -132,10 +132,10 @@ func inCatalogs(file *os.File, path, algorithm string) (signer string, refused, 
 	if r, _, err := procCatalogInfo.Call(catalog, uintptr(unsafe.Pointer(&info)), 0); r == 0 {
 		return "", nil, fmt.Errorf("CryptCATCatalogInfoFromContext: %w", err)
 	}
-	return judgeCatalog(windows.UTF16ToString(info.file[:]), path, hash, admin)
+	return verifyCatalog(windows.UTF16ToString(info.file[:]), path, hash, admin)
 }
 
-func judgeCatalog(catalog, path string, hash []byte, admin windows.Handle) (signer string, refused, err error) {
+func verifyCatalog(catalog, path string, hash []byte, admin windows.Handle) (signer string, refused, err error) {
 	text, err := os.ReadFile(catalog)
 	if err != nil {
 		return "", nil, err

@@ -411,7 +411,7 @@ func TestMTU(t *testing.T) {
 		{1337, 0, v4, "failed", "1279"},
 		{1350, 0, v6, "failed", "1272"},
 	} {
-		expect(t, judgeMTU("eth0", c.actual, Config{EncapAddress: c.address, UplinkMTU: c.configured}), c.states, c.words)
+		expect(t, assessMTU("eth0", c.actual, Config{EncapAddress: c.address, UplinkMTU: c.configured}), c.states, c.words)
 	}
 }
 

@@ -159,12 +159,12 @@ func checkFirewall(reader firewallReader, ports []openPort) []Finding {
 	}
 	var findings []Finding
 	for _, p := range ports {
-		findings = append(findings, judgePort(s, f, p)...)
+		findings = append(findings, assessPort(s, f, p)...)
 	}
 	return findings
 }
 
-func judgePort(s subject, f firewall, p openPort) []Finding {
+func assessPort(s subject, f firewall, p openPort) []Finding {
 	protocol := map[int]string{protocolTCP: "TCP", protocolUDP: "UDP"}[p.protocol]
 	open := fmt.Sprintf("`New-NetFirewallRule -DisplayName \"weft %s\" -Direction Inbound -Protocol %s -LocalPort %d "+
 		"-Action Allow`", p.use, protocol, p.port)

@@ -141,8 +141,8 @@ const (
 	udpHeader    = 8 // ICMP's is as long
 )
 
-// judgeMTU tells what an uplink's MTU leaves for pods.
-func judgeMTU(device string, actual int, config Config) []Finding {
+// assessMTU tells what an uplink's MTU leaves for pods.
+func assessMTU(device string, actual int, config Config) []Finding {
 	const s = subject("mtu")
 	const remedy = "raise the MTU of the network between nodes, on every node and switch"
 	mtu, overhead, headers, whole := actual, overheadIPv4, 28, "-f "
@@ -184,7 +184,7 @@ func checkAdapterMTU(ctx context.Context, reader adapterReader, service hnsReade
 		return s.unknown("run `Get-NetIPInterface -InterfaceAlias \""+a.Alias+"\"`", "Windows does not tell the MTU of %s",
 			a.Alias)
 	}
-	return judgeMTU(a.Alias, a.MTU, config)
+	return assessMTU(a.Alias, a.MTU, config)
 }
 
 const restartHNS = "restart the service (`Restart-Service hns -Force`), then the agent's; or the machine"
@@ -236,10 +236,10 @@ func checkHNSNetwork(ctx context.Context, service hnsReader, config Config, runn
 			"hns-network to another name", "the HNS network %s is of type %s and not %s", config.HNSNetwork, networks[i].Type,
 			hns.Transparent)
 	}
-	return judgeExtension(ctx, service, networks[i], config.OVSDriver, running)
+	return assessExtension(ctx, service, networks[i], config.OVSDriver, running)
 }
 
-func judgeExtension(ctx context.Context, service hnsReader, network hns.Network, driver string,
+func assessExtension(ctx context.Context, service hnsReader, network hns.Network, driver string,
 	running bool) []Finding {
 	const s = subject("ovs-extension")
 	found := subject("hns-network").ok("%s, type %s, on adapter %s", network.Name, network.Type, network.Adapter)

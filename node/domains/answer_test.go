@@ -239,11 +239,11 @@ func TestStreamsInAnySegments(t *testing.T) {
 			p := packet{protocol: protocolTCP, src: netip.MustParseAddrPort("10.0.0.1:53"),
 				dst: netip.MustParseAddrPort("10.0.0.2:4000"),
 				seq: start + 1 + uint32(from), flags: flags | flagACK, payload: data[from:to]}
-			s.take(p, func(message []byte) { got = append(got, string(message)) })
+			s.read(p, func(message []byte) { got = append(got, string(message)) })
 		}
 		syn := packet{protocol: protocolTCP, src: netip.MustParseAddrPort("10.0.0.1:53"),
 			dst: netip.MustParseAddrPort("10.0.0.2:4000"), seq: start, flags: flagSYN | flagACK}
-		s.take(syn, func([]byte) { t.Fatal("a connection begins with a message") })
+		s.read(syn, func([]byte) { t.Fatal("a connection begins with a message") })
 		for at := 0; at < len(data); {
 			next := min(len(data), at+random.IntN(2000))
 			segment(max(0, at-random.IntN(3)*random.IntN(500)), next, 0)
@@ -274,7 +274,7 @@ func TestStreamsDoNotGuess(t *testing.T) {
 	} {
 		s := newStreams()
 		for _, p := range segments {
-			s.take(p, func(message []byte) { t.Errorf("%s: %q was read", name, message) })
+			s.read(p, func(message []byte) { t.Errorf("%s: %q was read", name, message) })
 		}
 	}
 }
@@ -285,9 +285,9 @@ func TestStreamsAreBounded(t *testing.T) {
 		client := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 4000)
 		p := packet{protocol: protocolTCP, src: netip.MustParseAddrPort("10.0.0.1:53"), dst: client, seq: 0,
 			flags: flagSYN | flagACK}
-		s.take(p, nil)
+		s.read(p, nil)
 		p.flags, p.seq, p.payload = flagACK, 1, append([]byte{0xff, 0xff}, make([]byte, 4000)...)
-		s.take(p, nil)
+		s.read(p, nil)
 		if len(s.all) > maxStreams || s.buffered > maxBuffered {
 			t.Fatalf("%d connections and %d bytes are remembered", len(s.all), s.buffered)
 		}

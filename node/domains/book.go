@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/signal"
 )
 
 // How long an address counts after an answer: for its time to live, but for shortest at least and for
@@ -40,7 +41,7 @@ type book struct {
 	total  int
 	fresh  time.Time // when the first answer came that is news and was not reported; zero: there is none
 	lapsed bool      // what is reported is too little or too much, which may wait
-	urgent chan struct{}
+	urgent signal.Signal
 	lost   int // addresses that the bounds have cost
 }
 
@@ -48,7 +49,7 @@ type book struct {
 type entry struct{ seen, reported time.Time }
 
 func newBook() *book {
-	return &book{wanted: map[string]struct{}{}, names: map[string]map[netip.Addr]*entry{}, urgent: make(chan struct{}, 1)}
+	return &book{wanted: map[string]struct{}{}, names: map[string]map[netip.Addr]*entry{}, urgent: signal.New()}
 }
 
 // want says which names and patterns, in normal form, are wanted from now on. What was learned of others
@@ -94,10 +95,7 @@ func (b *book) learn(a answer, now time.Time) {
 		until := now.Add(min(max(one.ttl, shortest), longest))
 		if b.put(name, one.addr, until) && b.fresh.IsZero() {
 			b.fresh = now
-			select {
-			case b.urgent <- struct{}{}:
-			default:
-			}
+			b.urgent.Set()
 		}
 	}
 	if b.total > maxTotal {

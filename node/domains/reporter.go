@@ -15,13 +15,14 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/models/signal"
 )
 
 // Paces of reports. Each is the whole object, which the API server stores anew.
 const (
-	settle  = 10 * time.Millisecond  // answers come in pairs: of IPv4 and of IPv6
-	spacing = 100 * time.Millisecond // between two reports, at least
-	leisure = 5 * time.Second        // how often it is looked whether something is to be reported that can wait
+	debounce = 10 * time.Millisecond  // answers come in pairs: of IPv4 and of IPv6
+	spacing  = 100 * time.Millisecond // between two reports, at least
+	leisure  = 5 * time.Second        // how often it is looked whether something is to be reported that can wait
 
 	firstPause = time.Second // after a failure
 	lastPause  = 30 * time.Second
@@ -54,7 +55,7 @@ func (r *reporter) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case <-r.book.urgent:
-			pause(ctx, settle)
+			signal.Sleep(ctx, debounce)
 		case <-look.C:
 		case <-ctx.Done():
 			return
@@ -63,7 +64,7 @@ func (r *reporter) run(ctx context.Context) {
 			continue
 		}
 		r.try(ctx, r.report)
-		pause(ctx, max(spacing, time.Duration(r.size)*time.Second/bytesPerSecond))
+		signal.Sleep(ctx, max(spacing, time.Duration(r.size)*time.Second/bytesPerSecond))
 	}
 }
 
@@ -85,14 +86,7 @@ func (r *reporter) try(ctx context.Context, do func(context.Context) error) {
 				"node", r.node, "error", err)
 			r.told = true
 		}
-		pause(ctx, wait)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
+		signal.Sleep(ctx, wait)
 	}
 }
 

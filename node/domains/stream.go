@@ -33,9 +33,9 @@ type flow struct {
 
 func newStreams() *streams { return &streams{all: map[stream]*flow{}} }
 
-// take reads a segment of a server's, and hands on the messages that it makes whole. They are valid until
-// take is called again.
-func (s *streams) take(p packet, message func([]byte)) {
+// read reads a segment of a server's, and hands on the messages that it makes whole. They are valid until
+// read is called again.
+func (s *streams) read(p packet, message func([]byte)) {
 	k := stream{p.src, p.dst}
 	f := s.all[k]
 	s.clock++

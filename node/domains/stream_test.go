@@ -116,7 +116,7 @@ func FuzzStreams(f *testing.F) {
 			}
 			rest = after
 			var got [][]byte
-			s.take(p, func(message []byte) { got = append(got, bytes.Clone(message)) })
+			s.read(p, func(message []byte) { got = append(got, bytes.Clone(message)) })
 			if want := histories[connection].hear(p); !slices.EqualFunc(got, want, bytes.Equal) {
 				t.Fatalf("after %s: messages %q, want %q", describe(p), got, want)
 			}

@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weftnet/weft/models/signal"
 )
 
 // Config is what a [Watcher] needs.
@@ -64,8 +66,8 @@ type Watcher struct {
 	metrics  *metrics
 	servers  []cache.SharedIndexInformer
 	policies []cache.SharedIndexInformer
-	follow   sync.Once // policies and reports, once there is a server
-	wanted   chan struct{}
+	started  sync.Once // policies and reports, once there is a server
+	wanted   signal.Signal
 	running  sync.WaitGroup
 
 	captures map[place]io.Closer
@@ -83,14 +85,14 @@ type ending struct {
 
 // New makes a Watcher. It does nothing until [Watcher.Run].
 func New(config Config) (*Watcher, error) {
-	w := &Watcher{config: config, book: newBook(), wanted: make(chan struct{}, 1), captures: map[place]io.Closer{},
+	w := &Watcher{config: config, book: newBook(), wanted: signal.New(), captures: map[place]io.Closer{},
 		told: map[place]bool{}}
 	w.metrics = newMetrics(w.book)
 	w.reporter = newReporter(config, w.book, w.metrics)
 	touch := cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { w.Look() },
-		UpdateFunc: func(any, any) { w.Look() },
-		DeleteFunc: func(any) { w.Look() },
+		AddFunc:    func(any) { w.Enqueue() },
+		UpdateFunc: func(any, any) { w.Enqueue() },
+		DeleteFunc: func(any) { w.Enqueue() },
 	}
 	for _, service := range config.Services {
 		w.servers = append(w.servers, newServers(config.Client, service, config.Node))
@@ -110,13 +112,8 @@ func New(config Config) (*Watcher, error) {
 	return w, nil
 }
 
-// Look says that pods' or the host's devices may be others.
-func (w *Watcher) Look() {
-	select {
-	case w.wanted <- struct{}{}:
-	default:
-	}
-}
+// Enqueue says that pods' or the host's devices may be others.
+func (w *Watcher) Enqueue() { w.wanted.Set() }
 
 // Run watches until ctx ends.
 func (w *Watcher) Run(ctx context.Context) error {
@@ -129,7 +126,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	defer w.closeAll()
 	for {
 		var retry <-chan time.Time
-		if w.look(ctx) {
+		if w.reconcile(ctx) {
 			retry = time.After(retryTime)
 		}
 		select {
@@ -141,11 +138,11 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// look has captures follow servers, devices and policies. It says whether something is to be tried again.
-func (w *Watcher) look(ctx context.Context) (again bool) {
+// reconcile has captures follow servers, devices and policies. It says whether something is to be tried again.
+func (w *Watcher) reconcile(ctx context.Context) (again bool) {
 	sources := w.sources()
 	if len(sources) > 0 {
-		w.follow.Do(func() {
+		w.started.Do(func() {
 			for _, informer := range w.policies {
 				w.running.Go(func() { informer.RunWithContext(ctx) })
 			}
@@ -157,7 +154,7 @@ func (w *Watcher) look(ctx context.Context) (again bool) {
 	if len(names) == 0 {
 		clear(sources)
 	}
-	for _, e := range w.takeEnded() {
+	for _, e := range w.drainEnded() {
 		if w.captures[e.place] == e.capture {
 			delete(w.captures, e.place)
 			delete(sources, e.place) // later: its device may be going
@@ -178,7 +175,7 @@ func (w *Watcher) look(ctx context.Context) (again bool) {
 	return again
 }
 
-func (w *Watcher) takeEnded() []ending {
+func (w *Watcher) drainEnded() []ending {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ended := w.ended
@@ -243,7 +240,7 @@ func (w *Watcher) open(ctx context.Context, p place, source Source) bool {
 		w.ended = append(w.ended, ending{p, capture})
 		w.mu.Unlock()
 		_ = capture.Close() // it may be closed already
-		w.Look()
+		w.Enqueue()
 	})
 	return true
 }
@@ -278,7 +275,7 @@ func (w *Watcher) read(server netip.Addr, ports []uint16, capture io.Reader) {
 		if p.protocol == protocolUDP {
 			message(p.payload, p.cut)
 		} else {
-			connections.take(p, func(text []byte) { message(text, false) })
+			connections.read(p, func(text []byte) { message(text, false) })
 		}
 	}
 }

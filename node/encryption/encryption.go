@@ -26,9 +26,9 @@ type Keeper interface {
 	Keep(ctx context.Context, peers []netip.Addr) (ipsec.Status, error)
 	// Problem is why a peer cannot be encrypted, as far as that is known.
 	Problem(peer netip.Addr) error
-	// Run calls look whenever Keep may have something to do, until ctx ends; Look has it do so soon.
+	// Run calls look whenever Keep may have something to do, until ctx ends; Enqueue has it do so soon.
 	Run(ctx context.Context, look func(context.Context))
-	Look()
+	Enqueue()
 	Close()
 }
 
@@ -80,7 +80,8 @@ func (e *Tunnels) Collectors() []prometheus.Collector {
 // wanted says whether tunnels are, or may be, encrypted.
 func (e *Tunnels) wanted() bool { return e.mode == ipsec.Begin || e.mode == ipsec.Enforce }
 
-func (e *Tunnels) Follow(ctx context.Context) error {
+// Reconcile keeps the tunnels until ctx ends.
+func (e *Tunnels) Reconcile(ctx context.Context) error {
 	since := map[netip.Addr]time.Time{}
 	e.Run(ctx, func(ctx context.Context) {
 		e.rounds.Do("encryption", func() { e.reconcileOnce(ctx, since) })
@@ -117,27 +118,27 @@ func (e *Tunnels) overdue(missing []netip.Addr, since map[netip.Addr]time.Time) 
 			delete(since, peer)
 		}
 	}
-	var late []string
+	var overdue []string
 	var reason error
 	for _, peer := range missing {
 		if _, known := since[peer]; !known {
 			since[peer] = time.Now()
 		}
 		if time.Since(since[peer]) > peerPatience {
-			late = append(late, peer.String())
+			overdue = append(overdue, peer.String())
 			if reason == nil {
 				reason = e.Problem(peer)
 			}
 		}
 	}
-	if len(late) == 0 {
+	if len(overdue) == 0 {
 		return nil
 	}
 	consequence := "goes in the clear"
 	if e.mode == ipsec.Enforce {
 		consequence = "is dropped"
 	}
-	problem := fmt.Errorf("what this node sends to %s %s, since they and it have no IKE_SA", strings.Join(late, ", "),
+	problem := fmt.Errorf("what this node sends to %s %s, since they and it have no IKE_SA", strings.Join(overdue, ", "),
 		consequence)
 	if reason != nil {
 		problem = fmt.Errorf("%w: %w", problem, reason)

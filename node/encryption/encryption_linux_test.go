@@ -22,7 +22,7 @@ func (f *fakeTunnels) Problem(netip.Addr) error {
 	return errors.New("AUTHENTICATION_FAILED")
 }
 func (f *fakeTunnels) Run(ctx context.Context, look func(context.Context)) { look(ctx) }
-func (f *fakeTunnels) Look()                                               {}
+func (f *fakeTunnels) Enqueue()                                            {}
 func (f *fakeTunnels) Close()                                              {}
 
 func TestUnencryptedPeersAreTold(t *testing.T) {

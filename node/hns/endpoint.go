@@ -111,7 +111,7 @@ func (c *Client) create(ctx context.Context, want Endpoint, stale func(Endpoint)
 		settings := want
 		settings.Namespace = "" // read only: Attach sets it
 		return do(ctx, c.worker, operation{"CreateEndpoint", want.Name}, 0,
-			func() (Endpoint, error) { return c.service.CreateEndpoint(settings) }, c.settle)
+			func() (Endpoint, error) { return c.service.CreateEndpoint(settings) }, c.adoptOrphan)
 	}
 	created, err := create()
 	if errors.Is(err, ErrAddressTaken) {
@@ -154,9 +154,9 @@ func shareAddress(a, b Endpoint) bool {
 	})
 }
 
-// settle looks at an endpoint whose creation ended after its caller had gone: it stays if nobody has
+// adoptOrphan looks at an endpoint whose creation ended after its caller had gone: it stays if nobody has
 // made another of the name meanwhile and the name is still wanted; a repeated ADD then finds it.
-func (c *Client) settle(created Endpoint, err error) {
+func (c *Client) adoptOrphan(created Endpoint, err error) {
 	if err != nil {
 		return
 	}

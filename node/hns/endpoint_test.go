@@ -317,3 +317,9 @@ func TestSameID(t *testing.T) {
 		}
 	}
 }
+
+func TestModelConforms(t *testing.T) {
+	m := hnstest.NewNode(t).Machine
+	hnstest.Conformance(t, hnstest.Subject{Service: m, Adapter: "Ethernet",
+		Namespaces: [2]string{m.AddNamespace(), m.AddNamespace()}})
+}

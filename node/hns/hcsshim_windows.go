@@ -239,7 +239,7 @@ var codes = []struct {
 	{windows.HCN_E_ENDPOINT_ALREADY_ATTACHED, "", ErrExists},
 	{windows.HCN_E_ENDPOINT_NAMESPACE_ALREADY_EXISTS, "", ErrExists},
 	{0x80071392, "object already exists", ErrExists}, // ERROR_OBJECT_ALREADY_EXISTS
-	{windows.HCN_E_SWITCH_EXTENSION_NOT_FOUND, "extension was not found", ErrNoExtension},
+	{windows.HCN_E_SWITCH_EXTENSION_NOT_FOUND, "switch extension does not exist", ErrNoExtension},
 	{windows.HCN_E_INVALID_IP, "", ErrAddressTaken},
 	{windows.HCN_E_ADDR_INVALID_OR_RESERVED, "", ErrAddressTaken},
 	{windows.HCN_E_INVALID_POLICY, "", ErrPolicy},

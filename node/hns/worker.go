@@ -101,9 +101,9 @@ type answer[T any] struct {
 }
 
 // do makes one call. When its caller has gone before the answer came, because of ctx or of the
-// deadline (0: the worker's own), the answer goes to late, which may be nil.
+// deadline (0: the worker's own), the answer goes to orphaned, which may be nil.
 func do[T any](ctx context.Context, w *Worker, op operation, deadline time.Duration, call func() (T, error),
-	late func(T, error)) (T, error) {
+	orphaned func(T, error)) (T, error) {
 	var none T
 	if deadline == 0 {
 		deadline = w.deadline
@@ -131,8 +131,8 @@ func do[T any](ctx context.Context, w *Worker, op operation, deadline time.Durat
 		}
 		if caller.decide() {
 			answered <- answer[T]{value, err}
-		} else if late != nil {
-			late(value, err)
+		} else if orphaned != nil {
+			orphaned(value, err)
 		}
 	}()
 	var gone error

@@ -132,10 +132,10 @@ func parseRemembered(content []byte) ([]socket, error) {
 	return list, nil
 }
 
-// look takes in who listens now. It says whether anything is, or is not any more, in the way of the agent, or to be
+// scan takes in who listens now. It says whether anything is, or is not any more, in the way of the agent, or to be
 // told. Where the system does not say who listens, everything stays. What the agent has opened for Services and pods is
 // no daemon's, whosever the system says that it is: Wine gives other processes for sockets of TCP.
-func (d *daemons) look(own func(socket) bool) (changed bool) {
+func (d *daemons) scan(own func(socket) bool) (changed bool) {
 	if d.listening == nil {
 		return false
 	}
@@ -144,15 +144,15 @@ func (d *daemons) look(own func(socket) bool) (changed bool) {
 		"ports taken", err)
 	if err == nil {
 		maps.DeleteFunc(now, func(at socket, _ struct{}) bool { return own(at) })
-		changed = d.take(now)
-		changed = d.tell() || changed
+		changed = d.count(now)
+		changed = d.publish() || changed
 	}
 	d.save()
 	return changed
 }
 
-// take counts a look.
-func (d *daemons) take(now listeners) (changed bool) {
+// count takes one look into account.
+func (d *daemons) count(now listeners) (changed bool) {
 	for at, one := range d.known {
 		if _, there := now[at]; there {
 			continue
@@ -184,9 +184,9 @@ func (d *daemons) take(now listeners) (changed bool) {
 	return changed
 }
 
-// tell takes the steady listeners over into what the cluster is told: from the second look of a run on, since the
+// publish takes the steady listeners over into what the cluster is told: from the second look of a run on, since the
 // first one does not know yet who was there before.
-func (d *daemons) tell() (changed bool) {
+func (d *daemons) publish() (changed bool) {
 	d.looks, d.silent = min(d.looks+1, steadyLooks), d.silent+1
 	if d.looks < steadyLooks || d.told != nil && d.silent < tellLooks {
 		return false
@@ -319,7 +319,7 @@ func (d *daemons) await(ctx context.Context, own func(socket) bool, changed <-ch
 	for {
 		select {
 		case <-looks.C:
-			if d.look(own) {
+			if d.scan(own) {
 				return
 			}
 		case <-changed:

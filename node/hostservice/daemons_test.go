@@ -50,19 +50,19 @@ func TestDaemonsAreRememberedAndForgotten(t *testing.T) {
 		}
 	}
 	d := h.daemons(file)
-	d.look(nobody)
+	d.scan(nobody)
 	inTheWay(d, h.now)                     // at once
 	inTheWay(h.daemons(file), listeners{}) // but one look is none to remember
 	h.now = dns
-	d.look(nobody)
+	d.scan(nobody)
 	inTheWay(h.daemons(file), listenersOf("tcp 0.0.0.0:8080"))
-	d.look(nobody)
+	d.scan(nobody)
 	inTheWay(h.daemons(file), dns)
 
 	h.now = listenersOf("tcp 0.0.0.0:8080", "tcp 0.0.0.0:9999")
-	d.look(nobody)
+	d.scan(nobody)
 	h.now = listenersOf("tcp 0.0.0.0:8080") // 9999 was there for a moment
-	if !d.look(nobody) {
+	if !d.scan(nobody) {
 		t.Error("a listener that has gone makes no difference")
 	}
 	inTheWay(d, dns)
@@ -74,18 +74,18 @@ func TestDaemonsAreRememberedAndForgotten(t *testing.T) {
 			t.Errorf("run %d: the daemon is not awaited", run)
 		}
 		for range mostMissed - 1 {
-			d.look(nobody)
+			d.scan(nobody)
 		}
 		h.err = errors.New("no sock_diag")
 		for range 2 * mostMissed {
-			if d.look(nobody) {
+			if d.scan(nobody) {
 				t.Error("a look that fails makes a difference")
 			}
 		}
 		h.err = nil
 		inTheWay(d, dns)
 	}
-	if !d.look(nobody) {
+	if !d.scan(nobody) {
 		t.Error("a daemon that is forgotten makes no difference")
 	}
 	inTheWay(d, h.now)
@@ -104,13 +104,13 @@ func TestWhatTheClusterIsToldOfDaemons(t *testing.T) {
 	looks := func(name string, number int, want string) {
 		t.Helper()
 		for range number {
-			d.look(nobody)
+			d.scan(nobody)
 		}
 		if got := fmt.Sprint(d.facts(host)); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
-	d.look(nobody)
+	d.scan(nobody)
 	if d.told != nil {
 		t.Errorf("at the first look the cluster is told %v", d.told)
 	}
@@ -121,7 +121,7 @@ func TestWhatTheClusterIsToldOfDaemons(t *testing.T) {
 	h.now = listenersOf("tcp 0.0.0.0:9100", "tcp 0.0.0.0:9101", "tcp 0.0.0.0:9102")
 	looks("not before a minute has passed", tellLooks-1, "[tcp/0.0.0.0:9100 tcp/0.0.0.0:9101]")
 	looks("after a minute", 1, "[tcp/0.0.0.0:9100 tcp/0.0.0.0:9101 tcp/0.0.0.0:9102]")
-	if d.look(nobody) {
+	if d.scan(nobody) {
 		t.Error("a look that finds nothing new makes a difference")
 	}
 
@@ -130,7 +130,7 @@ func TestWhatTheClusterIsToldOfDaemons(t *testing.T) {
 	for i := range 10 * tellLooks {
 		before := fmt.Sprint(d.facts(host))
 		h.now = listenersOf("tcp 0.0.0.0:9100", fmt.Sprint("tcp 0.0.0.0:", 20000+i/steadyLooks))
-		d.look(nobody)
+		d.scan(nobody)
 		if fmt.Sprint(d.facts(host)) != before {
 			changes++
 		}
@@ -161,8 +161,8 @@ func TestListenersThatTheClusterIsToldOf(t *testing.T) {
 	)}
 	host := Host{Addresses: addrs("192.0.2.1", "2001:db8::1")}
 	d := h.daemons("")
-	d.look(nobody)
-	d.look(nobody)
+	d.scan(nobody)
+	d.scan(nobody)
 	want := "[udp/192.0.2.1:53 tcp/0.0.0.0:80 tcp/[2001:db8::1]:80 tcp/9100]"
 	if got := fmt.Sprint(d.facts(host)); got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -176,7 +176,7 @@ func TestListenersThatTheClusterIsToldOf(t *testing.T) {
 		h.now[socket{tcp, netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(20000+i))}] = struct{}{}
 	}
 	for range tellLooks {
-		d.look(nobody)
+		d.scan(nobody)
 	}
 	list := d.facts(host)
 	if len(list) != contract.MostOfFacts || list[0].Port != 22 || d.problems["told"] == "" {
@@ -195,7 +195,7 @@ func TestTheAgentIsNoDaemon(t *testing.T) {
 	h := &fakeHost{now: listenersOf("tcp 127.0.0.1:80", "tcp 127.0.0.1:81")}
 	d := h.daemons("")
 	own := socket{tcp, netip.MustParseAddrPort("127.0.0.1:80")}
-	d.look(func(at socket) bool { return at == own })
+	d.scan(func(at socket) bool { return at == own })
 	if got := d.inTheWay(); !maps.Equal(got, listenersOf("tcp 127.0.0.1:81")) {
 		t.Errorf("in the way are %v", got)
 	}
@@ -237,8 +237,8 @@ func TestBadFileOfDaemons(t *testing.T) {
 			if len(d.inTheWay()) > 0 {
 				t.Errorf("%v came of it", d.inTheWay())
 			}
-			d.look(nobody)
-			d.look(nobody)
+			d.scan(nobody)
+			d.scan(nobody)
 			if got := h.daemons(file).inTheWay(); !maps.Equal(got, h.now) {
 				t.Errorf("the file has %v", got)
 			}
@@ -254,15 +254,15 @@ func TestFileOfDaemonsThatCannotBeWritten(t *testing.T) {
 	}
 	h := &fakeHost{now: listenersOf("tcp 0.0.0.0:8080")}
 	d := h.daemons(filepath.Join(data, "daemons.json"))
-	d.look(nobody)
-	d.look(nobody)
+	d.scan(nobody)
+	d.scan(nobody)
 	if d.problems["save"] == "" {
 		t.Error("nothing is told")
 	}
 	if err := os.Remove(data); err != nil {
 		t.Fatal(err)
 	}
-	d.look(nobody)
+	d.scan(nobody)
 	if got := h.daemons(d.path).inTheWay(); !maps.Equal(got, h.now) || d.problems["save"] != "" {
 		t.Errorf("the file has %v, problem %q", got, d.problems["save"])
 	}
@@ -271,11 +271,11 @@ func TestFileOfDaemonsThatCannotBeWritten(t *testing.T) {
 func TestSoManyDaemonsOnly(t *testing.T) {
 	h := &fakeHost{now: listenersOf("tcp 127.0.0.1:22")}
 	d := h.daemons(filepath.Join(nodetest.Folder(t), "daemons.json"))
-	d.look(nobody)
+	d.scan(nobody)
 	for i := range 2 * mostRemembered {
 		h.now[socket{tcp, netip.AddrPortFrom(loopback, uint16(1000+i))}] = struct{}{}
 	}
-	d.look(nobody)
+	d.scan(nobody)
 	if got := d.inTheWay(); len(got) != mostRemembered || !got.has(socket{tcp, netip.AddrPortFrom(loopback, 22)}) ||
 		d.problems["bound"] == "" {
 		t.Errorf("%d are remembered, problem %q", len(got), d.problems["bound"])
@@ -283,7 +283,7 @@ func TestSoManyDaemonsOnly(t *testing.T) {
 	if got := h.daemons(d.path).inTheWay(); len(got) != 1 {
 		t.Errorf("the file has %d", len(got))
 	}
-	d.look(nobody)
+	d.scan(nobody)
 	if got := h.daemons(d.path).inTheWay(); len(got) != mostRemembered {
 		t.Errorf("the file has %d", len(got))
 	}

@@ -173,7 +173,7 @@ func TestAnAddressMayComeLate(t *testing.T) {
 		t.Fatal("an address that is not there answers")
 	}
 	address(t, "172.31.0.77/32")
-	w.look()
+	w.enqueue()
 	eventually(t, "the address answers", func() bool { return said(tcp, at) == "4" })
 	if list := w.events.all(); len(list) > 0 {
 		t.Errorf("events %q", list)

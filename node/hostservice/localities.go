@@ -73,8 +73,8 @@ func (l *localities) end() {
 	})
 }
 
-// take is what there is of a Service with some slices.
-func (l *localities) take(s *service, from []*slice) *kept {
+// ensure returns what there is of a Service with some slices.
+func (l *localities) ensure(s *service, from []*slice) *kept {
 	k := l.of[s.key()]
 	if k == nil || k.plan != l.plans && !k.holds(s, from) {
 		k = &kept{service: s, slices: map[*slice]struct{}{}, nodes: map[string]struct{}{}, known: map[localityKey]*locality{}}
@@ -100,7 +100,7 @@ func (b *builder) locality(s *service, port servicePort, otherwise netip.AddrPor
 		return nil
 	}
 	from, at := b.endpoints[s.key()], localityKey{port, otherwise}
-	k := b.localities.take(s, from)
+	k := b.localities.ensure(s, from)
 	l := k.known[at]
 	if l == nil {
 		l = &locality{sticky: s.sticky}

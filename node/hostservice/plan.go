@@ -307,7 +307,7 @@ func (b *builder) mayListen(at port, to target) bool {
 		return true
 	}
 	if len(b.yielded) >= mostYielding {
-		b.tell(to.owner, "TooManyHostPorts", fmt.Sprintf(
+		b.report(to.owner, "TooManyHostPorts", fmt.Sprintf(
 			"%s: this node listens at %d ports of hostPorts and of Services at addresses of its own, and at no more, so that "+
 				"its own programs do not reach all of these; clients elsewhere are not concerned; use fewer ports",
 			to.field, mostYielding))
@@ -317,8 +317,8 @@ func (b *builder) mayListen(at port, to target) bool {
 	return true
 }
 
-// tell notes a problem once.
-func (b *builder) tell(object Object, reason, message string) {
+// report notes a problem once.
+func (b *builder) report(object Object, reason, message string) {
 	one := problem{object, reason, message}
 	if _, told := b.told[one]; !told {
 		b.told[one] = struct{}{}
@@ -355,7 +355,7 @@ func (b *builder) healthCheck(s *service) {
 		return
 	}
 	if b.keepEverywhere(tcp, s.health) != outside.Nobody {
-		b.tell(s.object(), "HealthCheckPortUnavailable", fmt.Sprintf(
+		b.report(s.object(), "HealthCheckPortUnavailable", fmt.Sprintf(
 			"spec.healthCheckNodePort: %d is one of the host's own (host-ports), and is not served; make the Service anew "+
 				"with another port; the nodes look unhealthy to the load balancer until then",
 			s.health))
@@ -384,7 +384,7 @@ func (b *builder) hostPort(pod Pod, port PodPort) {
 	case slices.Contains(b.host.Routers, port.HostIP): // whoever asks the router needs nothing of its host
 		return
 	case !slices.Contains(listeners, port.HostIP) && !port.HostIP.IsLoopback():
-		b.tell(pod.object(), "NoHostAddress", fmt.Sprintf(
+		b.report(pod.object(), "NoHostAddress", fmt.Sprintf(
 			"hostPort %d/%s: hostIP %v is no address of this node, which has %v; the port is not served; correct hostIP or "+
 				"leave it out",
 			port.HostPort, port.Protocol, port.HostIP, b.host.Addresses))
@@ -413,7 +413,7 @@ func (b *builder) hostPort(pod Pod, port PodPort) {
 		}
 	}
 	if holder.field != "" {
-		b.tell(pod.object(), "HostPortTaken", fmt.Sprintf(
+		b.report(pod.object(), "HostPortTaken", fmt.Sprintf(
 			"hostPort %d/%s: on this node the port is %s; the pod is not reached by it; choose another hostPort",
 			port.HostPort, port.Protocol, holder.whose()))
 	}

@@ -51,7 +51,7 @@ func (r Rehearsal) Run() (Outcome, error) {
 		apiServers: map[netip.AddrPort]bool{}, listening: map[netip.Addr][]contract.Listeners{},
 		node: r.Node, endpoints: map[string][]*slice{}, daemons: found(r.Listeners)}
 	for _, o := range r.Objects {
-		if err := s.take(o); err != nil {
+		if err := s.add(o); err != nil {
 			return Outcome{}, err
 		}
 	}
@@ -92,7 +92,7 @@ func found(told contract.Listeners) listeners {
 	return all
 }
 
-func (s *state) take(o runtime.Object) error {
+func (s *state) add(o runtime.Object) error {
 	switch o := o.(type) {
 	case *corev1.Service:
 		trimmed, err := trimService(o)

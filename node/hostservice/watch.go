@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/extbridge"
 )
 
@@ -27,8 +28,8 @@ type Config struct {
 	Client kubernetes.Interface
 	// Node is the Node's name.
 	Node string
-	// Tell writes a warning Event.
-	Tell func(object *corev1.ObjectReference, reason, message string)
+	// Report writes a warning Event.
+	Report func(object *corev1.ObjectReference, reason, message string)
 	// Sound says whether the node can serve anything, for healthCheckNodePort.
 	Sound func() bool
 	// DaemonsFile is where it is kept over a boot who listens on the host; empty: nowhere.
@@ -38,8 +39,8 @@ type Config struct {
 // retryTime is how soon a socket is tried again that could not be opened.
 const retryTime = 5 * time.Second
 
-// settle keeps a flood of changes from becoming a flood of plans.
-const settle = 10 * time.Millisecond
+// debounce keeps a flood of changes from becoming a flood of plans.
+const debounce = 10 * time.Millisecond
 
 // Watcher follows Services and does the host's side of them.
 type Watcher struct {
@@ -60,7 +61,7 @@ type Watcher struct {
 	busy     map[socket]struct{} // where programs of the host's listen, of what was tried
 	daemons  *daemons
 
-	wanted chan struct{} // full when the plan may be another one
+	wanted signal.Signal // the plan may be another one
 
 	mu      sync.Mutex
 	outside map[string]*service // those with something outside, by namespace/name
@@ -76,7 +77,7 @@ type Watcher struct {
 
 // New makes a Watcher. It does nothing until [Watcher.Run].
 func New(config Config) (*Watcher, error) {
-	w := &Watcher{config: config, metrics: newMetrics(), told: map[problem]struct{}{}, wanted: make(chan struct{}, 1),
+	w := &Watcher{config: config, metrics: newMetrics(), told: map[problem]struct{}{}, wanted: signal.New(),
 		daemons: newDaemons(config.DaemonsFile, listening), outside: map[string]*service{}, local: newLocalities(),
 		changed: make(chan struct{})}
 	w.sockets = newSockets(w.metrics)
@@ -126,20 +127,20 @@ func New(config Config) (*Watcher, error) {
 	}); err != nil {
 		return nil, err
 	}
-	look := func(any) { w.look() }
-	if _, err := w.servers.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: look, UpdateFunc: func(_, _ any) {
-		w.look()
-	}, DeleteFunc: look}); err != nil {
+	enqueue := func(any) { w.enqueue() }
+	if _, err := w.servers.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: enqueue, UpdateFunc: func(_, _ any) {
+		w.enqueue()
+	}, DeleteFunc: enqueue}); err != nil {
 		return nil, err
 	}
 	_, err = w.nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: look,
+		AddFunc: enqueue,
 		UpdateFunc: func(before, now any) {
 			if !before.(*node).same(now.(*node)) {
-				w.look()
+				w.enqueue()
 			}
 		},
-		DeleteFunc: look,
+		DeleteFunc: enqueue,
 	})
 	return w, err
 }
@@ -166,7 +167,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), w.synced) {
 		return nil
 	}
-	w.daemons.look(w.has)
+	w.daemons.scan(w.has)
 	for {
 		var retry <-chan time.Time
 		if w.apply(ctx) {
@@ -174,7 +175,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		}
 		w.daemons.await(ctx, w.has, w.wanted, retry)
 		select {
-		case <-time.After(settle):
+		case <-time.After(debounce):
 		case <-ctx.Done():
 			return nil
 		}
@@ -193,7 +194,7 @@ func (w *Watcher) SetHost(host Host) {
 	defer w.mu.Unlock()
 	if !w.toldOf.host || !w.host.equal(host) {
 		w.host, w.toldOf.host = host, true
-		w.look()
+		w.enqueue()
 	}
 }
 
@@ -204,7 +205,7 @@ func (w *Watcher) SetPods(pods []Pod) {
 	defer w.mu.Unlock()
 	if !w.toldOf.pods || !slices.EqualFunc(w.pods, pods, Pod.equal) {
 		w.pods, w.toldOf.pods = pods, true
-		w.look()
+		w.enqueue()
 	}
 }
 
@@ -242,12 +243,7 @@ func (w *Watcher) Changed() <-chan struct{} {
 // Collectors are the metrics.
 func (w *Watcher) Collectors() []prometheus.Collector { return w.metrics.collectors() }
 
-func (w *Watcher) look() {
-	select {
-	case w.wanted <- struct{}{}:
-	default:
-	}
-}
+func (w *Watcher) enqueue() { w.wanted.Set() }
 
 func (w *Watcher) serviceChanged(now *service) {
 	key := now.Namespace + "/" + now.Name
@@ -262,7 +258,7 @@ func (w *Watcher) serviceChanged(now *service) {
 	default:
 		delete(w.outside, key)
 	}
-	w.look()
+	w.enqueue()
 }
 
 func (w *Watcher) serviceDeleted(object any) {
@@ -277,7 +273,7 @@ func (w *Watcher) serviceDeleted(object any) {
 	defer w.mu.Unlock()
 	if key := gone.Namespace + "/" + gone.Name; w.outside[key] != nil {
 		delete(w.outside, key)
-		w.look()
+		w.enqueue()
 	}
 }
 
@@ -305,7 +301,7 @@ func (w *Watcher) apply(ctx context.Context) (again bool) {
 	for port, err := range unchecked {
 		problems = append(problems, checkProblem(p.checks[port], err))
 	}
-	w.tell(problems)
+	w.report(problems)
 	return len(failed)+len(unchecked) > 0
 }
 
@@ -314,7 +310,7 @@ func (w *Watcher) watch(ctx context.Context, informer cache.SharedIndexInformer)
 	w.watches.Go(func() { informer.RunWithContext(ctx) })
 	w.watches.Go(func() {
 		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-			w.look()
+			w.enqueue()
 		}
 	})
 }
@@ -344,7 +340,7 @@ func (w *Watcher) sliceChanged(object any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if of := w.outside[changed.key()]; of != nil && of.follows() {
-		w.look()
+		w.enqueue()
 	}
 }
 
@@ -423,15 +419,15 @@ func (s *state) know(n *node) {
 	}
 }
 
-// tell writes each problem's Event once for as long as it lasts.
-func (w *Watcher) tell(problems []problem) {
+// report writes each problem's Event once for as long as it lasts.
+func (w *Watcher) report(problems []problem) {
 	lasting := map[problem]struct{}{}
 	for _, p := range problems {
 		lasting[p] = struct{}{}
 		if _, known := w.told[p]; known {
 			continue
 		}
-		w.config.Tell(&corev1.ObjectReference{APIVersion: "v1", Kind: p.object.Kind, Namespace: p.object.Namespace,
+		w.config.Report(&corev1.ObjectReference{APIVersion: "v1", Kind: p.object.Kind, Namespace: p.object.Namespace,
 			Name: p.object.Name, UID: p.object.UID}, p.reason,
 			"Node "+w.config.Node+": "+p.message) // kubectl describe shows no Event's host
 	}

@@ -64,7 +64,7 @@ func watchAs(tb testing.TB, host Host, change func(*Watcher)) (w *watched, stop 
 	api := nodetest.Watched(client)
 	var mu sync.Mutex
 	sound := true
-	watcher, err := New(Config{Client: client, Node: "n1", Tell: events.tell, Sound: func() bool {
+	watcher, err := New(Config{Client: client, Node: "n1", Report: events.tell, Sound: func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return sound
@@ -186,7 +186,7 @@ func TestATakenPort(t *testing.T) {
 		t.Errorf("event %q", event)
 	}
 	for range 3 {
-		w.look()
+		w.enqueue()
 		eventually(t, "it is tried again", func() bool { return len(w.wanted) == 0 })
 	}
 	other.Close()
@@ -323,7 +323,7 @@ func TestEntriesAndRoutesFollowServices(t *testing.T) {
 
 // Until everything is known nothing is said, so that what is in force can stay.
 func TestNothingIsKnownAtTheStart(t *testing.T) {
-	w, err := New(Config{Client: fake.NewClientset(balanced(nil)), Node: "n1", Tell: (&told{}).tell, Sound: func() bool {
+	w, err := New(Config{Client: fake.NewClientset(balanced(nil)), Node: "n1", Report: (&told{}).tell, Sound: func() bool {
 		return true
 	}})
 	if err != nil {

@@ -16,6 +16,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/models/signal"
 )
 
 const (
@@ -37,8 +39,8 @@ type Keeper struct {
 	config   Config
 	policies policies
 	slots    chan struct{}
-	// attention is full when something may have changed.
-	attention chan struct{}
+	// attention is given when something may have changed.
+	attention signal.Signal
 
 	loaded map[string]connection // what charon has been told
 	key    []byte                // the private key that it has
@@ -69,7 +71,7 @@ func New(config Config, ns netns.NsHandle) (*Keeper, error) {
 		config.Renewal = defaultRenewal
 	}
 	return &Keeper{
-		config: config, policies: policies{handle}, slots: make(chan struct{}, openings), attention: make(chan struct{}, 1),
+		config: config, policies: policies{handle}, slots: make(chan struct{}, openings), attention: signal.New(),
 		loaded: map[string]connection{}, opening: map[netip.Addr]*opening{},
 	}, nil
 }
@@ -101,7 +103,7 @@ func (k *Keeper) Keep(ctx context.Context, peers []netip.Addr) (Status, error) {
 		return status, err
 	}
 	defer session.Close()
-	if err := k.tell(ctx, session, peers, secrets); err != nil {
+	if err := k.load(ctx, session, peers, secrets); err != nil {
 		return status, err
 	}
 	asked := k.asked() // of these there may be associations that are not found yet
@@ -148,13 +150,8 @@ func (k *Keeper) welcome(peers, missing []netip.Addr) error {
 	return k.policies.ensure(k.config.Mode, true)
 }
 
-// Look asks for a look.
-func (k *Keeper) Look() {
-	select {
-	case k.attention <- struct{}{}:
-	default:
-	}
-}
+// Enqueue asks for a look.
+func (k *Keeper) Enqueue() { k.attention.Set() }
 
 // Run calls look, which is to call Keep, whenever something may have changed, until ctx ends. Where encryption is
 // off, it ends when nothing of it is left.
@@ -162,7 +159,7 @@ func (k *Keeper) Run(ctx context.Context, look func(context.Context)) {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	if k.config.Mode != Off {
-		watching.Go(func() { k.follow(ctx) })
+		watching.Go(func() { k.watchEvents(ctx) })
 	}
 	tick := time.NewTicker(resync)
 	defer tick.Stop()
@@ -180,15 +177,15 @@ func (k *Keeper) Run(ctx context.Context, look func(context.Context)) {
 	}
 }
 
-// follow asks for a look at each of charon's events, and begins anew when charon does.
-func (k *Keeper) follow(ctx context.Context) {
+// watchEvents asks for a look at each of charon's events, and begins anew when charon does.
+func (k *Keeper) watchEvents(ctx context.Context) {
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
 	for {
-		if err := k.watch(ctx); err != nil {
+		if err := k.watchSession(ctx); err != nil {
 			slog.DebugContext(ctx, "charon's events cannot be followed", "error", err)
 		}
-		k.Look()
+		k.Enqueue()
 		select {
 		case <-again.C:
 		case <-ctx.Done():
@@ -197,8 +194,8 @@ func (k *Keeper) follow(ctx context.Context) {
 	}
 }
 
-// watch returns when ctx or charon ends.
-func (k *Keeper) watch(ctx context.Context) error {
+// watchSession returns when ctx or charon ends.
+func (k *Keeper) watchSession(ctx context.Context) error {
 	session, err := k.dial()
 	if err != nil {
 		return err
@@ -212,7 +209,7 @@ func (k *Keeper) watch(ctx context.Context) error {
 		return fmt.Errorf("subscribe to charon's events: %w", err)
 	}
 	for {
-		k.Look() // what has happened before is seen too
+		k.Enqueue() // what has happened before is seen too
 		select {
 		case _, more := <-events:
 			if !more {
@@ -233,10 +230,10 @@ func (k *Keeper) dial() (*vici.Session, error) {
 	return session, nil
 }
 
-// tell gives charon the key and the connections of the peers, and takes away those of others.
-func (k *Keeper) tell(ctx context.Context, session *vici.Session, peers []netip.Addr, secrets credentials) error {
+// load gives charon the key and the connections of the peers, and takes away those of others.
+func (k *Keeper) load(ctx context.Context, session *vici.Session, peers []netip.Addr, secrets credentials) error {
 	before := k.keyID
-	if err := k.tellKey(ctx, session, secrets.privateKey); err != nil {
+	if err := k.loadPrivateKey(ctx, session, secrets.privateKey); err != nil {
 		return err
 	}
 	there, err := connections(ctx, session)
@@ -264,8 +261,8 @@ func (k *Keeper) tell(ctx context.Context, session *vici.Session, peers []netip.
 	return nil
 }
 
-// tellKey gives charon the private key, if it has not got it.
-func (k *Keeper) tellKey(ctx context.Context, session *vici.Session, pem []byte) error {
+// loadPrivateKey gives charon the private key, if it has not got it.
+func (k *Keeper) loadPrivateKey(ctx context.Context, session *vici.Session, pem []byte) error {
 	there, err := keys(ctx, session)
 	if err != nil || slices.Contains(there, k.keyID) && bytes.Equal(k.key, pem) {
 		return err
@@ -340,10 +337,10 @@ func (k *Keeper) pausing(peer netip.Addr, found []association) bool {
 	if o == nil {
 		return false
 	}
-	alive := slices.ContainsFunc(found, func(a association) bool {
+	established := slices.ContainsFunc(found, func(a association) bool {
 		return a.peer == peer && !a.Initiator && a.State == stateEstablished && a.age() < time.Since(o.last)
 	})
-	return !alive && time.Since(o.last) < o.pause
+	return !established && time.Since(o.last) < o.pause
 }
 
 // open opens an IKE_SA to a peer with the child by which this node sends.
@@ -367,7 +364,7 @@ func (k *Keeper) open(peer netip.Addr) {
 			o.pause = 0
 		}
 		k.mu.Unlock()
-		k.Look()
+		k.Enqueue()
 	}()
 }
 

@@ -11,6 +11,6 @@
 //	neighbours, netns
 //	answers                 what DNS servers on the node answer
 //
-// What sharing needs of Open vSwitch it asks by [Bridge], which package openvswitch implements.
-// It imports platform and packages below that, and knows neither the agent nor the database.
+// It has no connection to Open vSwitch: whoever calls hands it the bridge that the uplink joins, as a
+// [platform.UplinkBridge]. It imports platform and packages below that, and knows neither the agent nor the database.
 package linux

@@ -121,7 +121,7 @@ func (l *Platform) configure(h *netlink.Handle, e platform.Endpoint) error {
 			return fmt.Errorf("set MAC %v: %w", e.MAC, err)
 		}
 	}
-	if err := takeNoRouters(e.Attachment.IfName); err != nil {
+	if err := ignoreAdvertisements(e.Attachment.IfName); err != nil {
 		return err
 	}
 	for _, address := range e.Addresses {

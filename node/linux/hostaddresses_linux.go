@@ -147,8 +147,8 @@ func (a hostAddress) give(device netlink.Link) error {
 	return nil
 }
 
-// take takes the address from the device that has it.
-func (a hostAddress) take() error {
+// remove takes the address from the device that has it.
+func (a hostAddress) remove() error {
 	err := send(unix.RTM_DELADDR, 0, a.m)
 	if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("take address %v from its old device: %w", a.Address, err)

@@ -206,7 +206,7 @@ func (r hostRoute) give(old, device int, replace bool) error {
 	return nil
 }
 
-func (r hostRoute) take() error {
+func (r hostRoute) remove() error {
 	err := send(unix.RTM_DELROUTE, 0, r.m)
 	if err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("remove the old route to %v (table %d): %w", r.Destination, tableOf(r.m), err)

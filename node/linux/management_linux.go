@@ -32,7 +32,7 @@ func (l *Platform) EnsureManagement(m platform.Management) error {
 			return fmt.Errorf("set MTU %d of management device %s: %w", m.MTU, m.Device, err)
 		}
 	}
-	if err := takeNoRouters(m.Device); err != nil {
+	if err := ignoreAdvertisements(m.Device); err != nil {
 		return err
 	}
 	if attrs.Flags&net.FlagUp == 0 {

@@ -34,8 +34,6 @@ type Config struct {
 	Uplink, Bridge string
 	// StateFile keeps what the host had on the device.
 	StateFile string
-	// OpenVSwitch is needed for the uplink only.
-	OpenVSwitch Bridge
 	// Step is called before each change that sharing the uplink makes to the host; a test stops there as a
 	// crash does.
 	Step func(name string)
@@ -54,7 +52,7 @@ func New(config Config) (*Platform, error) {
 	}
 	h := &host{netlink: handle, home: home, userspace: config.Userspace}
 	return &Platform{h, &sharing{
-		host: h, device: config.Uplink, bridge: config.Bridge, ovs: config.OpenVSwitch, step: config.Step,
+		host: h, device: config.Uplink, bridge: config.Bridge, step: config.Step,
 		saved: platform.SavedHost[savedUplink]{Path: config.StateFile},
 	}}, nil
 }

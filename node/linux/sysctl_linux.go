@@ -48,9 +48,9 @@ func copySysctls(from, to string) error {
 	return errors.Join(errs...)
 }
 
-// takeNoRouters has a device of OVN's take its routers, addresses and routes from Weft alone. OVN lets router
+// ignoreAdvertisements has a device of OVN's take its routers, addresses and routes from Weft alone. OVN lets router
 // advertisements pass before every ACL, and any pod may send one: the kernel would take the pod for a router.
-func takeNoRouters(device string) error {
+func ignoreAdvertisements(device string) error {
 	var errs []error
 	for _, key := range []string{"accept_ra", "autoconf", "accept_redirects"} {
 		errs = append(errs, setSysctl("ipv6", device, key, "0"))

@@ -23,27 +23,10 @@ import (
 type sharing struct {
 	*host
 	device, bridge string // empty: nothing is shared
-	ovs            Bridge
 	saved          platform.SavedHost[savedUplink]
 
 	mu   sync.Mutex        // held while somebody works on it
 	step func(name string) // before each change of the host
-}
-
-// Bridge is what sharing the host's uplink needs of Open vSwitch. Every method returns when
-// ovs-vswitchd has done its part, and changes nothing where its post-condition holds.
-type Bridge interface {
-	// Ensure: the bridge [platform.Uplink.Host] exists, and its own interface is a device of the host's with
-	// the uplink's MAC and MTU.
-	Ensure(ctx context.Context, u platform.Uplink) error
-	// Join: the adapter is a port of the bridge.
-	Join(ctx context.Context, u platform.Uplink) error
-	// Leave: the adapter is no port of the bridge. A bridge that weft has made is gone.
-	Leave(ctx context.Context, u platform.Uplink) error
-	// Holder is the bridge of which a device is a port; empty if it is none's.
-	Holder(device string) string
-	// Made is the uplink that a bridge was made for, as far as Open vSwitch knows it.
-	Made() (platform.Uplink, bool)
 }
 
 // savedUplink is what has to be known after a crash, whenever it comes.
@@ -85,7 +68,7 @@ const undoTime = 3 * time.Minute
 // after each step, so that it can end after any: first the bridge's interface gets the addresses too,
 // then the bridge gets the device, and only then the host's routes go by the bridge. What appears on the
 // device later, as a DHCP client puts it there, follows.
-func (s *sharing) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
+func (s *sharing) EnsureUplink(ctx context.Context, bridge platform.UplinkBridge) (platform.Uplink, error) {
 	if s.device == "" {
 		return platform.Uplink{}, nil
 	}
@@ -95,18 +78,18 @@ func (s *sharing) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
 	if err != nil {
 		return platform.Uplink{}, err
 	}
-	if made, ok := s.ovs.Made(); ok && saved == nil && (made.Adapter != s.device || made.Host != s.bridge) {
+	if made, ok := bridge.Made(); ok && saved == nil && (made.Adapter != s.device || made.Host != s.bridge) {
 		saved = &savedUplink{Device: made.Adapter, Bridge: made.Host} // it was written down before a boot
 	}
 	if saved != nil && (saved.Device != s.device || saved.Bridge != s.bridge) {
-		if err := s.release(ctx, *saved); err != nil {
+		if err := s.release(ctx, bridge, *saved); err != nil {
 			return platform.Uplink{}, fmt.Errorf("give the host device %s back, which is not gateway-interface any more: %w",
 				saved.Device, err)
 		}
 		saved = nil
 	}
-	joined := s.ovs.Holder(s.device) == s.bridge
-	device, err := s.chooseDevice(saved)
+	joined := bridge.Holder(s.device) == s.bridge
+	device, err := s.chooseDevice(bridge, saved)
 	if err != nil && !joined && saved == nil {
 		return platform.Uplink{}, fmt.Errorf("%w: %w", platform.ErrNoUplink, err)
 	}
@@ -117,7 +100,7 @@ func (s *sharing) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
 		Switch: s.device, Adapter: s.device, Host: s.bridge,
 		MAC: device.Attrs().HardwareAddr.String(), MTU: device.Attrs().MTU,
 	}
-	err = s.share(ctx, device, uplink, saved)
+	err = s.share(ctx, bridge, device, uplink, saved)
 	if err == nil {
 		return uplink, nil
 	}
@@ -126,7 +109,7 @@ func (s *sharing) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
 	}
 	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
-	if _, undone := s.releaseSaved(undo); undone != nil {
+	if _, undone := s.releaseSaved(undo, bridge); undone != nil {
 		return platform.Uplink{}, errors.Join(err, undone)
 	}
 	return platform.Uplink{}, fmt.Errorf("%w: %w: %w", platform.ErrReleased, platform.ErrNoUplink, err)
@@ -140,7 +123,9 @@ func (s *sharing) before(ctx context.Context, name string) error {
 	return ctx.Err()
 }
 
-func (s *sharing) share(ctx context.Context, device netlink.Link, uplink platform.Uplink, saved *savedUplink) error {
+func (s *sharing) share(
+	ctx context.Context, bridge platform.UplinkBridge, device netlink.Link, uplink platform.Uplink, saved *savedUplink,
+) error {
 	own, err := readHost(device.Attrs().Index)
 	if err != nil {
 		return err
@@ -153,7 +138,7 @@ func (s *sharing) share(ctx context.Context, device netlink.Link, uplink platfor
 	if err := s.before(ctx, "bridge"); err != nil {
 		return err
 	}
-	if err := s.ovs.Ensure(ctx, uplink); err != nil {
+	if err := bridge.Ensure(ctx, uplink); err != nil {
 		return err
 	}
 	host, err := s.bridgeInterface(uplink)
@@ -176,7 +161,7 @@ func (s *sharing) share(ctx context.Context, device netlink.Link, uplink platfor
 	if err := s.before(ctx, "join"); err != nil {
 		return err
 	}
-	if err := s.ovs.Join(ctx, uplink); err != nil {
+	if err := bridge.Join(ctx, uplink); err != nil {
 		return err
 	}
 	if err := s.moveRest(ctx, own, lost, device, host, fresh); err != nil {
@@ -203,7 +188,7 @@ func (s *sharing) moveRest(ctx context.Context, own, lost hostNetwork, device, h
 			return fmt.Errorf("set a neighbour of device %s: %w", host.Attrs().Name, err)
 		}
 	}
-	if err := s.takeAll(ctx, own); err != nil {
+	if err := s.removeAll(ctx, own); err != nil {
 		return err
 	}
 	if !fresh {
@@ -379,7 +364,7 @@ func (s *sharing) dropOldLease(ctx context.Context, own, before hostNetwork) err
 			return err
 		}
 		slog.InfoContext(ctx, "the host's lease is of another address", "before", old.Address, "bridge", s.bridge)
-		if err := old.take(); err != nil {
+		if err := old.remove(); err != nil {
 			return err
 		}
 	}
@@ -452,13 +437,13 @@ func (s *sharing) giveRoutes(ctx context.Context, from hostNetwork, to netlink.L
 	return nil
 }
 
-// takeAll: the device has none of it any more. Until then the host has had all of it twice.
-func (s *sharing) takeAll(ctx context.Context, from hostNetwork) error {
+// removeAll: the device has none of it any more. Until then the host has had all of it twice.
+func (s *sharing) removeAll(ctx context.Context, from hostNetwork) error {
 	for _, r := range from.routes {
 		if err := s.before(ctx, "take route "+r.Destination.String()); err != nil {
 			return err
 		}
-		if err := r.take(); err != nil {
+		if err := r.remove(); err != nil {
 			return err
 		}
 	}
@@ -466,7 +451,7 @@ func (s *sharing) takeAll(ctx context.Context, from hostNetwork) error {
 		if err := s.before(ctx, "take "+a.Address.String()); err != nil {
 			return err
 		}
-		if err := a.take(); err != nil {
+		if err := a.remove(); err != nil {
 			return err
 		}
 	}

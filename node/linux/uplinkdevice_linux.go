@@ -9,10 +9,12 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
+
+	"github.com/weftnet/weft/node/platform"
 )
 
 // chooseDevice checks the device that the host is to share. Nothing was changed yet.
-func (s *sharing) chooseDevice(saved *savedUplink) (netlink.Link, error) {
+func (s *sharing) chooseDevice(bridge platform.UplinkBridge, saved *savedUplink) (netlink.Link, error) {
 	links, err := retryDump(s.netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list the host's devices: %w", err)
@@ -23,7 +25,7 @@ func (s *sharing) chooseDevice(saved *savedUplink) (netlink.Link, error) {
 			s.device, deviceNames(links))
 	}
 	device := links[i]
-	if reason := s.invalidReason(device, links); reason != "" {
+	if reason := s.invalidReason(bridge, device, links); reason != "" {
 		return nil, fmt.Errorf("gateway-interface: device %s %s; the host keeps it as it is", s.device, reason)
 	}
 	if saved != nil {
@@ -33,12 +35,12 @@ func (s *sharing) chooseDevice(saved *savedUplink) (netlink.Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	bridge, err := s.readHostNamed(s.bridge)
+	shared, err := s.readHostNamed(s.bridge)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case len(globals(own.addresses)) > 0, len(globals(bridge.addresses)) > 0:
+	case len(globals(own.addresses)) > 0, len(globals(shared.addresses)) > 0:
 		return device, nil
 	case len(own.routes) > 0:
 		return nil, fmt.Errorf("gateway-interface: device %s has routes of the host's but none of its addresses, which "+
@@ -50,7 +52,7 @@ func (s *sharing) chooseDevice(saved *savedUplink) (netlink.Link, error) {
 }
 
 // invalidReason says what kind of device cannot be a port of a bridge while the host goes on using it.
-func (s *sharing) invalidReason(device netlink.Link, all []netlink.Link) string {
+func (s *sharing) invalidReason(bridge platform.UplinkBridge, device netlink.Link, all []netlink.Link) string {
 	attributes := device.Attrs()
 	switch {
 	case attributes.Flags&net.FlagLoopback != 0:
@@ -62,7 +64,7 @@ func (s *sharing) invalidReason(device netlink.Link, all []netlink.Link) string 
 	case wireless(attributes.Name):
 		return "is a wireless one, whose access point takes one MAC address only; name a wired one"
 	}
-	if holder := s.ovs.Holder(attributes.Name); holder != "" && holder != s.bridge {
+	if holder := bridge.Holder(attributes.Name); holder != "" && holder != s.bridge {
 		return fmt.Sprintf("is a port of the Open vSwitch bridge %s; run `ovs-vsctl del-port %s %s` if weft shall have it "+
 			"for %s, or set gateway-bridge", holder, holder, attributes.Name, s.bridge)
 	}

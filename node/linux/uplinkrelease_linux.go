@@ -6,22 +6,24 @@ import (
 	"log/slog"
 
 	"github.com/vishvananda/netlink"
+
+	"github.com/weftnet/weft/node/platform"
 )
 
 // ReleaseUplink gives the device back what the host has on the bridge's interface, in the opposite order of
 // EnsureUplink: the host works after each step, too. It finds out by itself what was shared; nothing where
 // nothing was.
-func (s *sharing) ReleaseUplink(ctx context.Context) error {
-	_, err := s.ReleaseDevice(ctx)
+func (s *sharing) ReleaseUplink(ctx context.Context, bridge platform.UplinkBridge) error {
+	_, err := s.ReleaseDevice(ctx, bridge)
 	return err
 }
 
 // ReleaseDevice does what ReleaseUplink does, and names the device that the host has got back; empty if nothing
 // was shared.
-func (s *sharing) ReleaseDevice(ctx context.Context) (device string, err error) {
+func (s *sharing) ReleaseDevice(ctx context.Context, bridge platform.UplinkBridge) (device string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.releaseSaved(ctx)
+	return s.releaseSaved(ctx, bridge)
 }
 
 // GlobalAddresses are the global addresses that the host has on a device, as they are written; none where there
@@ -35,23 +37,23 @@ func (s *sharing) GlobalAddresses(device string) ([]string, error) {
 func (s *sharing) SwitchExists(context.Context) (bool, error) { return true, nil }
 
 // releaseSaved names the device that the host has got back; empty if nothing was shared.
-func (s *sharing) releaseSaved(ctx context.Context) (device string, err error) {
+func (s *sharing) releaseSaved(ctx context.Context, bridge platform.UplinkBridge) (device string, err error) {
 	saved, err := s.readUplink()
 	if err != nil {
 		return "", err
 	}
-	if saved == nil && s.ovs != nil {
-		if made, ok := s.ovs.Made(); ok {
+	if saved == nil {
+		if made, ok := bridge.Made(); ok {
 			saved = &savedUplink{Device: made.Adapter, Bridge: made.Host}
 		}
 	}
 	if saved == nil {
 		return "", nil
 	}
-	return saved.Device, s.release(ctx, *saved)
+	return saved.Device, s.release(ctx, bridge, *saved)
 }
 
-func (s *sharing) release(ctx context.Context, saved savedUplink) error {
+func (s *sharing) release(ctx context.Context, bridge platform.UplinkBridge, saved savedUplink) error {
 	device, err := s.linkByName(saved.Device)
 	if err != nil {
 		return err
@@ -77,7 +79,7 @@ func (s *sharing) release(ctx context.Context, saved savedUplink) error {
 	if err := s.before(ctx, "leave"); err != nil {
 		return err
 	}
-	if err := s.ovs.Leave(ctx, saved.uplink()); err != nil {
+	if err := bridge.Leave(ctx, saved.uplink()); err != nil {
 		return err
 	}
 	if err := s.clearInterface(ctx, saved.Bridge, has); err != nil {
@@ -143,7 +145,7 @@ func (s *sharing) giveBack(ctx context.Context, saved savedUplink, has hostNetwo
 		if err := s.before(ctx, "take route "+r.Destination.String()); err != nil {
 			return err
 		}
-		if err := r.take(); err != nil {
+		if err := r.remove(); err != nil {
 			return err
 		}
 	}
@@ -160,7 +162,7 @@ func (s *sharing) clearInterface(ctx context.Context, bridge string, had hostNet
 		if err := s.before(ctx, "take "+a.Address.String()); err != nil {
 			return err
 		}
-		if err := a.take(); err != nil {
+		if err := a.remove(); err != nil {
 			return err
 		}
 	}

@@ -27,15 +27,15 @@ func Counters(bridge net.Conn) net.Conn {
 	go func() {
 		defer bridge.Close()
 		defer ours.Close()
-		if err := tellCounters(ours, bridge); err != nil {
+		if err := serveCounters(ours, bridge); err != nil {
 			slog.Warn("flows' counters are not told", "error", err)
 		}
 	}()
 	return theirs
 }
 
-// tellCounters reads a request, asks the switch and replies.
-func tellCounters(asking, bridge net.Conn) error {
+// serveCounters reads a request, asks the switch and replies.
+func serveCounters(asking, bridge net.Conn) error {
 	deadline := time.Now().Add(countersTime)
 	if err := errors.Join(asking.SetDeadline(deadline), bridge.SetDeadline(deadline)); err != nil {
 		return err
@@ -64,7 +64,7 @@ func readCounters(bridge net.Conn, cookies []uint32) ([]contract.Counter, error)
 	}
 	asked := make(chan error, 1)
 	go func() { asked <- askCounters(bridge, cookies) }()
-	counters, err := takeCounters(bufio.NewReader(bridge), cookies)
+	counters, err := receiveCounters(bufio.NewReader(bridge), cookies)
 	if err != nil {
 		bridge.Close() // who asks may wait for the switch
 		return nil, errors.Join(fmt.Errorf("ask br-int for its flows' counters: %w", err), <-asked)
@@ -82,8 +82,8 @@ func askCounters(bridge io.Writer, cookies []uint32) error {
 	return w.Flush()
 }
 
-// takeCounters reads the answers.
-func takeCounters(bridge io.Reader, cookies []uint32) ([]contract.Counter, error) {
+// receiveCounters reads the answers.
+func receiveCounters(bridge io.Reader, cookies []uint32) ([]contract.Counter, error) {
 	counters := make([]contract.Counter, 0, len(cookies))
 	for answered := 0; answered < len(cookies); {
 		message, err := Read(bridge)

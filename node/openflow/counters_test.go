@@ -43,7 +43,7 @@ func FuzzTakeCounters(f *testing.F) {
 	f.Add(append([]byte{6, 0, 0, 8, 0, 0, 0, 0, 4, 19, 0, 40, 0, 0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 0}, make([]byte, 24)...))
 	f.Add([]byte{4, 1, 0, 12, 0, 0, 0, 0, 0, 1, 0, 2})
 	f.Fuzz(func(t *testing.T, said []byte) {
-		counters, _ := takeCounters(bytes.NewReader(said), []uint32{5, 6})
+		counters, _ := receiveCounters(bytes.NewReader(said), []uint32{5, 6})
 		if len(counters) > 2 {
 			t.Errorf("%+v", counters)
 		}

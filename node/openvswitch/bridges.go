@@ -58,7 +58,7 @@ func (o *Database) settingUp(c nodeconfig.Config, uplink platform.Uplink) ([]lib
 		config:   map[string]string{"disable-in-band": "true"},
 	})...)
 	if uplink != (platform.Uplink{}) {
-		joined, err := o.setUpUplink(c, root, uplink)
+		joined, err := UplinkBridge{ovs: o, config: c}.setUp(root, uplink)
 		return append(operations, joined...), err
 	}
 	if !c.OwnGateway() {
@@ -75,37 +75,6 @@ func (o *Database) settingUp(c nodeconfig.Config, uplink platform.Uplink) ([]lib
 }
 
 var ErrAwaitsUplink = errors.New("the bridges wait for the uplink")
-
-// setUpUplink returns what is missing of the bridge that has the adapter and the host's interface. It
-// passes packets as a learning switch does without any controller: the host depends on it.
-func (o *Database) setUpUplink(
-	c nodeconfig.Config, root *vswitch.OpenvSwitch, uplink platform.Uplink,
-) ([]libovsdb.Operation, error) {
-	existed := o.Bridge(uplink.Host) != nil
-	settings := uplinkBridgeSettings(c, uplink)
-	settings.Device = uplink.Adapter
-	operations := o.EnsureBridge(root, settings)
-	if !existed {
-		return operations, nil
-	}
-	port, err := o.ensurePort(c.Owner(), uplink.Host, uplink.Adapter, DeviceSettings{})
-	if err != nil || uplink.MTU == 0 {
-		return append(operations, port...), err
-	}
-	own, err := o.ensurePort(c.Owner(), uplink.Host, uplink.Host, DeviceSettings{kind: TypeInternal, mtu: uplink.MTU})
-	return slices.Concat(operations, port, own), err
-}
-
-func uplinkBridgeSettings(c nodeconfig.Config, uplink platform.Uplink) BridgeSettings {
-	settings := BridgeSettings{
-		Owner: c.Owner(), Name: uplink.Host, datapath: c.DatapathType, FailMode: vswitch.BridgeFailModeStandalone,
-		IDs: map[string]string{SwitchKey: uplink.Switch}, mtu: uplink.MTU,
-	}
-	if uplink.MAC != "" {
-		settings.config = map[string]string{"hwaddr": uplink.MAC}
-	}
-	return settings
-}
 
 // chassisSettings are the keys that ovn-controller reads. A chassis keeps the name that it has:
 // another one would be a second chassis in the Southbound. A chassis host gives it the node's name, and

@@ -11,6 +11,7 @@ import (
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/local"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -40,7 +41,7 @@ func Connect(ctx context.Context, database string) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := ovsdb.Connect(ctx, ovsdb.Config{Endpoints: database, Model: model, Tables: Tables, Dial: DialLocal})
+	client, err := ovsdb.Connect(ctx, ovsdb.Config{Endpoints: database, Model: model, Tables: Tables, Dial: local.Dial})
 	if err != nil {
 		return nil, fmt.Errorf("ovs-database: %w", err)
 	}

@@ -32,7 +32,7 @@ func (o *Database) RemoveOwn(ctx context.Context, config nodeconfig.Config) (rem
 		return b.ExternalIDs[ovsdb.OwnerMark] == string(config.Owner())
 	})
 	for _, bridge := range own {
-		operations = append(operations, MutateRow(vswitch.OpenvSwitchTable, root.UUID, RemoveFrom("bridges", bridge.UUID)))
+		operations = append(operations, removeBridge(root, bridge))
 	}
 	for _, datapath := range ovsdb.List[vswitch.Datapath](o.Client, nil) {
 		operations = append(operations, unboundingZones(datapath, o.boundedZones(config.Owner(), datapath))...)

@@ -26,7 +26,12 @@ func (o *Database) Removing(name string) []libovsdb.Operation {
 	if err != nil || bridge == nil {
 		return nil
 	}
-	return []libovsdb.Operation{MutateRow(vswitch.OpenvSwitchTable, root.UUID, RemoveFrom("bridges", bridge.UUID))}
+	return []libovsdb.Operation{removeBridge(root, bridge)}
+}
+
+// removeBridge takes a bridge from those of ovs-vswitchd; its rows go with it.
+func removeBridge(root *vswitch.OpenvSwitch, bridge *vswitch.Bridge) libovsdb.Operation {
+	return MutateRow(vswitch.OpenvSwitchTable, root.UUID, RemoveFrom("bridges", bridge.UUID))
 }
 
 // UplinkBridge is the bridge that the agent has made for an uplink.
@@ -37,18 +42,19 @@ func (o *Database) UplinkBridge(owner ovsdb.Owner) *vswitch.Bridge {
 	}))
 }
 
-// ClearingUplink returns what makes a switch void for Open vSwitch; keep leaves the uplink's bridge.
-func (o *Database) ClearingUplink(owner ovsdb.Owner, late, keep bool) []libovsdb.Operation {
+// ClearingUplink returns what makes a switch void for Open vSwitch. With ports it is one whose vNICs go with it; keep
+// leaves the uplink's bridge.
+func (o *Database) ClearingUplink(owner ovsdb.Owner, ports, keep bool) []libovsdb.Operation {
 	root, err := o.Root()
 	if err != nil {
 		return nil
 	}
 	var operations []libovsdb.Operation
 	if bridge := o.UplinkBridge(owner); bridge != nil && !keep {
-		operations = append(operations, MutateRow(vswitch.OpenvSwitchTable, root.UUID, RemoveFrom("bridges", bridge.UUID)))
+		operations = append(operations, removeBridge(root, bridge))
 	}
 	integration := o.Bridge(nodeconfig.IntegrationBridge)
-	if integration == nil || !late {
+	if integration == nil || !ports {
 		return operations
 	}
 	if device := o.Device(platform.ManagementDevice); device != nil {

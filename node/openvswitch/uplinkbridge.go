@@ -2,6 +2,7 @@ package openvswitch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,13 +14,14 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// UplinkBridge is what sharing the host's uplink needs of the node's Open vSwitch. Every method returns when
-// ovs-vswitchd has done its part, and changes nothing where its post-condition holds.
+// UplinkBridge is the [platform.UplinkBridge] of the node's Open vSwitch.
 type UplinkBridge struct {
 	ovs    *Database
 	config nodeconfig.Config
 	limit  time.Duration // of ovs-vswitchd
 }
+
+var _ platform.UplinkBridge = UplinkBridge{}
 
 // NewUplinkBridge is of the node that the configuration is about. The limit is how long ovs-vswitchd may take.
 func NewUplinkBridge(ovs *Database, c nodeconfig.Config, limit time.Duration) UplinkBridge {
@@ -28,13 +30,7 @@ func NewUplinkBridge(ovs *Database, c nodeconfig.Config, limit time.Duration) Up
 
 func (b UplinkBridge) Ensure(ctx context.Context, u platform.Uplink) error {
 	if err := b.change(ctx, func(root *vswitch.OpenvSwitch) ([]libovsdb.Operation, error) {
-		existed := b.ovs.Bridge(u.Host) != nil
-		operations := b.ovs.EnsureBridge(root, uplinkBridgeSettings(b.config, u))
-		if !existed {
-			return operations, nil
-		}
-		own, err := b.ovs.ensurePort(b.config.Owner(), u.Host, u.Host, DeviceSettings{kind: TypeInternal, mtu: u.MTU})
-		return append(operations, own...), err
+		return b.missing(root, u, "")
 	}); err != nil {
 		return fmt.Errorf("make bridge %s: %w", u.Host, err)
 	}
@@ -43,7 +39,7 @@ func (b UplinkBridge) Ensure(ctx context.Context, u platform.Uplink) error {
 
 func (b UplinkBridge) Join(ctx context.Context, u platform.Uplink) error {
 	if err := b.change(ctx, func(*vswitch.OpenvSwitch) ([]libovsdb.Operation, error) {
-		return b.ovs.ensurePort(b.config.Owner(), u.Host, u.Adapter, DeviceSettings{})
+		return b.missingPort(u)
 	}); err != nil {
 		return fmt.Errorf("make device %s a port of bridge %s: %w", u.Adapter, u.Host, err)
 	}
@@ -57,7 +53,7 @@ func (b UplinkBridge) Leave(ctx context.Context, u platform.Uplink) error {
 			return nil, nil
 		}
 		if bridge.ExternalIDs[ovsdb.OwnerMark] == string(b.config.Owner()) {
-			return []libovsdb.Operation{MutateRow(vswitch.OpenvSwitchTable, root.UUID, RemoveFrom("bridges", bridge.UUID))}, nil
+			return []libovsdb.Operation{removeBridge(root, bridge)}, nil
 		}
 		operations := []libovsdb.Operation{}
 		if port := b.ovs.Port(u.Adapter); port != nil && b.Holder(u.Adapter) == u.Host {
@@ -115,4 +111,37 @@ func (b UplinkBridge) change(
 		return err
 	}
 	return b.ovs.RoundTrip(ctx, b.limit)
+}
+
+// setUp returns what is missing of the bridge that has the adapter and the host's interface.
+func (b UplinkBridge) setUp(root *vswitch.OpenvSwitch, u platform.Uplink) ([]libovsdb.Operation, error) {
+	bridge, problem := b.missing(root, u, u.Adapter)
+	port, err := b.missingPort(u)
+	return append(bridge, port...), errors.Join(problem, err)
+}
+
+// missing returns what is missing of the bridge and its own port. A bridge that is yet to be made has the device from
+// its first moment, if one is named. It passes packets as a learning switch does without any controller: the host
+// depends on it.
+func (b UplinkBridge) missing(
+	root *vswitch.OpenvSwitch, u platform.Uplink, device string,
+) ([]libovsdb.Operation, error) {
+	settings := BridgeSettings{
+		Owner: b.config.Owner(), Name: u.Host, datapath: b.config.DatapathType, FailMode: vswitch.BridgeFailModeStandalone,
+		IDs: map[string]string{SwitchKey: u.Switch}, Device: device, mtu: u.MTU,
+	}
+	if u.MAC != "" {
+		settings.config = map[string]string{"hwaddr": u.MAC}
+	}
+	operations := b.ovs.EnsureBridge(root, settings)
+	if u.MTU == 0 {
+		return operations, nil
+	}
+	own, err := b.ovs.ensurePort(b.config.Owner(), u.Host, u.Host, DeviceSettings{kind: TypeInternal, mtu: u.MTU})
+	return append(operations, own...), err
+}
+
+// missingPort returns what is missing of the adapter's port; nothing while there is no bridge.
+func (b UplinkBridge) missingPort(u platform.Uplink) ([]libovsdb.Operation, error) {
+	return b.ovs.ensurePort(b.config.Owner(), u.Host, u.Adapter, DeviceSettings{})
 }

@@ -10,7 +10,8 @@ import (
 
 // Platform is what the agent needs of the node's operating system. Every method may be called
 // again at any time with the same arguments: it then finds its post-condition true and changes
-// nothing. Open vSwitch is not behind it: the agent reaches that by OVSDB on every system.
+// nothing. Open vSwitch is not behind it: the agent reaches that by OVSDB on every system, and hands
+// a platform the one bridge that it has to work with, see [UplinkBridge].
 type Platform interface {
 	Host
 	Uplinks
@@ -42,14 +43,15 @@ type Uplinks interface {
 	// whose packets Open vSwitch handles, and the host has the addresses that it had before. After an
 	// error the host is as reachable as it was; one that is [ErrNoUplink] says that there is no such
 	// switch, one that is [ErrOutdatedUplink] that it has to be released first. A zero Uplink: nothing
-	// of the kind is needed here.
-	EnsureUplink(ctx context.Context) (Uplink, error)
+	// of the kind is needed here. The bridge is for a system that moves what the host has step by step, where it
+	// has to be changed between two steps; elsewhere the caller makes the bridge of the Uplink.
+	EnsureUplink(ctx context.Context, bridge UplinkBridge) (Uplink, error)
 	// SwitchExists says whether EnsureUplink finds a switch, so that it need not make one.
 	SwitchExists(ctx context.Context) (bool, error)
 	// ReleaseUplink: the host has its adapter, with the addresses, for itself, as if EnsureUplink had
 	// never been called. It is for an Open vSwitch that does not take the uplink up, and for a
 	// configuration that shares none any more.
-	ReleaseUplink(ctx context.Context) error
+	ReleaseUplink(ctx context.Context, bridge UplinkBridge) error
 	// EnsureGatewayDevice: the device exists, is up, and the host's own stack takes no part in
 	// its traffic. A device that the host itself uses (it has addresses) is refused.
 	EnsureGatewayDevice(name string) error

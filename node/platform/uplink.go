@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"context"
 	"net"
 	"net/netip"
 )
@@ -27,4 +28,21 @@ type HostInterface struct {
 	Addresses []netip.Prefix
 	// NextHops are of the best default routes by the interface, IPv4 first.
 	NextHops []netip.Addr
+}
+
+// UplinkBridge is the bridge of an uplink, as a platform may work with it while it moves what the host has. Every
+// method returns when ovs-vswitchd has done its part, and changes nothing where its post-condition holds. Package
+// openvswitch implements it, and is the only one that writes the bridge.
+type UplinkBridge interface {
+	// Ensure: the bridge [Uplink.Host] exists, and its own interface is a device of the host's with the
+	// uplink's MAC and MTU.
+	Ensure(ctx context.Context, u Uplink) error
+	// Join: the adapter is a port of the bridge.
+	Join(ctx context.Context, u Uplink) error
+	// Leave: the adapter is no port of the bridge. A bridge that weft has made is gone.
+	Leave(ctx context.Context, u Uplink) error
+	// Holder is the bridge of which a device is a port; empty if it is none's.
+	Holder(device string) string
+	// Made is the uplink that a bridge was made for, as far as Open vSwitch knows it.
+	Made() (Uplink, bool)
 }

@@ -148,9 +148,9 @@ func (p *Watcher) Wait(ctx context.Context, pod cni.Pod, subnets func() []netip.
 // ErrReaddressed: the controller has given a pod other addresses since they were asked for.
 var ErrReaddressed = errors.New("the controller has changed the pod's addresses meanwhile")
 
-// Confirm says whether a pod still has the network that Wait returned. A pod that is gone needs no other one:
+// Verify says whether a pod still has the network that Wait returned. A pod that is gone needs no other one:
 // its sandbox is about to go, too.
-func (p *Watcher) Confirm(pod cni.Pod, network *Network, subnets []netip.Prefix) error {
+func (p *Watcher) Verify(pod cni.Pod, network *Network, subnets []netip.Prefix) error {
 	now, err := p.LookUp(pod, subnets)
 	switch {
 	case errors.Is(err, ErrGone):

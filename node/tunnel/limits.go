@@ -9,7 +9,7 @@ import (
 
 // waiting are the connections that have not shown yet who they are: so many in all, and so many of each
 // address. When all places are taken, who comes gets that of the one who has waited longest: a chassis
-// host needs its place for milliseconds, a stranger keeps it as long as he may.
+// host needs its place for milliseconds, a client without a certificate keeps it as long as it may.
 type waiting struct {
 	limit, each int
 

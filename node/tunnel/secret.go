@@ -28,8 +28,8 @@ func Secret(ctx context.Context, client kubernetes.Interface, namespace, name st
 	informer := factory.Core().V1().Secrets().Informer()
 	// A reflector that cannot list says so itself, in client-go's log.
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { s.take(name, object) },
-		UpdateFunc: func(_, object any) { s.take(name, object) },
+		AddFunc:    func(object any) { s.update(name, object) },
+		UpdateFunc: func(_, object any) { s.update(name, object) },
 		DeleteFunc: func(any) { s.put(certificates.Texts{}, errors.New("it was removed")) },
 	})
 	if err != nil {
@@ -48,7 +48,7 @@ type secret struct {
 	wrong error // with them
 }
 
-func (s *secret) take(name string, object any) {
+func (s *secret) update(name string, object any) {
 	found, ok := object.(*corev1.Secret)
 	if !ok || found.Name != name {
 		return

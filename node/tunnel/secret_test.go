@@ -72,8 +72,8 @@ func TestASecretIsKeptThatNobodyHasAskedFor(t *testing.T) {
 		Data:       map[string][]byte{"ca.crt": ca.pem, corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key},
 	}
 	s := &secret{source: "Secret"}
-	s.take("weft-chassis", object)
-	s.take("weft-chassis", &corev1.Secret{ObjectMeta: object.ObjectMeta})
+	s.update("weft-chassis", object)
+	s.update("weft-chassis", &corev1.Secret{ObjectMeta: object.ObjectMeta})
 	if _, err := s.get(); err != nil {
 		t.Error(err)
 	}

@@ -45,7 +45,7 @@ type Observer struct {
 
 const (
 	defaultMaxStreams = 64
-	// Strangers can open connections too. What they can hold until handshakeTimeout is bounded, and so
+	// Clients without a certificate can open connections too. What they can hold until handshakeTimeout is bounded, and so
 	// is what one address, or IPv6 subnet, can hold of it.
 	maxHandshakes           = 64
 	maxHandshakesPerAddress = 24
@@ -172,7 +172,7 @@ func (s *server) open(ctx context.Context, conn net.Conn) (host *tls.Conn, node 
 	defer within(ctx, host)()
 	state := host.ConnectionState()
 	target = Target(state.NegotiatedProtocol)
-	if err := s.admit(state, own.Authorities, target); err != nil {
+	if err := s.authorize(state, own.Authorities, target); err != nil {
 		return nil, nil, "", s.deny(host, err)
 	}
 	if !s.handshakes.leave(conn) {
@@ -197,7 +197,7 @@ func (s *server) open(ctx context.Context, conn net.Conn) (host *tls.Conn, node 
 }
 
 // handshakeConfig takes any certificate whose key the peer has, and a peer that shows none: whether it
-// may have a stream is for [admit], which runs before a byte of the peer is read and whose reason reaches it.
+// may have a stream is for [authorize], which runs before a byte of the peer is read and whose reason reaches it.
 func (s *server) handshakeConfig(own *tls.Certificate) *tls.Config {
 	config := &tls.Config{
 		MinVersion:             tls.VersionTLS13,
@@ -211,16 +211,16 @@ func (s *server) handshakeConfig(own *tls.Certificate) *tls.Config {
 	return config
 }
 
-// admit judges the dialling end by what it wants to be led to. One that does not say it is told so if it might have
-// anything.
-func (s *server) admit(state tls.ConnectionState, roots *x509.CertPool, target Target) error {
+// authorize decides on the dialling end by what it wants to be led to. One that does not say it is told so if it might
+// have anything.
+func (s *server) authorize(state tls.ConnectionState, roots *x509.CertPool, target Target) error {
 	if service, ok := s.config.Targets[target]; ok {
-		return admit(state, roots, service.Peer, time.Now())
+		return authorize(state, roots, service.Peer, time.Now())
 	}
 	var refused error
 	for _, known := range slices.Sorted(maps.Keys(s.config.Targets)) {
 		service := s.config.Targets[known]
-		err := admit(state, roots, service.Peer, time.Now())
+		err := authorize(state, roots, service.Peer, time.Now())
 		if err == nil {
 			return refusal(NoTarget, "the peer does not say what it wants to be led to")
 		}
@@ -229,8 +229,8 @@ func (s *server) admit(state tls.ConnectionState, roots *x509.CertPool, target T
 	return refused
 }
 
-// admit verifies the dialling end's certificate.
-func admit(state tls.ConnectionState, roots *x509.CertPool, peer string, now time.Time) error {
+// authorize verifies the dialling end's certificate.
+func authorize(state tls.ConnectionState, roots *x509.CertPool, peer string, now time.Time) error {
 	if len(state.PeerCertificates) == 0 {
 		return refusal(NoCertificate, "the peer shows no certificate; one of DNS name %s is asked for", peer)
 	}
@@ -267,7 +267,7 @@ func (s *server) deny(conn *tls.Conn, refused error) error {
 }
 
 // refuse logs and then counts a refusal: who sees the count finds the line. A peer repeats what is refused, and a
-// stranger may do anything.
+// client without a certificate may do anything.
 func (s *server) refuse(ctx context.Context, conn net.Conn, refused error) {
 	if ctx.Err() != nil {
 		return

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+
+	"github.com/weftnet/weft/node/local"
 )
 
 // maxAnswer bounds what a daemon may answer, in bytes.
@@ -17,6 +19,15 @@ const maxAnswer = 1 << 20
 
 // request is the id of the only request on a connection.
 const request = 0
+
+// Call runs a command by a daemon's control socket, and returns what [Run] returns.
+func Call(ctx context.Context, socket, command string, args ...string) (string, error) {
+	conn, err := local.DialSocket(ctx, socket)
+	if err != nil {
+		return "", err
+	}
+	return Run(ctx, conn, command, args...)
+}
 
 // Run sends a command on a new connection to a control socket, which it closes, and returns the
 // daemon's answer as it is. A daemon's refusal is an error with its words. It ends with ctx.

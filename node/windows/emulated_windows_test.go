@@ -19,6 +19,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/hns"
+	"github.com/weftnet/weft/node/hns/hnstest"
 	"github.com/weftnet/weft/node/hostnet"
 	"github.com/weftnet/weft/node/platform"
 )
@@ -41,7 +42,7 @@ func newEmulated(t *testing.T) *emulated {
 	e.restart()
 	t.Cleanup(func() {
 		e.control("fault clear")
-		if err := e.windows.ReleaseUplink(context.Background()); err != nil {
+		if err := e.windows.ReleaseUplink(context.Background(), nil); err != nil {
 			t.Error(err)
 		}
 		e.reachable("Ethernet")
@@ -86,7 +87,7 @@ func (e *emulated) control(words string) {
 func (e *emulated) ensureUplink() platform.Uplink {
 	e.Helper()
 	uplink := platform.Uplink{}
-	e.eventually("an uplink", func() (err error) { uplink, err = e.windows.EnsureUplink(e.Context()); return err })
+	e.eventually("an uplink", func() (err error) { uplink, err = e.windows.EnsureUplink(e.Context(), nil); return err })
 	e.reachable(uplink.Host)
 	return uplink
 }
@@ -141,7 +142,7 @@ func TestEmulatedUplink(t *testing.T) {
 	if mtu, err := e.windows.UplinkMTU(netip.MustParseAddr("172.30.0.3")); mtu != 1500 || err != nil {
 		t.Errorf("MTU %d, error %v", mtu, err)
 	}
-	if err := e.windows.ReleaseUplink(t.Context()); err != nil {
+	if err := e.windows.ReleaseUplink(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 	e.reachable("Ethernet")
@@ -171,7 +172,7 @@ func TestEmulatedBadDays(t *testing.T) {
 			default:
 				e.control(test.fault)
 			}
-			uplink, err := e.windows.EnsureUplink(t.Context())
+			uplink, err := e.windows.EnsureUplink(t.Context(), nil)
 			if test.want == "" {
 				if err != nil {
 					t.Fatal(err)
@@ -223,6 +224,21 @@ const (
 	firstSandbox  = "0B5D8A44-7C5A-4F4C-8D1A-3F0A0D4B0001"
 	secondSandbox = "0B5D8A44-7C5A-4F4C-8D1A-3F0A0D4B0002"
 )
+
+// The emulator conforms as the model does that other tests use.
+func TestEmulatedHNSConforms(t *testing.T) {
+	e := newEmulated(t)
+	service, err := hns.NewHCSShim()
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespaces := [2]string{"22222222-0000-4000-8000-000000000001", "22222222-0000-4000-8000-000000000002"}
+	for i, namespace := range namespaces {
+		e.control("namespace add " + namespace + " " + strings.Split(os.Getenv("WEFT_TEST_NETNS"), ",")[i])
+		t.Cleanup(func() { e.control("namespace del " + namespace) })
+	}
+	hnstest.Conformance(t, hnstest.Subject{Service: service, Adapter: "Ethernet", Namespaces: namespaces})
+}
 
 func (e *emulated) pod(id, sandbox string, host byte) platform.Endpoint {
 	e.Helper()
@@ -344,7 +360,7 @@ func TestEmulatedReleaseWithoutHNS(t *testing.T) {
 	e := newEmulated(t)
 	e.ensureUplink()
 	e.control("fault fail HcnDeleteNetwork 0x8007001f")
-	if err := e.windows.ReleaseUplink(t.Context()); err == nil || !strings.Contains(err.Error(), "not functioning") {
+	if err := e.windows.ReleaseUplink(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "not functioning") {
 		t.Errorf("error %v", err)
 	}
 	e.reachable("Ethernet")

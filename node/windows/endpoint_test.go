@@ -1,4 +1,4 @@
-package windows
+package windows_test
 
 import (
 	"context"
@@ -21,46 +21,48 @@ import (
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/node/platform/platformtest"
+	"github.com/weftnet/weft/node/windows"
+	"github.com/weftnet/weft/node/windows/windowstest"
 )
 
-// lateWindows starts the container of a sandbox as soon as an endpoint is made in it, for the story that
+// deferredWindows starts the container of a sandbox as soon as an endpoint is made in it, for the story that
 // all platforms tell.
-type lateWindows struct {
-	*Platform
+type deferredWindows struct {
+	*windows.Platform
 	machine *hnstest.Machine
 	started map[string]bool
 }
 
-func (l *lateWindows) ConfigureEndpoint(ctx context.Context, e platform.Endpoint) error {
-	if !l.started[e.Sandbox] {
-		if err := l.Platform.ConfigureEndpoint(ctx, e); err == nil {
+func (d *deferredWindows) ConfigureEndpoint(ctx context.Context, e platform.Endpoint) error {
+	if !d.started[e.Sandbox] {
+		if err := d.Platform.ConfigureEndpoint(ctx, e); err == nil {
 			return errors.New("an endpoint was configured before its device arrived")
 		}
-		if arrived, err := l.EndpointArrived(ctx, e); arrived || err != nil {
+		if arrived, err := d.EndpointArrived(ctx, e); arrived || err != nil {
 			return errors.New("the device arrived before the container started")
 		}
-		if _, err := l.hns.EndpointNamed(ctx, e.Device); err != nil {
+		if _, err := d.EndpointNamed(ctx, e.Device); err != nil {
 			return err
 		}
-		l.machine.StartContainer(e.Sandbox)
-		l.started[e.Sandbox] = true
+		d.machine.StartContainer(e.Sandbox)
+		d.started[e.Sandbox] = true
 	}
-	return l.Platform.ConfigureEndpoint(ctx, e)
+	return d.Platform.ConfigureEndpoint(ctx, e)
 }
 
 func TestWindowsKeepsThePlatformsPromises(t *testing.T) {
-	b := newWinBench(t)
-	b.ensureUplink()
+	b := windowstest.New(t)
+	b.EnsureUplink()
 	sandboxes := map[string]string{}
-	platformtest.Story(t, &lateWindows{b.windows, b.Machine, map[string]bool{}},
+	platformtest.Story(t, &deferredWindows{b.Windows, b.Machine, map[string]bool{}},
 		func(name string) string { sandboxes[name] = b.AddNamespace(); return sandboxes[name] },
 		func(name string) { b.RemoveNamespace(sandboxes[name]) })
 }
 
 // winPod is an endpoint of both address families in a new sandbox.
-func winPod(b *winBench) platform.Endpoint { return winContainer(b, "c1") }
+func winPod(b *windowstest.Bench) platform.Endpoint { return winContainer(b, "c1") }
 
-func winContainer(b *winBench, id string) platform.Endpoint {
+func winContainer(b *windowstest.Bench, id string) platform.Endpoint {
 	attachment := cni.Attachment{ContainerID: id, IfName: "eth0"}
 	address := netip.MustParseAddr("10.244.1.3")
 	return platform.Endpoint{
@@ -74,13 +76,13 @@ func winContainer(b *winBench, id string) platform.Endpoint {
 }
 
 func TestEndpointHasWhatThePodAsksFor(t *testing.T) {
-	b := newWinBench(t)
-	b.ensureUplink()
+	b := windowstest.New(t)
+	b.EnsureUplink()
 	e := winPod(b)
-	if err := b.windows.CreateEndpoint(t.Context(), e); err != nil {
+	if err := b.Windows.CreateEndpoint(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
-	made, err := b.windows.hns.EndpointNamed(t.Context(), e.Device)
+	made, err := b.Windows.EndpointNamed(t.Context(), e.Device)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,38 +92,38 @@ func TestEndpointHasWhatThePodAsksFor(t *testing.T) {
 		t.Errorf("made %+v", made)
 	}
 	b.StartContainer(e.Sandbox)
-	if arrived, err := b.windows.EndpointArrived(t.Context(), e); !arrived || err != nil {
+	if arrived, err := b.Windows.EndpointArrived(t.Context(), e); !arrived || err != nil {
 		t.Fatalf("arrived %v, %v", arrived, err)
 	}
-	if err := b.windows.CheckEndpoint(t.Context(), e); err == nil ||
+	if err := b.Windows.CheckEndpoint(t.Context(), e); err == nil ||
 		!strings.Contains(err.Error(), "MTU 1500 instead of 1400") {
 		t.Errorf("before it is configured: %v", err)
 	}
-	if err := errors.Join(b.windows.ConfigureEndpoint(t.Context(), e),
-		b.windows.CheckEndpoint(t.Context(), e)); err != nil {
+	if err := errors.Join(b.Windows.ConfigureEndpoint(t.Context(), e),
+		b.Windows.CheckEndpoint(t.Context(), e)); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestEndpointErrorsSayWhatToDo(t *testing.T) {
-	b := newWinBench(t)
+	b := windowstest.New(t)
 	e := winPod(b)
-	if err := b.windows.CreateEndpoint(t.Context(), e); err == nil ||
+	if err := b.Windows.CreateEndpoint(t.Context(), e); err == nil ||
 		!strings.Contains(err.Error(), "HNS network weft does not exist yet") {
 		t.Errorf("before the uplink: %v", err)
 	}
-	b.ensureUplink()
+	b.EnsureUplink()
 	b.LoseNetworks()
-	if err := b.windows.CreateEndpoint(t.Context(), e); err == nil || errors.Is(err, platform.ErrNoSandbox) {
+	if err := b.Windows.CreateEndpoint(t.Context(), e); err == nil || errors.Is(err, platform.ErrNoSandbox) {
 		t.Errorf("a network that is lost: %v", err)
 	}
-	b.ensureUplink()
-	if err := b.windows.CreateEndpoint(t.Context(), e); err != nil {
+	b.EnsureUplink()
+	if err := b.Windows.CreateEndpoint(t.Context(), e); err != nil {
 		t.Errorf("after the repair: %v", err)
 	}
 	e.Sandbox = "00000099-0000-4000-8000-000000000000"
-	if err := b.windows.CreateEndpoint(t.Context(), e); !errors.Is(err, platform.ErrNoSandbox) ||
-		len(must(b.windows.Endpoints())) != 0 {
+	if err := b.Windows.CreateEndpoint(t.Context(), e); !errors.Is(err, platform.ErrNoSandbox) ||
+		len(must(b.Windows.Endpoints())) != 0 {
 		t.Errorf("a sandbox that is gone: %v\n%s", err, b.Dump())
 	}
 }
@@ -134,39 +136,39 @@ func must[T any](value T, err error) T {
 }
 
 func TestEndpointOfADeadPodGivesItsAddressBack(t *testing.T) {
-	b := newWinBench(t)
-	b.ensureUplink()
+	b := windowstest.New(t)
+	b.EnsureUplink()
 	dead := winPod(b)
-	if err := b.windows.CreateEndpoint(t.Context(), dead); err != nil {
+	if err := b.Windows.CreateEndpoint(t.Context(), dead); err != nil {
 		t.Fatal(err)
 	}
 	e := winContainer(b, "c2")
-	if err := b.windows.CreateEndpoint(t.Context(), e); err == nil || !strings.Contains(err.Error(), dead.Device) {
+	if err := b.Windows.CreateEndpoint(t.Context(), e); err == nil || !strings.Contains(err.Error(), dead.Device) {
 		t.Errorf("the address of a pod that lives: %v", err)
 	}
 	b.RemoveNamespace(dead.Sandbox)
-	if err := b.windows.CreateEndpoint(t.Context(), e); err != nil || len(must(b.windows.Endpoints())) != 1 {
+	if err := b.Windows.CreateEndpoint(t.Context(), e); err != nil || len(must(b.Windows.Endpoints())) != 1 {
 		t.Errorf("error %v\n%s", err, b.Dump())
 	}
 }
 
 func TestManagementAdapter(t *testing.T) {
-	b := newWinBench(t)
-	b.ensureUplink()
+	b := windowstest.New(t)
+	b.EnsureUplink()
 	address := netip.MustParsePrefix("10.244.1.2/24")
 	m := platform.Management{
 		Device: platform.ManagementDevice, MAC: contract.MAC(address.Addr()), MTU: 1400, Addresses: []netip.Prefix{address},
 		Routes: []platform.Route{{Destination: netip.MustParsePrefix("10.96.0.0/12"),
 			NextHop: netip.MustParseAddr("10.244.1.1"), Source: address.Addr()}},
 	}
-	if err := b.windows.EnsureManagement(m); !errors.Is(err, platform.ErrNoDevice) {
+	if err := b.Windows.EnsureManagement(m); !errors.Is(err, platform.ErrNoDevice) {
 		t.Fatalf("before Open vSwitch has made it: %v", err)
 	}
 	b.AddAdapter(hostnet.Adapter{Alias: platform.ManagementDevice, Kind: hostnet.Virtual,
 		MAC: hnstest.MAC("02:00:00:00:00:88"), MTU: 1500,
 		Addresses: []hostnet.Address{hnstest.LocalAddress("10.244.9.2/24"), hnstest.LocalAddress("169.254.7.7/16")}},
 		hostnet.Route{Destination: netip.MustParsePrefix("10.97.0.0/16"), NextHop: netip.MustParseAddr("10.244.9.1")})
-	if err := b.windows.EnsureManagement(m); err != nil {
+	if err := b.Windows.EnsureManagement(m); err != nil {
 		t.Fatal(err)
 	}
 	adapter, _ := hostnet.Named(must(b.Adapters()), platform.ManagementDevice)
@@ -178,20 +180,20 @@ func TestManagementAdapter(t *testing.T) {
 		t.Errorf("adapter %+v, routes %v", adapter, routes)
 	}
 	b.Calls()
-	if err := b.windows.EnsureManagement(m); err != nil {
+	if err := b.Windows.EnsureManagement(m); err != nil {
 		t.Fatal(err)
 	}
 	if calls := b.Calls(); !slices.Equal(calls, []string{"Isolate"}) { // which compares by itself
 		t.Errorf("an adapter in order was changed: %v", calls)
 	}
-	if hosts := must(b.windows.HostAddresses(platform.ManagementDevice)); !slices.Equal(hosts,
+	if hosts := must(b.Windows.HostAddresses(platform.ManagementDevice)); !slices.Equal(hosts,
 		[]netip.Addr{hnstest.NodeAddress, netip.MustParseAddr("192.0.2.3"), netip.MustParseAddr("fd30::3")}) {
 		t.Errorf("the host's addresses are %v", hosts)
 	}
-	if mtu := must(b.windows.UplinkMTU(hnstest.NodeAddress)); mtu != 1500 {
+	if mtu := must(b.Windows.UplinkMTU(hnstest.NodeAddress)); mtu != 1500 {
 		t.Errorf("the uplink's MTU is %d", mtu)
 	}
-	if err := b.windows.EnsureGatewayDevice("Ethernet 2"); err == nil ||
+	if err := b.Windows.EnsureGatewayDevice("Ethernet 2"); err == nil ||
 		!strings.Contains(err.Error(), "gateway-interface") {
 		t.Errorf("a gateway device: %v", err)
 	}
@@ -200,22 +202,22 @@ func TestManagementAdapter(t *testing.T) {
 // Open vSwitch's vNIC is disabled when it comes, and no list has it. It is enabled, gets its MAC address, and is up.
 func TestManagementAdapterIsBornDisabled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newWinBench(t)
-		b.ensureUplink()
+		b := windowstest.New(t)
+		b.EnsureUplink()
 		m := platform.Management{Device: platform.ManagementDevice, MAC: hnstest.MAC("0a:58:0a:f4:01:02"), MTU: 1400,
 			Addresses: nodetest.Prefixes("10.244.1.2/24")}
-		if err := b.windows.EnsureManagement(m); !errors.Is(err, platform.ErrNoDevice) {
+		if err := b.Windows.EnsureManagement(m); !errors.Is(err, platform.ErrNoDevice) {
 			t.Errorf("before Open vSwitch has made it: %v", err)
 		}
 		if err := b.CreateWMIPort(m.Device); err != nil {
 			t.Fatal(err)
 		}
 		b.Calls()
-		if err := b.windows.EnsureManagement(m); !errors.Is(err, platform.ErrNoDevice) || len(b.Calls()) != 0 {
+		if err := b.Windows.EnsureManagement(m); !errors.Is(err, platform.ErrNoDevice) || len(b.Calls()) != 0 {
 			t.Errorf("a command for each look: %v", err)
 		}
-		time.Sleep(enablePeriod)
-		if err := b.windows.EnsureManagement(m); err != nil {
+		time.Sleep(windows.EnablePeriod)
+		if err := b.Windows.EnsureManagement(m); err != nil {
 			t.Fatal(err)
 		}
 		if calls := b.Calls(); slices.Index(calls, "EnableNamed") != 0 || slices.Index(calls, "SetMAC") != 1 {
@@ -227,7 +229,7 @@ func TestManagementAdapterIsBornDisabled(t *testing.T) {
 		}
 		b.Fail("Enable", func() error { return errors.New("access is denied") })
 		b.SetUp(m.Device, false)
-		if err := b.windows.EnsureManagement(m); err == nil {
+		if err := b.Windows.EnsureManagement(m); err == nil {
 			t.Error("nobody is told that it is down")
 		}
 	})

@@ -1,4 +1,4 @@
-package windows
+package windows_test
 
 import (
 	"errors"
@@ -12,6 +12,8 @@ import (
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/ovsdriver"
 	"github.com/weftnet/weft/node/platform"
+	"github.com/weftnet/weft/node/windows"
+	"github.com/weftnet/weft/node/windows/windowstest"
 )
 
 // Open vSwitch looks for an adapter that has a port's name anywhere in its own, and the driver compares two names as
@@ -38,10 +40,10 @@ func TestNamesOfPortsAreNotAlike(t *testing.T) {
 func TestAdaptersWhoseNamesOpenVSwitchWouldTake(t *testing.T) {
 	for _, alias := range []string{"weft-uplink", "My WEFT-Uplink 2", "br-int", "old weft-mp0"} {
 		t.Run(alias, func(t *testing.T) {
-			b := newWinBench(t)
+			b := windowstest.New(t)
 			b.AddAdapter(hostnet.Adapter{Alias: alias, Kind: hostnet.Physical, MAC: hnstest.MAC("02:00:00:00:00:78")})
 			before := b.Dump()
-			_, err := b.windows.EnsureUplink(t.Context())
+			_, err := b.Windows.EnsureUplink(t.Context(), nil)
 			if !errors.Is(err, platform.ErrNoUplink) || !strings.Contains(err.Error(), `"`+alias+`"`) ||
 				!strings.Contains(err.Error(), "Rename-NetAdapter") {
 				t.Errorf("error %v", err)
@@ -51,26 +53,26 @@ func TestAdaptersWhoseNamesOpenVSwitchWouldTake(t *testing.T) {
 			}
 		})
 	}
-	b := newWinBench(t)
+	b := windowstest.New(t)
 	for _, alias := range []string{"vEthernet (weft-mp0)", "br-int"} { // Open vSwitch's own of an earlier time
 		b.AddAdapter(hostnet.Adapter{Alias: alias, Kind: hostnet.Virtual, MAC: hnstest.MAC("02:00:00:00:00:79")})
 	}
-	b.ensureUplink()
+	b.EnsureUplink()
 }
 
 // The vNIC has its name before Open vSwitch has anything to do with the switch: by it the port is found.
 func TestHostAdapterIsNamedBeforeTheExtensionIsEnabled(t *testing.T) {
-	b := newWinBench(t)
+	b := windowstest.New(t)
 	b.Fail("EnableExtension", func() error {
 		if adapters, _ := b.Adapters(); !b.Tunnels(hostnet.HostAdapter) {
-			t.Errorf("adapters %s", aliases(adapters))
+			t.Errorf("adapters %s", windows.Aliases(adapters))
 		}
 		return nil
 	})
-	b.ensureUplink()
+	b.EnsureUplink()
 	b.Fail("VMAdapter", func() error { return errors.New("PowerShell takes seconds") })
-	b.restart()
-	b.ensureUplink()
+	b.Restart()
+	b.EnsureUplink()
 }
 
 // The extension is that of the driver that is installed, or that the user names.
@@ -89,9 +91,9 @@ func TestUplinkTakesTheDriverThatIsThere(t *testing.T) {
 		"one that is not there":       {"antrea", false, "", "not installed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newWinBench(t, func(c *Config) { c.Driver = test.key })
+			b := windowstest.New(t, func(c *windows.Config) { c.Driver = test.key })
 			b.Driver, b.Other = test.upstream, dbosoft.Extension
-			uplink, err := b.windows.EnsureUplink(t.Context())
+			uplink, err := b.Windows.EnsureUplink(t.Context(), nil)
 			if test.problem != "" {
 				if err == nil || !strings.Contains(err.Error(), test.problem) {
 					t.Errorf("uplink %+v, error %v", uplink, err)
@@ -99,11 +101,11 @@ func TestUplinkTakesTheDriverThatIsThere(t *testing.T) {
 				b.Reachable("Ethernet")
 				return
 			}
-			if err != nil || b.windows.lastSeen().driver.Name != test.want || !b.windows.uplinkHolds(t.Context()) {
-				t.Errorf("driver %+v, error %v\n%s", b.windows.lastSeen().driver, err, b.Dump())
+			if err != nil || b.Windows.LastDriver().Name != test.want || !b.Windows.UplinkHolds(t.Context()) {
+				t.Errorf("driver %+v, error %v\n%s", b.Windows.LastDriver(), err, b.Dump())
 			}
 			b.DisableExtensions()
-			if b.windows.uplinkHolds(t.Context()) {
+			if b.Windows.UplinkHolds(t.Context()) {
 				t.Error("an extension that is off is not seen")
 			}
 		})

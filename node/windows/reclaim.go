@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/platform"
 )
 
 // ErrForeignNetwork: a network of weft's name is somebody else's.
@@ -19,7 +20,7 @@ var ErrForeignNetwork = errors.New("it was not made by weft, which leaves it alo
 
 // ReleaseUplink removes the network, if it is weft's own: the host gets its adapter back, also while HNS does not
 // answer.
-func (u *sharing) ReleaseUplink(ctx context.Context) error {
+func (u *sharing) ReleaseUplink(ctx context.Context, _ platform.UplinkBridge) error {
 	select {
 	case u.busy <- struct{}{}:
 		defer func() { <-u.busy }()

@@ -1,4 +1,4 @@
-package windows
+package windows_test
 
 import (
 	"context"
@@ -18,6 +18,8 @@ import (
 	"github.com/weftnet/weft/node/hns/hnstest"
 	"github.com/weftnet/weft/node/hostnet"
 	"github.com/weftnet/weft/node/platform"
+	"github.com/weftnet/weft/node/windows"
+	"github.com/weftnet/weft/node/windows/windowstest"
 )
 
 // A process may end at any of the calls that it makes on the way to an uplink; the next one finds what
@@ -37,7 +39,7 @@ func TestUplinkSurvivesACrashAtEveryStep(t *testing.T) {
 }
 
 func crashAt(t *testing.T, moves bool, call string, after bool) {
-	b := newWinBench(t)
+	b := windowstest.New(t)
 	b.Moves = moves
 	times := 0
 	b.Fail(call, func() error {
@@ -48,14 +50,14 @@ func crashAt(t *testing.T, moves bool, call string, after bool) {
 	})
 	// The process does not live to tidy up: all that it does after the crash is refused.
 	crashed := &crashing{Machine: b.Machine}
-	b.windows, _ = NewOver(b.config, crashed, crashed)
-	_, err := b.windows.EnsureUplink(t.Context())
+	b.Windows, _ = windows.NewOver(b.Config, crashed, crashed)
+	_, err := b.Windows.EnsureUplink(t.Context(), nil)
 	if err != nil && !errors.Is(err, errCrash) {
 		t.Fatalf("the first process: %v", err)
 	}
 	b.Fail(call, nil)
-	b.restart()
-	b.ensureUplink()
+	b.Restart()
+	b.EnsureUplink()
 	b.Reachable(hostnet.HostAdapter)
 	if b.NetworkCount() != 1 || !strings.Contains(b.Dump(), "extension true") {
 		t.Errorf("left:\n%s", b.Dump())
@@ -128,13 +130,16 @@ func (c *crashing) Reclaim(ctx context.Context, virtualSwitch, adapter string, d
 
 func TestLostUplinkIsRepaired(t *testing.T) {
 	for name, test := range map[string]struct {
-		lose func(b *winBench)
+		lose func(b *windowstest.Bench)
 		new  bool // the switch is another one afterwards
 	}{
-		"network":                            {lose: func(b *winBench) { b.LoseNetworks() }, new: true},
-		"network, and the addresses with it": {lose: func(b *winBench) { b.Moves = false; b.LoseNetworks() }, new: true},
-		"extension":                          {lose: func(b *winBench) { b.DisableExtensions() }},
-		"addresses": {lose: func(b *winBench) {
+		"network": {lose: func(b *windowstest.Bench) { b.LoseNetworks() }, new: true},
+		"network, and the addresses with it": {lose: func(b *windowstest.Bench) {
+			b.Moves = false
+			b.LoseNetworks()
+		}, new: true},
+		"extension": {lose: func(b *windowstest.Bench) { b.DisableExtensions() }},
+		"addresses": {lose: func(b *windowstest.Bench) {
 			adapters, _ := b.Adapters()
 			host, _ := hostnet.Named(adapters, hostnet.HostAdapter)
 			for _, a := range host.Global() {
@@ -146,13 +151,13 @@ func TestLostUplinkIsRepaired(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newWinBench(t)
-				before := b.ensureUplink()
+				b := windowstest.New(t)
+				before := b.EnsureUplink()
 				ctx, cancel := context.WithCancel(t.Context())
 				told := make(chan struct{}, 1)
 				ended := make(chan error, 1)
 				go func() {
-					ended <- b.windows.Watch(ctx, func() {
+					ended <- b.Windows.Watch(ctx, func() {
 						select {
 						case told <- struct{}{}:
 						default:
@@ -163,10 +168,10 @@ func TestLostUplinkIsRepaired(t *testing.T) {
 				begin := time.Now()
 				test.lose(b)
 				<-told
-				if took := time.Since(begin); took > 2*networkPeriod {
+				if took := time.Since(begin); took > 2*windows.NetworkPeriod {
 					t.Errorf("it took %v to notice", took)
 				}
-				after := b.ensureUplink()
+				after := b.EnsureUplink()
 				if (after.Switch != before.Switch) != test.new || !strings.Contains(b.Dump(), "extension true") {
 					t.Errorf("switch %s, then %s\n%s", before.Switch, after.Switch, b.Dump())
 				}
@@ -182,17 +187,17 @@ func TestLostUplinkIsRepaired(t *testing.T) {
 
 func TestNetworkThatHangsInItsMaking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newWinBench(t, func(c *Config) { c.Metrics = prometheus.NewRegistry() })
+		b := windowstest.New(t, func(c *windows.Config) { c.Metrics = prometheus.NewRegistry() })
 		held := make(chan struct{})
 		b.Fail("CreateNetwork", func() error { b.Fail("CreateNetwork", nil); <-held; return nil })
 		var hung *hns.HungError
-		if _, err := b.windows.EnsureUplink(t.Context()); !errors.As(err, &hung) {
+		if _, err := b.Windows.EnsureUplink(t.Context(), nil); !errors.As(err, &hung) {
 			t.Fatalf("error %v", err)
 		}
 		b.Reachable("Ethernet")
 		close(held) // and now it is made after all
 		synctest.Wait()
-		b.ensureUplink()
+		b.EnsureUplink()
 		b.Reachable(hostnet.HostAdapter)
 		if b.NetworkCount() != 1 {
 			t.Errorf("left:\n%s", b.Dump())
@@ -201,29 +206,29 @@ func TestNetworkThatHangsInItsMaking(t *testing.T) {
 }
 
 // outdated: the network is told to be outdated, is there until the bridges have gone, and goes by a release.
-func (b *winBench) outdated() {
+func outdated(b *windowstest.Bench) {
 	b.Helper()
-	if _, err := b.windows.EnsureUplink(b.Context()); !errors.Is(err, platform.ErrOutdatedUplink) ||
+	if _, err := b.Windows.EnsureUplink(b.Context(), nil); !errors.Is(err, platform.ErrOutdatedUplink) ||
 		b.NetworkCount() != 1 {
 		b.Errorf("%d networks are there before the bridges of the old switch have gone: %v", b.NetworkCount(), err)
 	}
-	if err := b.windows.ReleaseUplink(b.Context()); err != nil {
+	if err := b.Windows.ReleaseUplink(b.Context(), nil); err != nil {
 		b.Error(err)
 	}
 }
 
 func TestNetworkOfOtherSubnets(t *testing.T) {
-	other := func(b *winBench) {
-		b.config.PodSubnets = func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("10.244.9.0/24")} }
-		b.restart()
+	other := func(b *windowstest.Bench) {
+		b.Config.PodSubnets = func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("10.244.9.0/24")} }
+		b.Restart()
 	}
 	t.Run("empty: it is made again", func(t *testing.T) {
-		b := newWinBench(t)
-		before := b.ensureUplink()
+		b := windowstest.New(t)
+		before := b.EnsureUplink()
 		other(b)
-		b.outdated()
+		outdated(b)
 		b.Reachable("Ethernet")
-		if after := b.ensureUplink(); after.Switch == before.Switch {
+		if after := b.EnsureUplink(); after.Switch == before.Switch {
 			t.Errorf("kept:\n%s", b.Dump())
 		}
 		b.Reachable(hostnet.HostAdapter)
@@ -231,59 +236,60 @@ func TestNetworkOfOtherSubnets(t *testing.T) {
 	// As when the Node was deleted and has come back: nobody starts the agent again.
 	t.Run("they change while the agent runs", func(t *testing.T) {
 		subnets := []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}
-		b := newWinBench(t, func(c *Config) { c.PodSubnets = func() []netip.Prefix { return subnets } })
-		before := b.ensureUplink()
+		b := windowstest.New(t, func(c *windows.Config) { c.PodSubnets = func() []netip.Prefix { return subnets } })
+		before := b.EnsureUplink()
 		subnets = []netip.Prefix{netip.MustParsePrefix("10.244.9.0/24")}
-		b.outdated()
-		if after := b.ensureUplink(); after.Switch == before.Switch {
+		outdated(b)
+		if after := b.EnsureUplink(); after.Switch == before.Switch {
 			t.Errorf("kept:\n%s", b.Dump())
 		}
 	})
 	t.Run("with endpoints: they stay", func(t *testing.T) {
-		b := newWinBench(t)
-		uplink := b.ensureUplink()
+		b := windowstest.New(t)
+		uplink := b.EnsureUplink()
 		b.AddForeignEndpoint(hns.Endpoint{Name: "weft00000000001", Network: uplink.Switch})
 		other(b)
-		if _, err := b.windows.EnsureUplink(t.Context()); err == nil || errors.Is(err, platform.ErrNoUplink) ||
+		if _, err := b.Windows.EnsureUplink(t.Context(), nil); err == nil || errors.Is(err, platform.ErrNoUplink) ||
 			!strings.Contains(err.Error(), "drain the node") || b.NetworkCount() != 1 {
 			t.Errorf("error %v\n%s", err, b.Dump())
 		}
 	})
 	t.Run("another's: it stays", func(t *testing.T) {
-		b := newWinBench(t)
-		b.ensureUplink()
-		if err := os.Remove(b.config.StateFile); err != nil {
+		b := windowstest.New(t)
+		b.EnsureUplink()
+		if err := os.Remove(b.Config.StateFile); err != nil {
 			t.Fatal(err)
 		}
 		other(b)
-		if _, err := b.windows.EnsureUplink(t.Context()); err == nil || !strings.Contains(err.Error(), "leaves it alone") ||
-			b.NetworkCount() != 1 {
+		if _, err := b.Windows.EnsureUplink(t.Context(), nil); err == nil ||
+			!strings.Contains(err.Error(), "leaves it alone") || b.NetworkCount() != 1 {
 			t.Errorf("error %v\n%s", err, b.Dump())
 		}
 	})
 }
 
 func TestSavedHostFollowsTheHost(t *testing.T) {
-	b := newWinBench(t)
-	b.ensureUplink()
+	b := windowstest.New(t)
+	b.EnsureUplink()
 	adapters, _ := b.Adapters()
 	host, _ := hostnet.Named(adapters, hostnet.HostAdapter)
 	if err := errors.Join(b.DeleteAddress(host, netip.MustParsePrefix("fd30::3/64")),
 		b.AddAddress(host, netip.MustParsePrefix("fd30::33/64"))); err != nil {
 		t.Fatal(err)
 	}
-	b.restart() // the operator's change is no loss
-	b.ensureUplink()
-	saved, err := b.windows.saved.Read()
+	b.Restart() // the operator's change is no loss
+	b.EnsureUplink()
+	saved, err := b.Windows.SavedHost()
 	if err != nil || !saved.Ready || !slices.Equal(saved.Addresses,
 		[]netip.Prefix{netip.MustParsePrefix("172.30.0.3/24"), netip.MustParsePrefix("fd30::33/64")}) {
 		t.Errorf("saved %+v, error %v", saved, err)
 	}
-	if err := os.WriteFile(b.config.StateFile, []byte(`{"adapter`), 0o600); err != nil {
+	if err := os.WriteFile(b.Config.StateFile, []byte(`{"adapter`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b.restart()
-	if _, err := b.windows.EnsureUplink(t.Context()); err == nil || !strings.Contains(err.Error(), b.config.StateFile) {
+	b.Restart()
+	if _, err := b.Windows.EnsureUplink(t.Context(), nil); err == nil ||
+		!strings.Contains(err.Error(), b.Config.StateFile) {
 		t.Errorf("a file that is damaged: %v", err)
 	}
 }

@@ -50,11 +50,12 @@ type uplinkRetry struct {
 // maxRetryShift bounds the doubling of RetryTime.
 const maxRetryShift = 5
 
-// EnsureUplink makes the HNS network on the node's adapter, see [platform.Platform]. It may take a minute: once
+// EnsureUplink makes the HNS network on the node's adapter, see [platform.Platform]; the bridge has to wait for what
+// it returns, since it bears the name of the vNIC that HNS makes. It may take a minute: once
 // the network is being made, what has to follow for the host to be reachable is done even if ctx ends.
 // It is to be called again whenever Watch tells of a change; then it costs no call of HNS as long as
 // the network was found in order within the last seconds.
-func (u *sharing) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
+func (u *sharing) EnsureUplink(ctx context.Context, _ platform.UplinkBridge) (platform.Uplink, error) {
 	select {
 	case u.busy <- struct{}{}:
 		defer func() { <-u.busy }()

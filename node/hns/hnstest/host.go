@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/hostnet"
 )
 
@@ -61,7 +62,7 @@ func (m *Machine) change(call string, a hostnet.Adapter, change func(*adapter)) 
 		return errNoAdapter
 	}
 	change(own)
-	m.tell()
+	m.notify()
 	return nil
 }
 
@@ -153,7 +154,7 @@ func (m *Machine) SoftwareRSC(context.Context, string) (bool, error) {
 func (m *Machine) EnableSoftwareRSC(context.Context, string) error { return nil }
 
 func (m *Machine) Watch(ctx context.Context, changed func()) error {
-	told := make(chan struct{}, 1)
+	told := signal.New()
 	m.mu.Lock()
 	m.changed = append(m.changed, told)
 	m.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hostnet"
 )
@@ -27,7 +28,7 @@ type Machine struct {
 	adapters   []*adapter
 	lastID     int
 	lastLUID   uint64
-	changed    []chan struct{}
+	changed    []signal.Signal
 	left       []*network // whose switches have outlived them
 	faults     map[string]func() error
 	calls      []string
@@ -89,7 +90,7 @@ func (m *Machine) addAdapter(a hostnet.Adapter, owner string, routes ...hostnet.
 	a.Compartment = max(a.Compartment, 1)
 	added := &adapter{Adapter: a, routes: routes, owner: owner}
 	m.adapters = append(m.adapters, added)
-	m.tell()
+	m.notify()
 	return added
 }
 
@@ -98,7 +99,7 @@ func (m *Machine) RemoveAdapter(alias string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.adapters = slices.DeleteFunc(m.adapters, func(a *adapter) bool { return a.Alias == alias })
-	m.tell()
+	m.notify()
 }
 
 // SetUp sets an adapter up or down.
@@ -106,7 +107,7 @@ func (m *Machine) SetUp(alias string, up bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.adapter(alias).Up = up
-	m.tell()
+	m.notify()
 }
 
 // AddNamespace makes a namespace as a container runtime does and returns its ID.
@@ -251,12 +252,9 @@ func (m *Machine) newID() string {
 	return fmt.Sprintf("%08X-0000-4000-8000-000000000000", m.lastID)
 }
 
-func (m *Machine) tell() {
+func (m *Machine) notify() {
 	for _, c := range m.changed {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
+		c.Set()
 	}
 }
 
@@ -287,14 +285,13 @@ func (m *Machine) CreateNetwork(n hns.Network) (hns.Network, error) {
 	if err != nil {
 		return hns.Network{}, err
 	}
-	uplink := m.adapter(n.Adapter)
-	if uplink == nil || uplink.Kind != hostnet.Physical || slices.ContainsFunc(m.left, func(l *network) bool {
-		return l.Adapter == n.Adapter
-	}) {
-		return hns.Network{}, fmt.Errorf("adapter %q: %w", n.Adapter, hns.ErrNotFound)
-	}
 	if slices.ContainsFunc(m.networks, func(o *network) bool { return o.Name == n.Name }) {
 		return hns.Network{}, fmt.Errorf("network %s: %w", n.Name, hns.ErrExists)
+	}
+	uplink := m.adapter(n.Adapter)
+	if uplink == nil || uplink.Kind != hostnet.Physical ||
+		slices.ContainsFunc(slices.Concat(m.left, m.networks), func(o *network) bool { return o.Adapter == n.Adapter }) {
+		return hns.Network{}, fmt.Errorf("adapter %q: %w", n.Adapter, hns.ErrNotFound)
 	}
 	n.ID = m.newID()
 	m.networks = append(m.networks, &network{Network: n})
@@ -338,7 +335,7 @@ func (m *Machine) removeNetwork(n *network) {
 		m.removeSwitch(n)
 	}
 	m.networks = slices.DeleteFunc(m.networks, func(o *network) bool { return o == n })
-	m.tell()
+	m.notify()
 }
 
 // removeSwitch gives the adapter back what the host's vNIC has.
@@ -390,7 +387,7 @@ func (m *Machine) EnableExtension(id, extension string) error {
 		return hns.ErrNoExtension
 	}
 	n.extension, n.driver = !m.Disobeys, extension
-	m.tell()
+	m.notify()
 	return nil
 }
 
@@ -431,6 +428,9 @@ func (m *Machine) CreateEndpoint(e hns.Endpoint) (hns.Endpoint, error) {
 	n := m.network(e.Network)
 	if n == nil {
 		return hns.Endpoint{}, hns.ErrNotFound
+	}
+	if slices.ContainsFunc(m.endpoints, func(o *hns.Endpoint) bool { return o.Name == e.Name }) {
+		return hns.Endpoint{}, fmt.Errorf("endpoint %s: %w", e.Name, hns.ErrExists)
 	}
 	for _, address := range e.Addresses {
 		if !slices.ContainsFunc(n.Subnets, func(s hns.Subnet) bool { return s.Prefix.Contains(address.Addr()) }) {
@@ -531,7 +531,7 @@ func (m *Machine) plug(n *namespace, e *hns.Endpoint) {
 
 func (m *Machine) unplug(e *hns.Endpoint) {
 	m.adapters = slices.DeleteFunc(m.adapters, func(a *adapter) bool { return a.owner == e.ID })
-	m.tell()
+	m.notify()
 }
 
 func (m *Machine) network(id string) *network {

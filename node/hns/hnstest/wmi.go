@@ -28,7 +28,7 @@ func (m *Machine) Set(change func(*Machine)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change(m)
-	m.tell()
+	m.notify()
 }
 
 // CreateWMIPort does what ovs-vswitchd does for a port of type internal: create_wmi_port. A vNIC that Hyper-V calls
@@ -53,7 +53,7 @@ func (m *Machine) CreateWMIPort(name string) error {
 		return strings.Contains(strings.ToLower(a.Alias), strings.ToLower(name))
 	})
 	like.disabled, like.Up = true, false
-	defer m.tell()
+	defer m.notify()
 	if like.Alias != name && m.adapter(name) != nil {
 		return errAliasUsed
 	}
@@ -70,7 +70,7 @@ func (m *Machine) DeleteWMIPort(name string) {
 		return
 	}
 	m.adapters = slices.DeleteFunc(m.adapters, func(a *adapter) bool { return a == gone })
-	m.tell()
+	m.notify()
 }
 
 func (m *Machine) vNIC(friendly string) *adapter {
@@ -126,7 +126,7 @@ func (m *Machine) RenameVMAdapter(_ context.Context, virtualSwitch string, mac n
 		return err
 	}
 	found.friendly, found.Alias = name, vNICAlias(name)
-	m.tell()
+	m.notify()
 	return nil
 }
 
@@ -159,6 +159,6 @@ func (m *Machine) Reclaim(_ context.Context, virtualSwitch, adapter string, _ bo
 		}
 	}
 	m.left = nil
-	m.tell()
+	m.notify()
 	return nil
 }

@@ -33,6 +33,35 @@ func New(t testing.TB) *openvswitch.Database {
 	return ovs
 }
 
+// Vswitchd is a stand-in for ovs-vswitchd: it takes up what is in the database.
+type Vswitchd struct {
+	Refuses string // a device that it cannot open
+}
+
+// Run does its work until ctx ends.
+func (d *Vswitchd) Run(ctx context.Context, ovs *openvswitch.Database) {
+	for ctx.Err() == nil {
+		changed := ovs.Changed()
+		for _, device := range ovsdb.List[vswitch.Interface](ovs.Client, nil) {
+			port := 7
+			if device.Name == d.Refuses {
+				port = -1
+			}
+			if device.Ofport == nil || *device.Ofport != port {
+				_, _ = ovs.Transact(ctx, openvswitch.UpdateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"ofport": port}))
+			}
+		}
+		if root, err := ovs.Root(); err == nil && root.CurCfg != root.NextCfg {
+			_, _ = ovs.Transact(ctx,
+				openvswitch.UpdateRow(vswitch.OpenvSwitchTable, root.UUID, libovsdb.Row{"cur_cfg": root.NextCfg}))
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
 // InstallFlows does what ovs-vswitchd and ovn-controller do for each of the devices, until ctx ends: a pod's gets
 // flows when its port has the platform's type.
 func InstallFlows(

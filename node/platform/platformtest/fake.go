@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/extbridge"
 	"github.com/weftnet/weft/node/platform"
 )
@@ -27,8 +28,8 @@ type Fake struct {
 	MTU        int
 	fail       map[string]error // what a method returns in place of doing its work
 	calls      map[string]int
-	changed    chan struct{}
-	Late       bool            // devices come when their sandbox starts, as on Windows
+	changed    signal.Signal
+	Deferred   bool            // devices come when their sandbox starts, as on Windows
 	started    map[string]bool // sandboxes
 	Uplink     platform.Uplink
 	NoSwitch   bool       // until EnsureUplink makes one
@@ -50,7 +51,7 @@ func New() *Fake {
 	return &Fake{
 		sandboxes: map[string]bool{}, Devices: map[string]*Device{}, fail: map[string]error{}, MTU: 1500,
 		calls: map[string]int{}, started: map[string]bool{},
-		addresses: []netip.Addr{netip.MustParseAddr("172.30.0.1")}, changed: make(chan struct{}, 1),
+		addresses: []netip.Addr{netip.MustParseAddr("172.30.0.1")}, changed: signal.New(),
 	}
 }
 
@@ -96,12 +97,9 @@ func (f *Fake) StartSandbox(name string) {
 // arrive brings the devices whose endpoints are in sandboxes that run. f.mu is held.
 func (f *Fake) arrive() {
 	for _, d := range f.Devices {
-		d.arrived = d.arrived || !f.Late || f.started[d.Endpoint.Sandbox]
+		d.arrived = d.arrived || !f.Deferred || f.started[d.Endpoint.Sandbox]
 	}
-	select {
-	case f.changed <- struct{}{}:
-	default:
-	}
+	f.changed.Set()
 }
 
 // LoseDevices is what the loss of a network does to its endpoints.
@@ -140,7 +138,7 @@ func (f *Fake) ForgetSandbox(name string) {
 	delete(f.sandboxes, name)
 }
 
-func (f *Fake) EnsureUplink(context.Context) (platform.Uplink, error) {
+func (f *Fake) EnsureUplink(context.Context, platform.UplinkBridge) (platform.Uplink, error) {
 	leave, err := f.enter("EnsureUplink")
 	defer leave()
 	if f.Bridges != nil {
@@ -159,13 +157,13 @@ func (f *Fake) SwitchExists(context.Context) (bool, error) {
 	return !f.NoSwitch, err
 }
 
-func (f *Fake) ReleaseUplink(context.Context) error {
+func (f *Fake) ReleaseUplink(context.Context, platform.UplinkBridge) error {
 	leave, err := f.enter("ReleaseUplink")
 	defer leave()
 	if f.Bridges != nil {
 		f.BridgesAtRelease = f.Bridges()
 	}
-	f.NoSwitch = f.NoSwitch || err == nil && f.Late
+	f.NoSwitch = f.NoSwitch || err == nil && f.Deferred
 	return err
 }
 
@@ -177,7 +175,7 @@ func (f *Fake) EndpointArrived(_ context.Context, e platform.Endpoint) (bool, er
 }
 
 func (f *Fake) PortType() string {
-	if f.Late {
+	if f.Deferred {
 		return "internal"
 	}
 	return ""

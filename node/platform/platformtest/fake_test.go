@@ -10,7 +10,7 @@ func TestFakeKeepsThePlatformsPromises(t *testing.T) {
 
 func TestFakeKeepsThePlatformsPromisesWithLateDevices(t *testing.T) {
 	f := New()
-	f.Late = true
+	f.Deferred = true
 	Story(t, f, func(name string) string { f.AddSandbox("/" + name); return "/" + name },
 		func(name string) { f.RemoveSandbox("/" + name) }, func(name string) { f.StartSandbox("/" + name) })
 }

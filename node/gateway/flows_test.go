@@ -1,4 +1,4 @@
-package node
+package gateway
 
 import (
 	"net/netip"
@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
+	"github.com/weftnet/weft/node/openvswitch/openvswitchtest"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -48,7 +49,7 @@ func TestGatewayWaitsForItsFlows(t *testing.T) {
 
 // Ports are protected from each other while they share an address, and the bridge is marked while it has flows.
 func TestDividing(t *testing.T) {
-	n := newBareNode(t)
+	ovs := openvswitchtest.New(t)
 	bridge, patch := ovsdb.ID(vswitch.BridgeTable, "test", "br-ex"), openvswitch.PatchName("n1")
 	var operations []libovsdb.Operation
 	var ports []string
@@ -56,19 +57,25 @@ func TestDividing(t *testing.T) {
 		operations = append(operations, openvswitch.InsertPort("test", name, openvswitch.DeviceSettings{})...)
 		ports = append(ports, ovsdb.ID(vswitch.PortTable, "test", name))
 	}
-	root, err := n.ovs.Root()
+	root, err := ovs.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
 	operations = append(operations, openvswitch.InsertRow(vswitch.BridgeTable, bridge,
 		libovsdb.Row{"name": "br-ex", "ports": openvswitch.References(ports...)}),
 		openvswitch.MutateRow(vswitch.OpenvSwitchTable, root.UUID, openvswitch.AddTo("bridges", bridge)))
-	if err := n.ovs.Apply(t.Context(), operations); err != nil {
+	if err := ovs.Apply(t.Context(), operations); err != nil {
 		t.Fatal(err)
 	}
+	until := func(condition func() bool) {
+		t.Helper()
+		if err := ovs.WaitFor(t.Context(), condition); err != nil {
+			t.Fatal(err)
+		}
+	}
 	state := func() (marked bool, protected []string) {
-		row := n.ovs.Bridge("br-ex")
-		for _, port := range ovsdb.List(n.ovs.Client, func(p *vswitch.Port) bool { return p.Protected }) {
+		row := ovs.Bridge("br-ex")
+		for _, port := range ovsdb.List(ovs.Client, func(p *vswitch.Port) bool { return p.Protected }) {
 			protected = append(protected, port.Name)
 		}
 		slices.Sort(protected)
@@ -80,20 +87,20 @@ func TestDividing(t *testing.T) {
 		marked    bool
 		protected []string
 	}{
-		{"the host's addresses", func(b *vswitch.Bridge) []libovsdb.Operation { return n.ovs.Dividing(b, patch, true) },
+		{"the host's addresses", func(b *vswitch.Bridge) []libovsdb.Operation { return ovs.Dividing(b, patch, true) },
 			true, []string{"br-ex", patch}},
-		{"own addresses", func(b *vswitch.Bridge) []libovsdb.Operation { return n.ovs.Dividing(b, patch, false) }, true, nil},
-		{"none", func(b *vswitch.Bridge) []libovsdb.Operation { return n.ovs.Undividing(b, patch) }, false, nil},
+		{"own addresses", func(b *vswitch.Bridge) []libovsdb.Operation { return ovs.Dividing(b, patch, false) }, true, nil},
+		{"none", func(b *vswitch.Bridge) []libovsdb.Operation { return ovs.Undividing(b, patch) }, false, nil},
 	} {
-		n.until(func() bool { return n.ovs.Bridge("br-ex") != nil })
-		if err := n.ovs.Apply(t.Context(), step.change(n.ovs.Bridge("br-ex"))); err != nil {
+		until(func() bool { return ovs.Bridge("br-ex") != nil })
+		if err := ovs.Apply(t.Context(), step.change(ovs.Bridge("br-ex"))); err != nil {
 			t.Fatal(err)
 		}
-		n.until(func() bool {
+		until(func() bool {
 			marked, protected := state()
 			return marked == step.marked && slices.Equal(protected, step.protected)
 		})
-		if again := n.ovs.Dividing(n.ovs.Bridge("br-ex"), patch, len(step.protected) > 0); step.marked && len(again) > 0 {
+		if again := ovs.Dividing(ovs.Bridge("br-ex"), patch, len(step.protected) > 0); step.marked && len(again) > 0 {
 			t.Errorf("%s: a second time it wants %v", step.name, again)
 		}
 	}

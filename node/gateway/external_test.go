@@ -1,4 +1,4 @@
-package node
+package gateway
 
 import (
 	"fmt"
@@ -15,7 +15,6 @@ import (
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/platform"
-	"github.com/weftnet/weft/node/platform/platformtest"
 )
 
 func TestNextHops(t *testing.T) {
@@ -75,27 +74,33 @@ func TestGatewayOfTheHostsAddresses(t *testing.T) {
 
 // A mapping to a bridge that is not there is told, and harms nothing else.
 func TestBridgeThatNobodyHasMade(t *testing.T) {
-	n := newBareNodeWith(t, func(c *nodeconfig.Config, _ *platformtest.Fake) {
+	b := newBench(t, func(c *nodeconfig.Config) {
 		c.BridgeMappings = []nodeconfig.BridgeMapping{{Network: "storage", Bridge: "br-st"},
 			{Network: "lab", Bridge: nodeconfig.IntegrationBridge}}
 	})
-	if problems := n.health.Problems().All(); problems != nil {
-		t.Errorf("the node waits: %v", problems)
+	look := func(right func(mappings string, mapped bool) bool) {
+		t.Helper()
+		if err := b.Database.WaitFor(t.Context(), func() bool {
+			if err := b.ReconcileBridges(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			root, err := b.Database.Root()
+			mappings, mapped := root.ExternalIDs["ovn-bridge-mappings"]
+			return err == nil && right(mappings, mapped)
+		}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	note := fmt.Sprint(n.health.Noted()[health.Mappings])
+	look(func(mappings string, _ bool) bool { return mappings == "lab:br-int,storage:br-st" })
+	look(func(string, bool) bool { return b.Database.Bridge(nodeconfig.IntegrationBridge) != nil })
+	if err := b.ReconcileBridges(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	note := fmt.Sprint(b.Health.Noted()[health.Mappings])
 	if !strings.Contains(note, "storage:br-st") || !strings.Contains(note, "ovs-vsctl add-br br-st") ||
 		strings.Contains(note, "lab") {
 		t.Errorf("noted %s", note)
 	}
-	root, err := n.ovs.Root()
-	if err != nil || root.ExternalIDs["ovn-bridge-mappings"] != "lab:br-int,storage:br-st" {
-		t.Errorf("settings %v, %v", root, err)
-	}
-	n.gateway.config.BridgeMappings = nil
-	n.until(func() bool {
-		n.reconcileOnce(t.Context())
-		root, err := n.ovs.Root()
-		_, mapped := root.ExternalIDs["ovn-bridge-mappings"]
-		return err == nil && !mapped && len(n.health.Noted()) == 0
-	})
+	b.Config.BridgeMappings = nil
+	look(func(_ string, mapped bool) bool { return !mapped && len(b.Health.Noted()) == 0 })
 }

@@ -1,4 +1,4 @@
-package node
+package gateway
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
@@ -34,14 +35,14 @@ const (
 // sharedUplink is the uplink where host and pods share it. It has a part of its own in the agent,
 // since a look at the node shall not wait for a virtual switch.
 type sharedUplink struct {
-	wanted chan struct{} // full when it is to be looked at again
+	wanted signal.Signal // it is to be looked at again
 	rest   time.Duration // between passes
 
 	mu       sync.Mutex
 	now      platform.Uplink // zero while there is none
 	released bool            // the host has its adapter for itself
 
-	failures int // of reconcileUplink alone: how often in a row the host was given its adapter back
+	failures int // of ReconcileUplink alone: how often in a row the host was given its adapter back
 }
 
 func newSharedUplink(c nodeconfig.Config) *sharedUplink {
@@ -49,7 +50,7 @@ func newSharedUplink(c nodeconfig.Config) *sharedUplink {
 	if c.HNSNetwork != "" {
 		rest = uplinkRest
 	}
-	return &sharedUplink{wanted: make(chan struct{}, 1), rest: rest}
+	return &sharedUplink{wanted: signal.New(), rest: rest}
 }
 
 func (u *sharedUplink) get() platform.Uplink {
@@ -64,21 +65,14 @@ func (u *sharedUplink) set(now platform.Uplink) {
 	u.now = now
 }
 
-func (u *sharedUplink) enqueue() {
-	select {
-	case u.wanted <- struct{}{}:
-	default:
-	}
-}
-
-// reconcileUplink makes and repairs the uplink, again and again.
-func (g *gateway) reconcileUplink(ctx context.Context) error {
+// ReconcileUplink makes and repairs the uplink, again and again.
+func (g *Gateway) ReconcileUplink(ctx context.Context) error {
 	tick := time.NewTicker(resync)
 	defer tick.Stop()
 	for {
 		var rest time.Duration
-		g.rounds.Do("uplink", func() { rest = g.reconcileUplinkOnce(ctx) })
-		pause(ctx, rest)
+		g.Rounds.Do("uplink", func() { rest = g.ReconcileUplinkOnce(ctx) })
+		signal.Sleep(ctx, rest)
 		select {
 		case <-g.uplink.wanted:
 		case <-tick.C:
@@ -88,37 +82,37 @@ func (g *gateway) reconcileUplink(ctx context.Context) error {
 	}
 }
 
-// reconcileUplinkOnce returns how long to leave the uplink alone.
-func (g *gateway) reconcileUplinkOnce(ctx context.Context) time.Duration {
+// ReconcileUplinkOnce returns how long to leave the uplink alone.
+func (g *Gateway) ReconcileUplinkOnce(ctx context.Context) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, uplinkTime)
 	defer cancel()
-	if !g.ovs.Connected() { // nobody could tell the new switch where packets go
+	if !g.Database.Connected() { // nobody could tell the new switch where packets go
 		if g.uplink.get() == (platform.Uplink{}) {
-			g.health.Set(health.Uplink, fmt.Errorf("the adapter is left alone until there is a connection to %s",
-				g.config.OVSDatabase))
+			g.Health.Set(health.Uplink, fmt.Errorf("the adapter is left alone until there is a connection to %s",
+				g.Config.OVSDatabase))
 		}
 		return 0
 	}
 	err := g.ensureUplink(ctx)
 	if errors.Is(err, ovsdb.ErrDisconnected) {
-		g.uplink.enqueue()
+		g.uplink.wanted.Set()
 		return time.Second
 	}
-	g.health.Set(health.Uplink, err)
-	g.enqueueNode()
+	g.Health.Set(health.Uplink, err)
+	g.EnqueueNode()
 	if err == nil {
 		g.examineDatapath(ctx)
 	}
-	g.flows.enqueue()
+	g.flows.wanted.Set()
 	switch {
 	case errors.Is(err, platform.ErrReleased):
 		return g.uplink.backOff()
-	case err != nil && len(g.podSubnets()) == 0:
+	case err != nil && len(g.PodSubnets()) == 0:
 		// A switch that is there has been looked for all the same: the host may need its bridge to reach
 		// the API server. A new one has the pods' subnets, which call for another look.
 		return 0
 	case err != nil:
-		g.uplink.enqueue()
+		g.uplink.wanted.Set()
 	default:
 		g.uplink.failures = 0
 	}
@@ -132,15 +126,20 @@ func (u *sharedUplink) backOff() time.Duration {
 	return rest
 }
 
+// uplinkBridge is the bridge as the platform may work with it.
+func (g *Gateway) uplinkBridge() openvswitch.UplinkBridge {
+	return openvswitch.NewUplinkBridge(g.Database, g.Config, g.Times.TakeUp)
+}
+
 // ensureUplink brings the system's part and Open vSwitch's together. On the new switch packets go
 // nowhere until a bridge has the host and the adapter, so the bridge follows at once, and the host gets its
 // adapter back when the bridge does not work. ovs-vswitchd is asked first whether it lives, where it can answer.
-func (g *gateway) ensureUplink(ctx context.Context) error {
+func (g *Gateway) ensureUplink(ctx context.Context) error {
 	if err := g.prepareUplink(ctx); err != nil {
 		return fmt.Errorf("the adapter is left alone: %w", err)
 	}
-	before := g.ovs.UplinkBridge(g.config.Owner())
-	uplink, err := g.platform.EnsureUplink(ctx)
+	before := g.Database.UplinkBridge(g.Config.Owner())
+	uplink, err := g.Platform.EnsureUplink(ctx, g.uplinkBridge())
 	if err != nil {
 		switch {
 		case errors.Is(err, platform.ErrOutdatedUplink):
@@ -161,10 +160,10 @@ func (g *gateway) ensureUplink(ctx context.Context) error {
 		before = nil
 	}
 	g.uplink.set(uplink)
-	if err := g.reconcileBridges(ctx); err != nil {
+	if err := g.ReconcileBridges(ctx); err != nil {
 		return g.giveUpUnless(ctx, before != nil, err)
 	}
-	if err := g.ovs.AwaitPorts(ctx, g.takeUpTime, uplink.Adapter, uplink.Host); err != nil {
+	if err := g.Database.AwaitPorts(ctx, g.Times.TakeUp, uplink.Adapter, uplink.Host); err != nil {
 		return g.giveUpUnless(ctx, before != nil, err)
 	}
 	return nil
@@ -172,7 +171,7 @@ func (g *gateway) ensureUplink(ctx context.Context) error {
 
 // giveUpUnless gives the adapter back to the host, unless the bridge has worked before: then the
 // host depends on it, and what is wrong now may be a daemon that restarts.
-func (g *gateway) giveUpUnless(ctx context.Context, worked bool, err error) error {
+func (g *Gateway) giveUpUnless(ctx context.Context, worked bool, err error) error {
 	if worked || errors.Is(err, ovsdb.ErrDisconnected) {
 		return err
 	}
@@ -182,23 +181,23 @@ func (g *gateway) giveUpUnless(ctx context.Context, worked bool, err error) erro
 
 // releaseSwitch takes all bridges away and then the switch, also where the bridges cannot be taken away: the
 // host comes first.
-func (g *gateway) releaseSwitch(ctx context.Context) error {
+func (g *Gateway) releaseSwitch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), uplinkTime)
 	defer cancel()
 	g.uplink.set(platform.Uplink{})
 	err := g.clearBridges(ctx)
-	if err := g.ovs.RoundTrip(ctx, g.takeUpTime); err != nil { // it may be what does not work
+	if err := g.Database.RoundTrip(ctx, g.Times.TakeUp); err != nil { // it may be what does not work
 		slog.WarnContext(ctx, "the switch goes before Open vSwitch has left it", "error", err)
 	}
-	return errors.Join(err, g.platform.ReleaseUplink(ctx))
+	return errors.Join(err, g.Platform.ReleaseUplink(ctx, g.uplinkBridge()))
 }
 
 // prepareUplink returns when a switch may be made, where there is none. The bridges of one that is gone go first:
 // Open vSwitch on Windows deletes the interface that bears a bridge's name along with it, which may be the next
 // switch's by then. ovs-vswitchd is asked over no bridge: without a switch that has the extension, it ends
 // over each. So it is not asked at all where pods' bridge stays, or somebody else's.
-func (g *gateway) prepareUplink(ctx context.Context) error {
-	exists, err := g.platform.SwitchExists(ctx)
+func (g *Gateway) prepareUplink(ctx context.Context) error {
+	exists, err := g.Platform.SwitchExists(ctx)
 	if err != nil {
 		return err
 	}
@@ -207,27 +206,27 @@ func (g *gateway) prepareUplink(ctx context.Context) error {
 		if err := g.clearBridges(ctx); err != nil {
 			return err
 		}
-		if len(ovsdb.List[vswitch.Bridge](g.ovs.Client, nil)) > 0 {
+		if len(ovsdb.List[vswitch.Bridge](g.Database.Client, nil)) > 0 {
 			return nil
 		}
 	}
-	if g.ovs.UplinkBridge(g.config.Owner()) != nil || g.uplink.get() != (platform.Uplink{}) {
+	if g.Database.UplinkBridge(g.Config.Owner()) != nil || g.uplink.get() != (platform.Uplink{}) {
 		return nil
 	}
-	if err := g.ovs.RoundTrip(ctx, g.takeUpTime); err != nil {
+	if err := g.Database.RoundTrip(ctx, g.Times.TakeUp); err != nil {
 		return fmt.Errorf("ovs-vswitchd has to answer first; see whether its service runs: %w", err)
 	}
 	return nil
 }
 
 // releaseUplink gives the host its adapter back where an earlier configuration shared it.
-func (g *gateway) releaseUplink(ctx context.Context) error {
+func (g *Gateway) releaseUplink(ctx context.Context) error {
 	g.uplink.mu.Lock()
 	defer g.uplink.mu.Unlock()
-	if g.uplink.released || g.config.SharesAdapter() {
+	if g.uplink.released || g.Config.SharesAdapter() {
 		return nil
 	}
-	if err := g.platform.ReleaseUplink(ctx); err != nil {
+	if err := g.Platform.ReleaseUplink(ctx, g.uplinkBridge()); err != nil {
 		return fmt.Errorf("give the host its uplink back: %w", err)
 	}
 	g.uplink.released = true
@@ -237,27 +236,36 @@ func (g *gateway) releaseUplink(ctx context.Context) error {
 // clearUplink removes what Open vSwitch had on a switch that another has replaced: the bridge, the host's port
 // on br-int, and the claim of pods' ports that their devices are there. On Windows a bridge of the host's vNIC's
 // name stays, for the vNIC would go with it, and is the new switch's from now on.
-func (g *gateway) clearUplink(ctx context.Context, host string) error {
-	late := g.platform.PortType() != ""
-	bridge := g.ovs.UplinkBridge(g.config.Owner())
-	operations := g.ovs.ClearingUplink(g.config.Owner(), late, late && bridge != nil && bridge.Name == host)
+func (g *Gateway) clearUplink(ctx context.Context, host string) error {
+	ports := g.Platform.PortType() != ""
+	bridge := g.Database.UplinkBridge(g.Config.Owner())
+	operations := g.Database.ClearingUplink(g.Config.Owner(), ports, ports && bridge != nil && bridge.Name == host)
 	if len(operations) == 0 {
 		return nil
 	}
-	if err := g.ovs.Apply(ctx, operations); err != nil {
+	if err := g.Database.Apply(ctx, operations); err != nil {
 		return fmt.Errorf("remove the uplink's bridge: %w", err)
 	}
-	if err := g.ovs.RoundTrip(ctx, g.takeUpTime); err != nil { // one transaction later, and it would see no change
+	if err := g.Database.RoundTrip(ctx, g.Times.TakeUp); err != nil { // one transaction later, and it would see no change
 		return fmt.Errorf("remove the uplink's bridge: %w", err)
 	}
-	g.arrived()
+	g.DevicesChanged()
 	return nil
 }
 
-// admitChassisHost: on Windows there has to be a switch, or the bridge of one that was there when the agent
-// ran last.
-func (g *gateway) admitChassisHost() error {
-	if g.config.HNSNetwork != "" && g.uplink.get() == (platform.Uplink{}) && g.ovs.UplinkBridge(g.config.Owner()) == nil {
+// UplinkReady fails as long as host and pods shall share an adapter and do not: its addresses are on the way.
+func (g *Gateway) UplinkReady() error {
+	if g.Config.SharesAdapter() && g.uplink.get() == (platform.Uplink{}) {
+		return openvswitch.ErrAwaitsUplink
+	}
+	return nil
+}
+
+// SwitchReady says why nobody may make a bridge yet. On Windows there has to be a switch, or the bridge of one that was
+// there when the agent ran last.
+func (g *Gateway) SwitchReady() error {
+	if g.Config.HNSNetwork != "" && g.uplink.get() == (platform.Uplink{}) &&
+		g.Database.UplinkBridge(g.Config.Owner()) == nil {
 		return openvswitch.ErrAwaitsUplink
 	}
 	return nil
@@ -266,26 +274,27 @@ func (g *gateway) admitChassisHost() error {
 // clearBridges is for a switch that is gone or goes: no bridge is left that would keep ovs-vswitchd from
 // running without it. One with pods' ports stays, for the ports say whose the pods' devices are; the next
 // switch has them again. It does not wait for ovs-vswitchd, which may not run by now.
-func (g *gateway) clearBridges(ctx context.Context) error {
-	defer g.shut()()
-	operations := g.ovs.ClearingUplink(g.config.Owner(), g.platform.PortType() != "", false)
-	going := g.platform.PortType() != "" && len(g.ovs.Attached()) == 0
+func (g *Gateway) clearBridges(ctx context.Context) error {
+	defer g.ShutDatabase()()
+	operations := g.Database.ClearingUplink(g.Config.Owner(), g.Platform.PortType() != "", false)
+	going := g.Platform.PortType() != "" && len(g.Database.Attached()) == 0
 	if going {
-		operations = append(operations, g.ovs.Removing(nodeconfig.IntegrationBridge)...)
+		operations = append(operations, g.Database.Removing(nodeconfig.IntegrationBridge)...)
 	}
 	if len(operations) == 0 {
 		return nil
 	}
-	if err := g.ovs.Apply(ctx, operations); err != nil {
+	if err := g.Database.Apply(ctx, operations); err != nil {
 		return fmt.Errorf("remove the bridges: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, g.takeUpTime)
+	ctx, cancel := context.WithTimeout(ctx, g.Times.TakeUp)
 	defer cancel()
-	if err := g.ovs.WaitFor(ctx, func() bool {
-		return g.ovs.UplinkBridge(g.config.Owner()) == nil && (!going || g.ovs.Bridge(nodeconfig.IntegrationBridge) == nil)
+	if err := g.Database.WaitFor(ctx, func() bool {
+		return g.Database.UplinkBridge(g.Config.Owner()) == nil &&
+			(!going || g.Database.Bridge(nodeconfig.IntegrationBridge) == nil)
 	}); err != nil {
 		return fmt.Errorf("remove the bridges: %w", err)
 	}
-	g.arrived()
+	g.DevicesChanged()
 	return nil
 }

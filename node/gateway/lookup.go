@@ -1,4 +1,4 @@
-package node
+package gateway
 
 import (
 	"context"
@@ -12,8 +12,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/ctprobe"
 	"github.com/weftnet/weft/node/health"
+	"github.com/weftnet/weft/node/local"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
 )
@@ -93,6 +95,10 @@ func (l *commitLookup) await(ctx context.Context, limit time.Duration) (on bool)
 	return on
 }
 
+// AwaitLookup says whether an ovn-controller's flows need the lookup. It waits for the examination of the datapath, for
+// a few seconds.
+func (g *Gateway) AwaitLookup(ctx context.Context) bool { return g.lookup.await(ctx, lookupWait) }
+
 // due says whether the datapath is to be examined: once, and not where there are lookups whatever it is.
 func (l *commitLookup) due() bool {
 	l.mu.Lock()
@@ -116,11 +122,11 @@ func (l *commitLookup) decide(needed ctprobe.Answer) {
 
 // examineDatapath finds out, once, whether the datapath needs a lookup before connections are committed. There has to
 // be an uplink: then the extension is enabled, and the bridge has its port.
-func (g *gateway) examineDatapath(ctx context.Context) {
+func (g *Gateway) examineDatapath(ctx context.Context) {
 	if !g.lookup.due() {
 		return
 	}
-	limited, cancel := context.WithTimeout(ctx, g.probeLimit)
+	limited, cancel := context.WithTimeout(ctx, g.Times.Probe)
 	defer cancel()
 	answer, err := g.probeDatapath(limited)
 	if ctx.Err() != nil { // the agent ends
@@ -135,7 +141,7 @@ func (g *gateway) examineDatapath(ctx context.Context) {
 	slog.Log(ctx, level, "whether the datapath needs a lookup before connections are committed (conntrack-lookup)",
 		"answer", answer, "lookup", on, "reason", err)
 	if answer == ctprobe.Needed && !on {
-		g.health.Note(health.ConntrackLookup, "ConntrackLookupOff", errLookupOff)
+		g.Health.Note(health.ConntrackLookup, "ConntrackLookupOff", errLookupOff)
 	}
 }
 
@@ -144,12 +150,12 @@ var errLookupOff = errors.New("conntrack-lookup is false, and Open vSwitch's dri
 	"and restart the agent")
 
 // probeDatapath tries again until there is an answer or ctx ends, with the last reason before that.
-func (g *gateway) probeDatapath(ctx context.Context) (ctprobe.Answer, error) {
+func (g *Gateway) probeDatapath(ctx context.Context) (ctprobe.Answer, error) {
 	bridge, dial, err := g.probedBridge()
 	if err != nil {
 		return ctprobe.Unknown, err
 	}
-	if err := g.ovs.AwaitPorts(ctx, g.probeLimit, bridge); err != nil {
+	if err := g.Database.AwaitPorts(ctx, g.Times.Probe, bridge); err != nil {
 		return ctprobe.Unknown, err
 	}
 	var reason error
@@ -161,7 +167,7 @@ func (g *gateway) probeDatapath(ctx context.Context) (ctprobe.Answer, error) {
 		if reason == nil || ctx.Err() == nil {
 			reason = err
 		}
-		pause(ctx, probeRetry)
+		signal.Sleep(ctx, probeRetry)
 		if ctx.Err() != nil {
 			return ctprobe.Unknown, reason
 		}
@@ -172,14 +178,14 @@ func (g *gateway) probeDatapath(ctx context.Context) (ctprobe.Answer, error) {
 // known it is br-int: the vNIC of its port is disabled, as Open vSwitch leaves it (create_wmi_port of lib/wmi.c), and
 // the extension drops a packet of a port that is not connected where it would ask ovs-vswitchd for a flow (OvsDoRecirc
 // of Actions.c). So on Windows nothing would be known then.
-func (g *gateway) probedBridge() (name string, dial ctprobe.Dial, err error) {
+func (g *Gateway) probedBridge() (name string, dial ctprobe.Dial, err error) {
 	uplink := g.uplink.get().Host
-	if socket, isUnix := strings.CutPrefix(g.config.BridgeTarget(uplink), "unix:"); isUnix {
-		return uplink, func(ctx context.Context) (net.Conn, error) { return openvswitch.DialSocket(ctx, socket) }, nil
+	if socket, isUnix := strings.CutPrefix(g.Config.BridgeTarget(uplink), "unix:"); isUnix {
+		return uplink, func(ctx context.Context) (net.Conn, error) { return local.DialSocket(ctx, socket) }, nil
 	}
-	if _, err := g.config.OpenFlow(); err != nil {
+	if _, err := g.Config.OpenFlow(); err != nil {
 		return "", nil, fmt.Errorf("ovs-openflow: %w", err)
 	}
 	return nodeconfig.IntegrationBridge,
-		func(ctx context.Context) (net.Conn, error) { return openvswitch.DialSwitch(ctx, g.config) }, nil
+		func(ctx context.Context) (net.Conn, error) { return openvswitch.DialSwitch(ctx, g.Config) }, nil
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/weftnet/weft/node/platform/platformtest"
 )
 
-// newLateNode is a node whose devices come with their sandboxes, with all of the agent that attends to
+// newDeferredNode is a node whose devices come with their sandboxes, with all of the agent that attends to
 // them.
-func newLateNode(t *testing.T, change func(*nodeconfig.Config)) *bareNode {
+func newDeferredNode(t *testing.T, change func(*nodeconfig.Config)) *bareNode {
 	t.Helper()
 	n := newBareNodeWith(t, func(c *nodeconfig.Config, f *platformtest.Fake) {
-		f.Late = true
+		f.Deferred = true
 		if change != nil {
 			change(c)
 		}
@@ -36,7 +36,7 @@ func newLateNode(t *testing.T, change func(*nodeconfig.Config)) *bareNode {
 func (n *bareNode) follow() (stop func()) {
 	ctx, cancel := context.WithCancel(n.t.Context())
 	ended := make(chan struct{}, 2)
-	go func() { _ = n.attacher.FollowPending(ctx); ended <- struct{}{} }()
+	go func() { _ = n.attacher.ReconcilePending(ctx); ended <- struct{}{} }()
 	go func() { _ = n.watchPlatform(ctx); ended <- struct{}{} }()
 	stopEvents := n.events.start(n.client)
 	n.t.Cleanup(stopEvents)
@@ -90,7 +90,7 @@ func (n *bareNode) event(reason string) string {
 }
 
 func TestPodsAreToldByEvents(t *testing.T) {
-	n := newLateNode(t, func(c *nodeconfig.Config) { c.VNICTimeout = 50 * time.Millisecond })
+	n := newDeferredNode(t, func(c *nodeconfig.Config) { c.VNICTimeout = 50 * time.Millisecond })
 	call := n.pod("web", "u1", nil)
 	n.mustAdd(call)
 	if text := n.event("NetworkNotAttached"); !strings.Contains(text, "has not appeared") ||
@@ -104,7 +104,7 @@ func TestPodsAreToldByEvents(t *testing.T) {
 	n.whole(call)
 	n.event("NetworkAttached")
 	recorder := httptest.NewRecorder()
-	n.endpoints().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	n.probes().Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for _, want := range []string{"weft_arrival_seconds_count 1", "weft_late_arrivals_total 1",
 		"weft_vanished_devices_total 0", "weft_pending_arrivals 0"} {
 		if !strings.Contains(recorder.Body.String(), want) {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestStrangersAreToldApart: those who have none of our own ends' credentials, and do not ask as these do.
-func TestStrangersAreToldApart(t *testing.T) {
+// TestUnauthenticatedClientsAreToldApart: those who have none of our own ends' credentials, and do not ask as these do.
+func TestUnauthenticatedClientsAreToldApart(t *testing.T) {
 	ca, node, _ := pair(t)
 	roots := x509.NewCertPool()
 	roots.AddCert(ca.cert)
@@ -97,7 +97,7 @@ func TestGarbageIsRefused(t *testing.T) {
 	echoes(t, mustDial(t, a, host), "still there")
 }
 
-func TestStrangersDoNotKeepOutTheChassisHost(t *testing.T) {
+func TestUnauthenticatedClientsDoNotKeepOutTheChassisHost(t *testing.T) {
 	_, node, host := pair(t)
 	a := startAgent(t, node)
 	var held []net.Conn
@@ -120,10 +120,10 @@ func TestStrangersDoNotKeepOutTheChassisHost(t *testing.T) {
 	}
 }
 
-func TestStrangersOfManyAddressesDoNotKeepOutTheChassisHost(t *testing.T) {
+func TestUnauthenticatedClientsOfManyAddressesDoNotKeepOutTheChassisHost(t *testing.T) {
 	_, node, host := pair(t)
 	a := startAgent(t, node)
-	stranger := func(address byte) {
+	client := func(address byte) {
 		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, address)}}).Dial("tcp", a.address)
 		if err != nil {
 			t.Fatal(err)
@@ -131,7 +131,7 @@ func TestStrangersOfManyAddressesDoNotKeepOutTheChassisHost(t *testing.T) {
 		t.Cleanup(func() { conn.Close() })
 	}
 	for i := range maxHandshakes {
-		stranger(byte(1 + i%4))
+		client(byte(1 + i%4))
 	}
 	begun := time.Now()
 	echoes(t, mustDial(t, a, host), "in spite of them")
@@ -139,7 +139,7 @@ func TestStrangersOfManyAddressesDoNotKeepOutTheChassisHost(t *testing.T) {
 		t.Errorf("after %v", took)
 	}
 	if reason := <-a.refused; reason != TooMany {
-		t.Errorf("the oldest stranger: %s", reason)
+		t.Errorf("the oldest client: %s", reason)
 	}
 }
 

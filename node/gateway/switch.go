@@ -1,4 +1,4 @@
-package node
+package gateway
 
 import (
 	"context"
@@ -6,18 +6,19 @@ import (
 	"net"
 	"time"
 
+	"github.com/weftnet/weft/models/signal"
+	"github.com/weftnet/weft/node/local"
 	"github.com/weftnet/weft/node/openflow"
-	"github.com/weftnet/weft/node/openvswitch"
 )
 
 // openFlowSilence is how long ovs-vswitchd may say nothing: it asks for an echo after a minute.
 const openFlowSilence = 3 * time.Minute
 
-// watchSwitch holds an OpenFlow connection to br-int, whose end is the first that is seen of an
+// WatchSwitch holds an OpenFlow connection to br-int, whose end is the first that is seen of an
 // ovs-vswitchd that ends: its database, which it writes little of at a restart, does not tell. What has
 // lost its flows is told as soon as there is a connection again.
-func (g *gateway) watchSwitch(ctx context.Context) error {
-	endpoint, err := g.config.OpenFlow()
+func (g *Gateway) WatchSwitch(ctx context.Context) error {
+	endpoint, err := g.Config.OpenFlow()
 	if err != nil {
 		slog.WarnContext(ctx, "a restart of ovs-vswitchd will be noticed late: the external bridge's flows are then away "+
 			"for up to half a minute; set ovs-openflow", "error", err)
@@ -25,20 +26,20 @@ func (g *gateway) watchSwitch(ctx context.Context) error {
 		return nil
 	}
 	for ctx.Err() == nil {
-		conn, err := openvswitch.DialLocal(ctx, endpoint)
+		conn, err := local.Dial(ctx, endpoint)
 		if err != nil {
-			pause(ctx, flowsAwait)
+			signal.Sleep(ctx, flowsAwait)
 			continue
 		}
 		met := false
 		err = holdOpenFlow(ctx, conn, func() {
 			met = true
-			g.flows.lose()
+			g.FlowsLost()
 		})
 		if met && ctx.Err() == nil { // else it was somebody who could not reach the switch either
 			slog.WarnContext(ctx, "the connection to ovs-vswitchd has ended", "connection", endpoint, "error", err)
 		}
-		pause(ctx, flowsAwait)
+		signal.Sleep(ctx, flowsAwait)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package node
+package gateway
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/extbridge"
 	"github.com/weftnet/weft/node/health"
@@ -35,7 +36,7 @@ const (
 // bridgeFlows are the external bridge's flows. They have a part of their own in the agent: who divides the
 // host's traffic does not wait for anything else.
 type bridgeFlows struct {
-	wanted    chan struct{} // full when they are to be looked at again
+	wanted    signal.Signal // they are to be looked at again
 	installer *extbridge.Installer
 
 	// Of the part itself.
@@ -54,7 +55,7 @@ type bridgeFlows struct {
 
 func newBridgeFlows(c nodeconfig.Config) *bridgeFlows {
 	return &bridgeFlows{
-		wanted: make(chan struct{}, 1), installer: &extbridge.Installer{Program: c.OVSOfctl, Timeout: flowsTime},
+		wanted: signal.New(), installer: &extbridge.Installer{Program: c.OVSOfctl, Timeout: flowsTime},
 		repairs: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_external_flow_repairs_total",
 			Help: "Times that the external bridge had lost flows, as when ovs-vswitchd restarts, and got them again.",
@@ -69,19 +70,12 @@ func (f *bridgeFlows) collectors() []prometheus.Collector {
 	return []prometheus.Collector{f.repairs, f.count}
 }
 
-func (f *bridgeFlows) enqueue() {
-	select {
-	case f.wanted <- struct{}{}:
-	default:
-	}
-}
-
-// lose is called when ovs-vswitchd has gone, and has come again.
+// lose has the flows looked at as those of an ovs-vswitchd that has just come.
 func (f *bridgeFlows) lose() {
 	f.mu.Lock()
 	f.lost = true
 	f.mu.Unlock()
-	f.enqueue()
+	f.wanted.Set()
 }
 
 func (f *bridgeFlows) takeLost() bool {
@@ -109,15 +103,15 @@ func (e External) divides(other External) bool {
 		slices.Equal(mainAddresses(e.Host.Addresses), other.Gateway.Addresses)
 }
 
-// follow has the flows looked at again when the node's ranges change.
-func (f *bridgeFlows) follow(network contract.NodeNetwork) {
+// observe has the flows looked at again when the node's ranges change.
+func (f *bridgeFlows) observe(network contract.NodeNetwork) {
 	now := contract.Format(network)
 	f.mu.Lock()
 	changed := f.network != now
 	f.network = now
 	f.mu.Unlock()
 	if changed {
-		f.enqueue()
+		f.wanted.Set()
 	}
 }
 
@@ -128,25 +122,25 @@ func (f *bridgeFlows) published() {
 	f.reported = true
 	f.mu.Unlock()
 	if first {
-		f.enqueue()
+		f.wanted.Set()
 	}
 }
 
-// reconcileFlows follows whatever the flows depend on. What tells of a change in time: the database (ports),
+// ReconcileFlows follows whatever the flows depend on. What tells of a change in time: the database (ports),
 // the host's network, the Services, and the connection to ovs-vswitchd. The rest is found by looking again.
-func (g *gateway) reconcileFlows(ctx context.Context) error {
-	if !cache.WaitForCacheSync(ctx.Done(), g.node.informer.HasSynced) {
+func (g *Gateway) ReconcileFlows(ctx context.Context) error {
+	if !cache.WaitForCacheSync(ctx.Done(), g.NetworkSynced) {
 		return nil
 	}
 	tick := time.NewTicker(resync)
 	defer tick.Stop()
 	for {
-		services, database := g.services.Changed(), g.ovs.Changed()
+		services, database := g.Services.Changed(), g.Database.Changed()
 		ports := g.bridgePorts()
 		var err error
-		g.rounds.Do("external flows", func() { err = g.reconcileFlowsOnce(ctx) })
+		g.Rounds.Do("external flows", func() { err = g.reconcileFlowsOnce(ctx) })
 		if !errors.Is(err, ovsdb.ErrDisconnected) {
-			g.health.Set(health.Flows, err)
+			g.Health.Set(health.Flows, err)
 		}
 		var retry <-chan time.Time
 		if err != nil {
@@ -155,7 +149,7 @@ func (g *gateway) reconcileFlows(ctx context.Context) error {
 		for again := false; !again; {
 			select {
 			case <-database: // each pod changes it
-				database = g.ovs.Changed()
+				database = g.Database.Changed()
 				again = !slices.Equal(ports, g.bridgePorts())
 			case <-services:
 				again = true
@@ -175,9 +169,18 @@ func (g *gateway) reconcileFlows(ctx context.Context) error {
 	}
 }
 
+// ObserveNetwork has the flows looked at again when the node's ranges change.
+func (g *Gateway) ObserveNetwork(network contract.NodeNetwork) { g.flows.observe(network) }
+
+// FactsPublished notes that the controller knows of the gateway what Facts has returned.
+func (g *Gateway) FactsPublished() { g.flows.published() }
+
+// FlowsLost is called when ovs-vswitchd has gone, and has come again.
+func (g *Gateway) FlowsLost() { g.flows.lose() }
+
 // reconcileFlowsOnce makes the flows what they shall be. Flows that ovs-vswitchd has lost come again before
 // anything else is asked: until then the host's traffic may go astray.
-func (g *gateway) reconcileFlowsOnce(ctx context.Context) error {
+func (g *Gateway) reconcileFlowsOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, flowsTime)
 	defer cancel()
 	f := g.flows
@@ -187,7 +190,7 @@ func (g *gateway) reconcileFlowsOnce(ctx context.Context) error {
 			return err
 		}
 	}
-	if !g.ovs.Connected() {
+	if !g.Database.Connected() {
 		return ovsdb.ErrDisconnected
 	}
 	external, err := g.external()
@@ -204,7 +207,7 @@ func (g *gateway) reconcileFlowsOnce(ctx context.Context) error {
 }
 
 // restoreFlows applies again what was applied last.
-func (g *gateway) restoreFlows(ctx context.Context) error {
+func (g *Gateway) restoreFlows(ctx context.Context) error {
 	f := g.flows
 	if len(f.applied) == 0 {
 		return nil
@@ -224,15 +227,15 @@ func (g *gateway) restoreFlows(ctx context.Context) error {
 	return nil
 }
 
-func (g *gateway) applyFlows(ctx context.Context, external External) error {
+func (g *Gateway) applyFlows(ctx context.Context, external External) error {
 	if _, known := g.lookup.state(); !known {
 		return errNotExamined
 	}
 	f := g.flows
-	entries, known := g.services.Entries()
+	entries, known := g.Services.Entries()
 	bridge := g.describeBridge(external)
-	want, target := extbridge.Flows(bridge, entries), g.config.BridgeTarget(external.Bridge)
-	row := g.ovs.Bridge(external.Bridge)
+	want, target := extbridge.Flows(bridge, entries), g.Config.BridgeTarget(external.Bridge)
+	row := g.Database.Bridge(external.Bridge)
 	if row == nil {
 		return fmt.Errorf("bridge %s, which shall have flows: %w", external.Bridge, platform.ErrNoDevice)
 	}
@@ -242,7 +245,7 @@ func (g *gateway) applyFlows(ctx context.Context, external External) error {
 		f.mu.Unlock()
 		return nil
 	}
-	if err := g.ovs.Apply(ctx, g.ovs.Dividing(row, openvswitch.PatchName(g.config.NodeName),
+	if err := g.Database.Apply(ctx, g.Database.Dividing(row, openvswitch.PatchName(g.Config.NodeName),
 		bridge.HostAddresses)); err != nil {
 		return fmt.Errorf("prepare bridge %s for its flows: %w", external.Bridge, err)
 	}
@@ -254,7 +257,7 @@ func (g *gateway) applyFlows(ctx context.Context, external External) error {
 	}
 	f.target, f.applied = target, want
 	if neighbours := extbridge.Neighbours(bridge); len(neighbours) > 0 {
-		if err := g.platform.EnsureNeighbours(external.Bridge, neighbours); err != nil {
+		if err := g.Platform.EnsureNeighbours(external.Bridge, neighbours); err != nil {
 			return err
 		}
 	}
@@ -263,14 +266,14 @@ func (g *gateway) applyFlows(ctx context.Context, external External) error {
 	f.inForce = external
 	f.mu.Unlock()
 	if !before.divides(external) {
-		g.enqueueNode() // the controller may be told of the gateway now
+		g.EnqueueNode() // the controller may be told of the gateway now
 	}
 	return nil
 }
 
 // installFlows makes the flows the bridge's. One that the bridge refuses is told, and does not keep the others from
 // being in force.
-func (g *gateway) installFlows(ctx context.Context, target string, want []*ovs.Flow) (changed int, err error) {
+func (g *Gateway) installFlows(ctx context.Context, target string, want []*ovs.Flow) (changed int, err error) {
 	changed, err = g.flows.installer.Apply(ctx, target, want)
 	var refused extbridge.RefusedFlows
 	if err != nil && !errors.As(err, &refused) {
@@ -278,10 +281,10 @@ func (g *gateway) installFlows(ctx context.Context, target string, want []*ovs.F
 	}
 	g.flows.count.Set(float64(len(want) - len(refused)))
 	if len(refused) == 0 {
-		g.health.Note(health.RefusedFlows, "ExternalFlowsRefused", nil)
+		g.Health.Note(health.RefusedFlows, "ExternalFlowsRefused", nil)
 		return changed, nil
 	}
-	g.health.Note(health.RefusedFlows, "ExternalFlowsRefused",
+	g.Health.Note(health.RefusedFlows, "ExternalFlowsRefused",
 		fmt.Errorf("bridge %s: %w; what depends on them does not work: report it with the version of Open vSwitch", target,
 			refused))
 	return changed, nil
@@ -291,15 +294,16 @@ var errNotExamined = errors.New("the flows wait until the datapath has been exam
 
 // removeFlows clears the bridges that have flows of the agent's and shall have none, but for one that is
 // still the gateway router's: that has to lose the host's addresses first.
-func (g *gateway) removeFlows(ctx context.Context, keep string) error {
-	marked := ovsdb.List(g.ovs.Client, func(b *vswitch.Bridge) bool {
+func (g *Gateway) removeFlows(ctx context.Context, keep string) error {
+	marked := ovsdb.List(g.Database.Client, func(b *vswitch.Bridge) bool {
 		return b.Name != keep && b.ExternalIDs[openvswitch.FlowsKey] != ""
 	})
 	for _, b := range marked {
-		if patch := g.ovs.Device(openvswitch.PatchName(g.config.NodeName)); patch != nil && g.ovs.Holds(b, patch.Name) {
+		patch := g.Database.Device(openvswitch.PatchName(g.Config.NodeName))
+		if patch != nil && g.Database.Holds(b, patch.Name) {
 			continue // its end calls us again
 		}
-		if err := g.ovs.ClearFlows(ctx, g.config, g.flows.installer, b); err != nil {
+		if err := g.Database.ClearFlows(ctx, g.Config, g.flows.installer, b); err != nil {
 			return err
 		}
 		g.flows.target, g.flows.applied = "", nil
@@ -312,24 +316,24 @@ func (g *gateway) removeFlows(ctx context.Context, keep string) error {
 }
 
 // describeBridge is the bridge as its flows depend on it. A node that has no subnets yet has no pods either.
-func (g *gateway) describeBridge(external External) extbridge.Bridge {
+func (g *Gateway) describeBridge(external External) extbridge.Bridge {
 	ports := g.bridgePortsOf(external)
 	bridge := extbridge.Bridge{
 		Name: external.Bridge, Uplink: ports[0], Patch: ports[1], MAC: external.Host.MAC,
 		Host:   contract.Addrs(external.Host.Addresses),
 		Routed: external.Gateway.Routed, HostAddresses: external.Gateway.HostAddresses,
-		HyperV: g.hyperV, FTP: g.config.ConntrackFTP,
+		HyperV: g.HyperV, FTP: g.Config.ConntrackFTP,
 	}
 	bridge.LookupFirst, _ = g.lookup.state()
 	bridge.GatewayMAC, _ = net.ParseMAC(external.Gateway.MAC) // the agent's own
-	if network, err := g.node.network(); err == nil {
+	if network, err := g.Network(); err == nil {
 		bridge.Cluster, bridge.PodSubnets = slices.Concat(network.ClusterCIDRs, network.JoinCIDRs), network.PodCIDRs
 	}
 	return bridge
 }
 
 // bridgePorts are the OpenFlow ports of the bridge that the flows are for: uplink and patch port.
-func (g *gateway) bridgePorts() []uint16 {
+func (g *Gateway) bridgePorts() []uint16 {
 	g.flows.mu.Lock()
 	external := g.flows.inForce
 	g.flows.mu.Unlock()
@@ -337,9 +341,9 @@ func (g *gateway) bridgePorts() []uint16 {
 	return ports[:]
 }
 
-func (g *gateway) bridgePortsOf(external External) (ports [2]uint16) {
-	for i, name := range []string{external.Uplink, openvswitch.PatchName(g.config.NodeName)} {
-		device := g.ovs.Device(name)
+func (g *Gateway) bridgePortsOf(external External) (ports [2]uint16) {
+	for i, name := range []string{external.Uplink, openvswitch.PatchName(g.Config.NodeName)} {
+		device := g.Database.Device(name)
 		if device != nil && device.Ofport != nil && *device.Ofport > 0 && *device.Ofport < 0xff00 {
 			ports[i] = uint16(*device.Ofport)
 		}

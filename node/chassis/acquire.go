@@ -23,17 +23,17 @@ const (
 	fromNobody   origin = "new"      // it had no Lease
 	fromReleased origin = "released" // another host had given it up
 	fromDead     origin = "dead"     // its host has not renewed
-	fromSelf     origin = "own"      // this host's, from before its term had ended or its process had begun
+	fromOwn      origin = "own"      // this host's, from before its term had ended or its process had begun
 )
 
 // errHeld: another host holds the node after all.
 var errHeld = errors.New("another host holds it")
 
-// take makes a node a member, if its Lease can be had.
-func (h *host) take(term *term, n node) {
+// acquire makes a node a member, if its Lease can be had.
+func (h *host) acquire(term *term, n node) {
 	ctx, cancel := context.WithTimeout(term, h.tenure.limit)
 	defer cancel()
-	lease, from, former, err := h.takeLease(ctx, n.name)
+	lease, from, former, err := h.acquireLease(ctx, n.name)
 	if err == nil {
 		h.sightings.note(lease)
 	}
@@ -66,13 +66,13 @@ func (h *host) take(term *term, n node) {
 	m.start()
 }
 
-// takeLease compares and swaps.
-func (h *host) takeLease(ctx context.Context, name string) (lease *coordinationv1.Lease, from origin, former string,
+// acquireLease compares and swaps.
+func (h *host) acquireLease(ctx context.Context, name string) (lease *coordinationv1.Lease, from origin, former string,
 	err error) {
 	now, err := h.leases.Get(ctx, nodeLease(name), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		lease, err = h.leases.Create(ctx, taken(nil, h.config.LeaseNamespace, name, h.config.Identity, h.config.LeaseDuration,
-			time.Now()), metav1.CreateOptions{})
+		lease, err = h.leases.Create(ctx, acquired(nil, h.config.LeaseNamespace, name, h.config.Identity,
+			h.config.LeaseDuration, time.Now()), metav1.CreateOptions{})
 		return lease, fromNobody, "", err
 	}
 	if err != nil {
@@ -83,15 +83,15 @@ func (h *host) takeLease(ctx context.Context, name string) (lease *coordinationv
 	case "":
 		from = fromReleased
 	case h.config.Identity:
-		from = fromSelf
+		from = fromOwn
 	default:
 		from = fromDead
 		if err := h.provenSilent(ctx, former); err != nil {
 			return nil, "", "", err
 		}
 	}
-	lease, err = h.leases.Update(ctx, taken(now, h.config.LeaseNamespace, name, h.config.Identity, h.config.LeaseDuration,
-		time.Now()), metav1.UpdateOptions{})
+	lease, err = h.leases.Update(ctx, acquired(now, h.config.LeaseNamespace, name, h.config.Identity,
+		h.config.LeaseDuration, time.Now()), metav1.UpdateOptions{})
 	return lease, from, former, err
 }
 
@@ -190,16 +190,16 @@ func (h *host) remove(lease *coordinationv1.Lease) {
 
 // tryAgain looks whether agents that could not be reached from here can be now.
 func (h *host) tryAgain(ctx context.Context, nodes map[string]node) {
-	for _, name := range h.unluckyNodes() {
+	for _, name := range h.unreachableNodes() {
 		n, ok := nodes[name]
 		h.mu.Lock()
-		switch at := h.unlucky[name]; {
+		switch at := h.unreachable[name]; {
 		case !ok:
-			delete(h.unlucky, name)
+			delete(h.unreachable, name)
 		case time.Now().Before(at):
 			ok = false
 		default:
-			h.unlucky[name] = time.Now().Add(reachAgain)
+			h.unreachable[name] = time.Now().Add(reachAgain)
 		}
 		h.mu.Unlock()
 		if ok {
@@ -218,6 +218,6 @@ func (h *host) try(ctx context.Context, n node) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.unlucky, n.name)
+	delete(h.unreachable, n.name)
 	h.log.Info("the node's agent is reached from here again", "node", n.name)
 }

@@ -1,12 +1,9 @@
-package node
+package gateway
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,6 +14,7 @@ import (
 	"github.com/weftnet/weft/node/ctprobe"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch/openvswitchtest"
 )
 
 // TestLookupFollowsTheDatapath: what is set counts, and with auto what was found. What is not known is as if it were
@@ -98,74 +96,6 @@ func TestAStreamWaitsForTheDatapath(t *testing.T) {
 	}
 }
 
-// emptyingFlows is the message by which ovn-controller begins, and after which the tables of lookups come.
-func emptyingFlows() []byte {
-	m := make([]byte, 56)
-	m[0], m[1], m[24], m[25] = 6, 14, 0xff, 3
-	binary.BigEndian.PutUint16(m[2:], uint16(len(m)))
-	binary.BigEndian.PutUint16(m[48:], 1)
-	binary.BigEndian.PutUint16(m[50:], 4)
-	return m
-}
-
-// bytesOfAStream are how many br-int gets of a chassis host's stream that empties it.
-func bytesOfAStream(t *testing.T, c nodeconfig.Config, decide func(*commitLookup)) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	c.OVSOpenFlow = "tcp:" + listener.Addr().String()
-	h := newAgentTunnel(c)
-	decide(h.lookup)
-	conn, err := h.dialBridge(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	bridge, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer bridge.Close()
-	if _, err := conn.Write(emptyingFlows()); err != nil {
-		t.Fatal(err)
-	}
-	conn.Close()
-	got, err := io.ReadAll(bridge)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(got)
-}
-
-// An ovn-controller's flows get the lookups as the datapath needs them.
-func TestFlowsOfAStreamFollowTheDatapath(t *testing.T) {
-	for answer, more := range map[ctprobe.Answer]bool{
-		ctprobe.Needed: true, ctprobe.Unneeded: false, ctprobe.Unknown: true,
-	} {
-		t.Run(answer.String(), func(t *testing.T) {
-			c := hostedConfig()
-			c.ConntrackLookup, c.ConntrackFTP = nodeconfig.LookupAuto, true
-			got := bytesOfAStream(t, c, func(l *commitLookup) { l.decide(answer) })
-			if got > len(emptyingFlows()) != more {
-				t.Errorf("br-int gets %d bytes", got)
-			}
-		})
-	}
-}
-
-// They are kept from the driver's helpers of FTP and TFTP, unless the node is told that there are none.
-func TestFlowsOfAStreamKeepFTPFromTheDriver(t *testing.T) {
-	for _, passes := range []bool{false, true} {
-		c := hostedConfig()
-		c.ConntrackLookup, c.ConntrackFTP = nodeconfig.LookupOff, passes
-		if got := bytesOfAStream(t, c, func(*commitLookup) {}); got > len(emptyingFlows()) == passes {
-			t.Errorf("conntrack-ftp is %t: br-int gets %d bytes", passes, got)
-		}
-	}
-}
-
 // answers are those of a datapath that is asked again and again, the last one for ever.
 type answers struct {
 	list  []error // nil: it needs the lookup
@@ -185,6 +115,9 @@ func (a *answers) probe(context.Context, ctprobe.Dial) (ctprobe.Answer, error) {
 	}
 	return ctprobe.Unknown, err
 }
+
+// examined is the configuration of a node whose datapath is examined.
+func examined(c *nodeconfig.Config) { c.ConntrackLookup = nodeconfig.LookupAuto }
 
 // TestTheDatapathIsExaminedOnce: when there is the uplink, before flows are written, again where it gave no answer, and
 // not where nothing depends on it.
@@ -208,30 +141,31 @@ func TestTheDatapathIsExaminedOnce(t *testing.T) {
 		"no such key":    {"", nil, time.Minute, false, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := newUplinkNode(t, &vswitchd{})
+			b := newUplinkBench(t, &openvswitchtest.Vswitchd{}, func(config *nodeconfig.Config) {
+				config.ConntrackLookup = c.setting
+			})
 			datapath := &answers{list: c.answers}
-			n.gateway.lookup, n.gateway.probe, n.gateway.probeLimit = newCommitLookup(c.setting), datapath.probe, c.limit
-			n.gateway.config.ConntrackLookup = c.setting
-			if err := n.gateway.applyFlows(t.Context(), External{}); errors.Is(err,
+			b.probe, b.Times.Probe = datapath.probe, c.limit
+			if err := b.applyFlows(t.Context(), External{}); errors.Is(err,
 				errNotExamined) != (c.setting == nodeconfig.LookupAuto) {
 				t.Errorf("before the examination: flows %v", err)
 			}
-			n.gateway.reconcileUplinkOnce(t.Context())
-			if problem := n.health.Problems()[health.Uplink]; problem != nil {
+			b.ReconcileUplinkOnce(t.Context())
+			if problem := b.Health.Problems()[health.Uplink]; problem != nil {
 				t.Fatal(problem)
 			}
-			if on, known := n.gateway.lookup.state(); on != c.on || !known {
+			if on, known := b.lookup.state(); on != c.on || !known {
 				t.Errorf("lookups %v, known %v", on, known)
 			}
-			if err := n.gateway.applyFlows(t.Context(), External{}); errors.Is(err, errNotExamined) {
+			if err := b.applyFlows(t.Context(), External{}); errors.Is(err, errNotExamined) {
 				t.Error(err)
 			}
 			asked := datapath.asked
-			n.gateway.reconcileUplinkOnce(t.Context())
+			b.ReconcileUplinkOnce(t.Context())
 			if asked < c.asked || c.asked == 0 && asked > 0 || datapath.asked != asked {
 				t.Errorf("it was asked %d times, and then %d", asked, datapath.asked-asked)
 			}
-			note := n.health.Noted()[health.ConntrackLookup]
+			note := b.Health.Noted()[health.ConntrackLookup]
 			if (note == nil) != (c.note == "") || note != nil && !strings.Contains(note.Error(), c.note) {
 				t.Errorf("noted: %v; want %q", note, c.note)
 			}
@@ -251,19 +185,21 @@ func TestADatapathThatIsReachedByBrInt(t *testing.T) {
 		"without a way":  {"", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := newUplinkNode(t, &vswitchd{refuses: c.refuses})
-			n.gateway.lookup, n.gateway.probeLimit = newCommitLookup(nodeconfig.LookupAuto), time.Second
-			n.gateway.config.OVSDatabase, n.gateway.config.OVSOpenFlow = "tcp:127.0.0.1:1", c.openFlow
+			b := newUplinkBench(t, &openvswitchtest.Vswitchd{Refuses: c.refuses}, func(config *nodeconfig.Config) {
+				config.ConntrackLookup = nodeconfig.LookupAuto
+				config.OVSDatabase, config.OVSOpenFlow = "tcp:127.0.0.1:1", c.openFlow
+			})
+			b.Times.Probe = time.Second
 			asked := false
-			n.gateway.probe = func(ctx context.Context, dial ctprobe.Dial) (ctprobe.Answer, error) {
+			b.probe = func(ctx context.Context, dial ctprobe.Dial) (ctprobe.Answer, error) {
 				asked = true
 				if _, err := dial(ctx); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
 					t.Errorf("it is dialled elsewhere: %v", err)
 				}
 				return ctprobe.Unneeded, nil
 			}
-			n.gateway.reconcileUplinkOnce(t.Context())
-			if on, known := n.gateway.lookup.state(); on == c.asked || !known || asked != c.asked {
+			b.ReconcileUplinkOnce(t.Context())
+			if on, known := b.lookup.state(); on == c.asked || !known || asked != c.asked {
 				t.Errorf("lookups %v, known %v, asked %v", on, known, asked)
 			}
 		})
@@ -272,15 +208,14 @@ func TestADatapathThatIsReachedByBrInt(t *testing.T) {
 
 // An agent that ends has found nothing out.
 func TestAnExaminationThatIsBrokenOff(t *testing.T) {
-	n := newUplinkNode(t, &vswitchd{})
-	n.gateway.lookup = newCommitLookup(nodeconfig.LookupAuto)
+	b := newUplinkBench(t, &openvswitchtest.Vswitchd{}, examined)
 	ctx, cancel := context.WithCancel(t.Context())
-	n.gateway.probe = func(ctx context.Context, _ ctprobe.Dial) (ctprobe.Answer, error) {
+	b.probe = func(ctx context.Context, _ ctprobe.Dial) (ctprobe.Answer, error) {
 		cancel()
 		return ctprobe.Unknown, ctx.Err()
 	}
-	n.gateway.reconcileUplinkOnce(ctx)
-	if on, known := n.gateway.lookup.state(); !on || known {
+	b.ReconcileUplinkOnce(ctx)
+	if on, known := b.lookup.state(); !on || known {
 		t.Errorf("lookups %v, known %v", on, known)
 	}
 }

@@ -1,4 +1,4 @@
-package openvswitch
+package local
 
 import "testing"
 

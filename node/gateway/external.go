@@ -1,4 +1,4 @@
-package node
+package gateway
 
 import (
 	"cmp"
@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
-	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
 )
 
@@ -30,29 +30,46 @@ type External struct {
 // errNoGateway: the node has no gateway router of its own.
 var errNoGateway = errors.New("the node has no gateway of its own")
 
+// Facts is the node's gateway router as the controller is to know it; nil where the node has none. It fails as long as
+// the router must not be made.
+func (g *Gateway) Facts() (*contract.Gateway, error) {
+	external, err := g.external()
+	if errors.Is(err, errNoGateway) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	g.Health.Note(health.NextHops, "NextHopMissing", external.incomplete)
+	if err := g.flows.ready(external); err != nil {
+		return nil, err
+	}
+	return &external.Gateway, nil
+}
+
 // external describes the bridge to the outside as it is now; errNoGateway where there shall be none. It
 // asks the system, and changes nothing.
-func (g *gateway) external() (External, error) {
-	if !g.config.OwnGateway() {
+func (g *Gateway) external() (External, error) {
+	if !g.Config.OwnGateway() {
 		return External{}, errNoGateway
 	}
-	uplink := g.uplink.get()
-	if g.config.SharesAdapter() && uplink == (platform.Uplink{}) { // addresses are on the way
-		return External{}, openvswitch.ErrAwaitsUplink
-	}
-	e := External{Bridge: cmp.Or(uplink.Host, g.config.GatewayBridge),
-		Uplink: cmp.Or(uplink.Adapter, g.config.GatewayInterface)}
-	if e.Uplink == "" {
-		e.Uplink = g.ovs.OnlyDevice(e.Bridge)
-	}
-	var err error
-	if e.Host, err = g.platform.HostInterface(e.Bridge); err != nil {
-		return External{}, fmt.Errorf("the bridge to the outside: %w", err)
-	}
-	if e.Gateway, err = gatewayOf(g.config, e.Bridge, e.Host); err != nil {
+	if err := g.UplinkReady(); err != nil {
 		return External{}, err
 	}
-	e.Gateway.NextHops, e.incomplete = nextHops(g.config, e.Bridge, e.Host, e.Gateway.Addresses)
+	uplink := g.uplink.get()
+	e := External{Bridge: cmp.Or(uplink.Host, g.Config.GatewayBridge),
+		Uplink: cmp.Or(uplink.Adapter, g.Config.GatewayInterface)}
+	if e.Uplink == "" {
+		e.Uplink = g.Database.OnlyDevice(e.Bridge)
+	}
+	var err error
+	if e.Host, err = g.Platform.HostInterface(e.Bridge); err != nil {
+		return External{}, fmt.Errorf("the bridge to the outside: %w", err)
+	}
+	if e.Gateway, err = gatewayOf(g.Config, e.Bridge, e.Host); err != nil {
+		return External{}, err
+	}
+	e.Gateway.NextHops, e.incomplete = nextHops(g.Config, e.Bridge, e.Host, e.Gateway.Addresses)
 	return e, nil
 }
 
