@@ -29,6 +29,7 @@ func TestMixed(t *testing.T) {
 	}
 	for _, m := range members {
 		servers.Kubectl(t, "wait", "--for=condition=Ready", "--timeout=180s", "pod/mixed-"+m.node)
+		servers.Kubectl(t, "label", "pod/mixed-"+m.node, "app=mixed-"+m.node)
 	}
 	everybodyAnswersAll(t, members)
 
