@@ -35,15 +35,12 @@ const windowsNode = "w1"
 // ovn-controller of a node that has none; when its host is lost, another one does; and hosts that are chassis hosts no
 // longer have nothing of one left.
 func chassisHostsServeWindowsNodes(t *testing.T) {
+	if *windows {
+		t.Skip("the lab has a Windows node of that name")
+	}
 	install(t)
 	address := servers.Must(t, "control", "--", "sh", "-ec", "set -- $(ip -4 -o address show dev eth0) && echo ${4%/*}")
-	inventory := filepath.Join(t.TempDir(), "windows.ini")
-	if err := os.WriteFile(inventory, []byte("[weft_windows_nodes]\n"+windowsNode+" ansible_host="+address+"\n"),
-		0o644); err != nil {
-		t.Fatal(err)
-	}
-	with := []string{"--inventory", servers.Must(t, "control", "--", "printenv", "ANSIBLE_INVENTORY"), "--inventory",
-		inventory}
+	with := withWindowsNode(t, address)
 	play(t, "controllers.yml", with...)
 	startWindowsNode(t, address)
 
@@ -84,6 +81,33 @@ func chassisHostsServeWindowsNodes(t *testing.T) {
 	}
 }
 
+// withWindowsNode are arguments of plays that know the node, by the address at which Ansible would reach it.
+func withWindowsNode(t testing.TB, address string) []string {
+	t.Helper()
+	inventory := filepath.Join(t.TempDir(), "windows.ini")
+	if err := os.WriteFile(inventory, []byte("[weft_windows_nodes]\n"+windowsNode+" ansible_host="+address+"\n"),
+		0o644); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--inventory", servers.Must(t, "control", "--", "printenv", "ANSIBLE_INVENTORY"), "--inventory",
+		inventory}
+}
+
+// issueAgentCertificate of the Windows node by the pki role, and tells its name: on the control machine, in
+// ~/.weft/pki/tunnel, are NAME.crt, NAME.key and trust.crt.
+func issueAgentCertificate(t testing.TB) string {
+	t.Helper()
+	name := tunnel.AgentName(windowsNode)
+	certificate := fmt.Sprintf(`{"weft_certificate": {"authority": "tunnel", "name": %q, "usage": ["serverAuth"]}}`, name)
+	issue := servers.Command("control", "--", "ansible", "c1", "--module-name", "include_role", "--args",
+		"name=pki tasks_from=certificate", "--extra-vars", certificate)
+	issue.Dir = repository()
+	if out, err := issue.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return name
+}
+
 // chassisHost is the one of hosts that has the Windows node's Lease and says that its ovn-controller is connected.
 func chassisHost(t testing.TB, hosts []string) string {
 	t.Helper()
@@ -106,16 +130,8 @@ func chassisHost(t testing.TB, hosts []string) string {
 func startWindowsNode(t testing.TB, address string) {
 	t.Helper()
 	dir := t.TempDir()
-	certificate := fmt.Sprintf(`{"weft_certificate": {"authority": "tunnel", "name": %q, "usage": ["serverAuth"]}}`,
-		tunnel.AgentName(windowsNode))
-	issue := servers.Command("control", "--", "ansible", "c1", "--module-name", "include_role", "--args",
-		"name=pki tasks_from=certificate", "--extra-vars", certificate)
-	issue.Dir = repository()
-	if out, err := issue.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 	servers.Must(t, "control", "--", "sh", "-ec", `cd ~/.weft/pki/tunnel && cp "$1.crt" "$1.key" trust.crt "$0"`, dir,
-		tunnel.AgentName(windowsNode))
+		issueAgentCertificate(t))
 
 	program, err := os.Executable()
 	if err != nil {

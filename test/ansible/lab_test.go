@@ -28,6 +28,8 @@ var keep = flag.Bool("keep", false, "leave the lab up, and use it if it is up al
 
 var kernel = flag.Bool("kernel", false, "the nodes have kernels of their own, and Open vSwitch the kernel's datapath")
 
+var windows = flag.Bool("windows", false, "a Windows node is beside them, by the shipped programs under Wine")
+
 // As whom a test runs this program: see [beWindowsNode].
 var (
 	asWindowsNode = flag.String("windows-node", "", "run no test, but a node like a Windows one with its state in "+
@@ -70,7 +72,11 @@ func run(m *testing.M) int {
 		if *kernel {
 			list = "c1,c2,c3,l1+kernel,l2:trixie+kernel"
 		}
-		if err := servers.Up("--hosts", list); err != nil {
+		up := []string{"--hosts", list}
+		if *windows {
+			up = append(up, "--windows", "1")
+		}
+		if err := servers.Up(up...); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}

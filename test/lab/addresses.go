@@ -79,10 +79,21 @@ func (c Config) nodeNetwork(number int) network {
 	case c.Gateway == GatewayOwn:
 		return management
 	case c.isWindows(number):
-		return underlay
+		return c.tunnels()
 	}
 	return external
 }
+
+// tunnels is the network of the nodes' tunnels, and of a Windows node's adapter. Servers have no underlay.
+func (c Config) tunnels() network {
+	if c.Hosts != "" {
+		return external
+	}
+	return underlay
+}
+
+// nodeNumber is that of the i-th of [Config.Nodes] in the lab's networks. Hosts come before.
+func (c Config) nodeNumber(i int) int { return firstNode + len(c.hosts()) + i }
 
 // nodeAddrs are the addresses of a node in Kubernetes.
 func (c Config) nodeAddrs(number int) []netip.Addr { return c.addrs(c.nodeNetwork(number), number) }
@@ -95,7 +106,7 @@ func (c Config) routers(number int) []netip.Addr {
 	return c.addrs(external, routerNumber)
 }
 
-func (c Config) isWindows(number int) bool { return c.Windows > 0 && number >= firstNode+c.Linux }
+func (c Config) isWindows(number int) bool { return c.Windows > 0 && number >= c.nodeNumber(c.Linux) }
 
 func join(addrs []netip.Addr) string {
 	var texts []string
@@ -140,7 +151,7 @@ func bracketed(a netip.Addr) string {
 
 // masqueraders are the addresses of the node that takes the API server's packets to pods and Services on.
 func (c Config) masqueraders() []netip.Addr {
-	if len(c.Nodes()) == 0 {
+	if c.Linux == 0 {
 		return nil
 	}
 	return c.addrs(management, firstNode)

@@ -108,7 +108,7 @@ func (c Config) etcHosts() string {
 	}
 	add(Central, c.addrs(management, centralNumber))
 	for i, name := range c.Nodes() {
-		add(name, c.addrs(management, firstNode+i))
+		add(name, c.addrs(management, c.nodeNumber(i)))
 	}
 	for _, h := range c.hosts() {
 		add(h.name, c.addrs(management, h.number))

@@ -91,18 +91,18 @@ func CheckName(name string) error {
 // Validate reports every mistake at once.
 func (c Config) Validate() error {
 	errs := []error{CheckName(c.Name)}
-	_, err := c.hostList()
+	hosts, err := c.hostList()
 	errs = append(errs, err)
-	if c.Hosts != "" && (c.Linux > 0 || c.Windows > 0) {
-		errs = append(errs, errors.New("--hosts: a lab has either hosts or nodes; leave out --linux and --windows"))
+	if c.Hosts != "" && c.Linux > 0 {
+		errs = append(errs, errors.New("--hosts: a lab's Linux nodes are either hosts or not; leave out --linux"))
 	}
 	if c.Hosts == "" && c.Linux < 1 || c.Linux > MaxNodes {
 		errs = append(errs, fmt.Errorf("--linux %d: a lab has 1 to %d nodes", c.Linux, MaxNodes))
 	}
-	if c.Windows < 0 || c.Windows > MaxNodes-c.Linux {
+	if c.Windows < 0 || c.Windows > MaxNodes-c.Linux-len(hosts) {
 		errs = append(errs, fmt.Errorf("--windows %d: a lab has up to %d nodes in all", c.Windows, MaxNodes))
 	}
-	if c.Windows > 0 && c.NoWeft {
+	if c.Windows > 0 && c.NoWeft && c.Hosts == "" {
 		errs = append(errs, errors.New("--windows: a Windows node is nothing without weft"))
 	}
 	if !slices.Contains([]string{"", DatapathLinux, DatapathHyperV}, c.WindowsDatapath) {

@@ -63,6 +63,43 @@ func TestALabWithHostsHasNoOtherNodes(t *testing.T) {
 	}
 }
 
+func TestAWindowsNodeBesideHosts(t *testing.T) {
+	c := withHosts(IPv4)
+	c.Windows = 1
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := c.Registered(), []string{"w1", "l1", "l2"}; !slices.Equal(got, want) {
+		t.Errorf("the cluster's nodes are %v, want %v", got, want)
+	}
+	node := specOf(t, c, "w1")
+	for i, want := range []struct{ name, bridge, address string }{{"eth0", "management", "172.29.0.16/24"},
+		{adapter, "external", "172.31.0.16/24"}} {
+		if got := node.Interfaces[i]; got.Name != want.name || got.Bridge != want.bridge ||
+			!slices.Equal(got.Addresses, []string{want.address}) {
+			t.Errorf("interface %d is %+v, want %v", i, got, want)
+		}
+	}
+	if want := []machine.Route{{Destination: "0.0.0.0/0", Via: "172.31.0.254"}}; !slices.Equal(node.Routes, want) {
+		t.Errorf("its routes are %v, want %v", node.Routes, want)
+	}
+	agent := node.Components[len(node.Components)-1]
+	command := strings.Join(agent.Command, " ")
+	for flag, want := range map[string]bool{"--config=Z:" + strings.ReplaceAll(agentKeys, "/", `\`): true,
+		"--encap-address=172.31.0.16": true, "--ovn-southbound": false, "--tunnel-ca": false} {
+		if strings.Contains(command, flag) != want {
+			t.Errorf("the agent's command has %s: %v, want %v: %s", flag, !want, want, command)
+		}
+	}
+	if !slices.Contains(agent.WaitFor, machine.Probe{Path: agentKeys}) {
+		t.Errorf("the agent waits for %v", agent.WaitFor)
+	}
+	c.Linux = 1
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "leave out --linux") {
+		t.Errorf("with Linux nodes beside hosts the error is %v", err)
+	}
+}
+
 func TestHostsHaveAddressesOfTheirOwn(t *testing.T) {
 	for families, perInterface := range map[string]int{IPv4: 1, Dual: 2} {
 		seen := map[string]string{}

@@ -41,8 +41,11 @@ func (c Config) requirements(f files) []requirements {
 			"--ovn prefix does not"
 	}
 	all := []requirements{{made, "`make lab` makes them"}, {tools, "`make lab-deps` installs what the lab needs"}}
+	if len(c.Nodes()) > 0 {
+		all = append(all, ovn)
+	}
 	if c.Hosts == "" {
-		return append(all, ovn)
+		return all
 	}
 	kernels := requirements{remedy: "`make lab-kernels` installs and makes them"}
 	for _, h := range c.hosts() {

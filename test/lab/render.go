@@ -191,9 +191,9 @@ func (c Config) nodeSpecs(f files) []*machine.Spec {
 	var specs []*machine.Spec
 	for i, name := range c.Nodes() {
 		if i < c.Linux {
-			specs = append(specs, c.node(f, name, firstNode+i))
+			specs = append(specs, c.node(f, name, c.nodeNumber(i)))
 		} else {
-			specs = append(specs, c.windowsNode(f, name, firstNode+i))
+			specs = append(specs, c.windowsNode(f, name, c.nodeNumber(i)))
 		}
 	}
 	return specs

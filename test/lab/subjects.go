@@ -63,7 +63,7 @@ func (c Config) clusterSubjects() map[string]pki.Subject {
 	}
 	for i, name := range c.Nodes() {
 		subjects[name] = pki.Subject{Name: "system:node:" + name, Groups: []string{"system:nodes"}, DNSNames: []string{name},
-			Addresses: c.nodeAddrs(firstNode + i)}
+			Addresses: c.nodeAddrs(c.nodeNumber(i))}
 	}
 	for _, h := range c.hosts() {
 		if h.isNode() {

@@ -68,8 +68,8 @@ func (c Config) setNeighbours(bridge string, number int) []string {
 		while [ $# -gt 0 ]; do ovs-appctl --timeout=20 tnl/neigh/set ` + bridge + ` "$1" "$2"; shift 2; done`,
 		fmt.Sprint(neighbourAge.Seconds())}
 	for i := range c.Nodes() {
-		if peer := firstNode + i; peer != number {
-			command = append(command, c.addr(underlay, peer).String(), c.underlayMAC(peer))
+		if peer := c.nodeNumber(i); peer != number {
+			command = append(command, c.addr(c.tunnels(), peer).String(), c.underlayMAC(peer))
 		}
 	}
 	return command

@@ -53,6 +53,7 @@ func (l *Lab) stages() []stage {
 		return append(stages,
 			stage{"control plane", components([]string{Central}, controlPlaneComponents...)},
 			stage{"hosts", components(append(l.HostNames(), Control), systemComponent, packagesComponent)},
+			stage{"Windows", components(l.WindowsNodes(), "ovs-vswitchd", "kubelet", "hns", "wineserver")},
 			stage{nodesRegistered, func(v view) string { return v.unregistered() }})
 	}
 	stages = append(stages, []stage{

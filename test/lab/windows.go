@@ -34,8 +34,11 @@ const (
 	hypervRecord  = "/var/lib/hyperv/executed"
 	hypervSwitch  = "/var/lib/hyperv/switch.json" // how HNS has the switch
 	hypervBridge  = "br-hyperv"
-	chassisUser   = "weft-chassis" // of its credentials' file
-	chassisPort   = 9472
+	// agentKeys of a Windows node beside hosts has what Ansible gives those: the address of the Southbound, and the files
+	// of the agent's certificate. The agent starts when it is there.
+	agentKeys   = "/var/lib/weft/weft.yaml"
+	chassisUser = "weft-chassis" // of its credentials' file
+	chassisPort = 9472
 )
 
 // gatewayNumber is the last part of the addresses of a Windows node's gateway router that has addresses of
@@ -49,13 +52,14 @@ func (c Config) windowsNode(f files, name string, number int) *machine.Spec {
 	spec := c.kubernetesNode(f, name, number, "/opt/hcs/runc")
 	spec.Interfaces = []machine.Interface{
 		{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management, number), MTU: c.MTU},
-		{Name: adapter, Bridge: underlay.bridge, Addresses: c.prefixes(underlay, number), MTU: c.MTU,
+		{Name: adapter, Bridge: c.tunnels().bridge, Addresses: c.prefixes(c.tunnels(), number), MTU: c.MTU,
 			MAC: c.underlayMAC(number)},
 	}
 	spec.Sysctls = append(spec.Sysctls, "net.ipv4.ip_local_port_range=49152 65535") // as Windows gives them
 	dir := machine.Dir(f.dir, name)
 	spec.Binds = append(spec.Binds, machine.Bind{Source: dir + "/hns", Target: "/var/lib/hns", Create: true},
-		machine.Bind{Source: dir + "/hyperv", Target: path.Dir(hypervRecord), Create: true})
+		machine.Bind{Source: dir + "/hyperv", Target: path.Dir(hypervRecord), Create: true},
+		machine.Bind{Source: dir + "/weft", Target: path.Dir(agentKeys), Create: true})
 	spec.Overlays = []machine.Overlay{{Lower: f.lab("wine/prefix"), Upper: dir + "/wine", Target: winePrefix}}
 	spec.Env = append(spec.Env, wineEnv()...)
 	spec.Files = append(spec.Files,
@@ -224,19 +228,15 @@ func (c Config) windowsKubernetes(f files, name string, number int) []machine.Co
 
 func (c Config) windowsAgent(f files, name string, number int) machine.Component {
 	metrics := fmt.Sprintf("127.0.0.1:%d", agentPort)
-	return machine.Component{
+	component := machine.Component{
 		Name: "weft-node",
-		Command: []string{wine, f.bin + "/weft.exe", "node", "--config=" + windowsPath(agentConfig),
-			"--kubeconfig=" + windowsPath(f.kubeconfig(name)), "--node-name=" + name,
-			"--ovn-southbound=" + c.southbound(),
+		Command: []string{wine, f.bin + "/weft.exe", "node", "--kubeconfig=" + windowsPath(f.kubeconfig(name)),
+			"--node-name=" + name,
 			fmt.Sprintf("--ovs-database=tcp:127.0.0.1:%d", ovsdbPort), fmt.Sprintf("--ovs-openflow=tcp:127.0.0.1:%d",
 				openFlowPort),
 			"--ovs-ofctl=" + windowsPath(f.lab("ovs-ofctl.exe")),
-			"--datapath-type=" + c.windowsDatapathType(), "--encap-address=" + c.addr(underlay, number).String(),
+			"--datapath-type=" + c.windowsDatapathType(), "--encap-address=" + c.addr(c.tunnels(), number).String(),
 			"--chassis=hosted", "--tunnel-address=" + hostPort(c.addr(management, number), tunnelPort),
-			"--tunnel-ca=" + windowsPath(f.pki("ca.crt")),
-			"--tunnel-certificate=" + windowsPath(f.pki(agentPair(name)+".crt")),
-			"--tunnel-private-key=" + windowsPath(f.pki(agentPair(name)+".key")),
 			"--conntrack-lookup=" + c.windowsLookup(),
 			"--cni-conf-dir=" + windowsPath("/etc/cni/net.d"), "--cni-socket-prime",
 			"--metrics-address=" + metrics},
@@ -244,6 +244,16 @@ func (c Config) windowsAgent(f files, name string, number int) machine.Component
 			{URL: c.apiServer() + "/readyz", CA: f.pki("ca.crt")}},
 		Ready: machine.Probe{URL: "http://" + metrics + "/healthz"},
 	}
+	if c.Hosts != "" {
+		component.Command = append(component.Command, "--config="+windowsPath(agentKeys))
+		component.WaitFor = append(component.WaitFor, machine.Probe{Path: agentKeys})
+		return component
+	}
+	component.Command = append(component.Command, "--config="+windowsPath(agentConfig), "--ovn-southbound="+c.southbound(),
+		"--tunnel-ca="+windowsPath(f.pki("ca.crt")),
+		"--tunnel-certificate="+windowsPath(f.pki(agentPair(name)+".crt")),
+		"--tunnel-private-key="+windowsPath(f.pki(agentPair(name)+".key")))
+	return component
 }
 
 // emulated says whether Windows nodes have the emulated extension.
