@@ -19,7 +19,7 @@ func sticky(seconds int32, edits ...func(*corev1.Service)) *corev1.Service {
 // TestLongAffinityIsTold: Kubernetes allows a day, OVN less.
 func TestLongAffinityIsTold(t *testing.T) {
 	for seconds, want := range map[int32]int{1: 0, 10800: 0, objects.MaxSticky: 0, objects.MaxSticky + 1: 1, 86400: 1} {
-		s := must(objects.Trim(sticky(seconds))).(*objects.Service)
+		s := trim(sticky(seconds)).(*objects.Service)
 		found := affinityProblems(s)
 		if len(found) != want {
 			t.Errorf("%d seconds: %v, want %d problems", seconds, found, want)

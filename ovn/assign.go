@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 )
 
 // podState is a pod that wants a port, and the addresses it has, none while it waits for them.
@@ -42,9 +43,9 @@ const (
 
 // update takes in pods, and assigns addresses to all that lack them: first those that pods have
 // had before, so that no new pod takes one of them.
-func (b *podBook) update(names []string, get lookup) {
+func (b *podBook) update(names []string, batch *part.Batch) {
 	for _, name := range names {
-		object, _ := get(objects.Key{Kind: objects.PodKind, Name: name}).(*objects.Pod)
+		object := part.Object[objects.Pod](batch, objects.PodKind, name)
 		b.updatePod(name, object)
 		b.around.podSeen(name, object)
 	}
@@ -75,7 +76,7 @@ func (b *podBook) update(names []string, get lookup) {
 		problems[i] = append(problems[i], b.notePod(p, len(problems[i]) > 0)...)
 		problems[i] = slices.Concat(problems[i], hostPortProblems(p.object, &p.node.placement), numberProblems(p.object),
 			objects.UnservedProblems(objects.PodKind, &p.object.ObjectMeta, p.object.Asked))
-		b.tell(northbound.PodOwner(objects.FullName(p.object.Namespace, p.object.Name)), problems[i]...)
+		b.Tell(northbound.PodOwner(objects.FullName(p.object.Namespace, p.object.Name)), problems[i]...)
 		b.touchRivals(p)
 	}
 }
@@ -100,7 +101,7 @@ func (b *podBook) updatePod(name string, object *objects.Pod) {
 		p = nil
 	}
 	if !wanted {
-		b.tell(northbound.PodOwner(name))
+		b.Tell(northbound.PodOwner(name))
 		return
 	}
 	if p == nil {
@@ -243,7 +244,7 @@ func (b *podBook) notePod(p *podState, explained bool) []objects.Problem {
 	if value == o.Network {
 		return nil
 	}
-	b.note(annotation{objects.PodKind, o.Namespace, o.Name, o.UID, contract.PodNetworkAnnotation, value})
+	b.Note(part.NewAnnotation(objects.PodKind, &o.ObjectMeta, contract.PodNetworkAnnotation, value))
 	if o.Network == "" || explained {
 		return nil
 	}

@@ -14,7 +14,9 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -38,11 +40,11 @@ func (s *scene) do(objects ...any) {
 	s.touch(s.put(objects...))
 }
 
-func (s *scene) touch(keys []event) {
+func (s *scene) touch(keys []part.Event) {
 	s.t.Helper()
 	for len(keys) > 0 {
 		s.c.update(keys, s.get)
-		s.write(s.c.changes())
+		s.write(s.c.takeChanges())
 		keys = s.absorb(s.c)
 	}
 }
@@ -64,13 +66,13 @@ func (s *scene) restart(northbound map[string]string) {
 	}
 	s.c.begin(r, s.keys(), s.get)
 	clear(s.northbound)
-	s.write(s.c.everything())
+	s.write(s.c.takeEverything())
 	s.touch(s.absorb(s.c))
 }
 
-func (s *scene) remove(k objects.Kind, names ...string) {
+func (s *scene) remove(k *objects.Kind, names ...string) {
 	s.t.Helper()
-	var keys []event
+	var keys []part.Event
 	for _, name := range names {
 		keys = append(keys, objects.Key{Kind: k, Name: name})
 		delete(s.objects, objects.Key{Kind: k, Name: name})
@@ -168,7 +170,7 @@ func TestPodLives(t *testing.T) {
 	before := s.c.pods.all["default/next"].object.UID
 	s.do(s.pod("default", "next", "l1")) // deleted and created anew, seen as one update
 	s.want("a new incarnation gets a new address", s.addresses("next"), "10.244.0.6")
-	if s.c.podChange("default/next").Rows[0].Key == string(before) {
+	if s.c.changeOf(northbound.PodOwner("default/next")).Rows[0].Key == string(before) {
 		t.Error("a new incarnation has the old one's row")
 	}
 
@@ -297,7 +299,7 @@ func TestRecordsOutliveAStaleStore(t *testing.T) {
 	late := s.pod("default", "late", "l1")
 	s.put(late, s.node("l1", "10.244.0.0/24"))
 	r := records{pods: map[types.UID][]netip.Addr{late.UID: {netip.MustParseAddr("10.244.0.77")}}}
-	s.c.begin(r, []event{objects.Key{Kind: objects.NodeKind, Name: "l1"}}, s.get)
+	s.c.begin(r, []part.Event{objects.Key{Kind: objects.NodeKind, Name: "l1"}}, s.get)
 	s.do(late)
 	s.want("address", s.addresses("late"), "10.244.0.77")
 	s.wantReasons()

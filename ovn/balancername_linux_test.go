@@ -21,7 +21,7 @@ func TestBalancersAreRenamedInPlace(t *testing.T) {
 	log, endpoints := d.service("log", "10.96.0.10"), []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}}
 	log.Ports = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}
 	d.do(log, d.slice("log-a", "log", endpoints, ready(d.c.pods.all["default/a"].addresses[0].Addr().String(), "n1")))
-	d.touch(d.c.takeExpected())
+	d.touch(d.c.TakeExpected())
 	d.within("client", func() {
 		conn, err := net.Dial("udp", "10.96.0.10:514")
 		if err != nil {
@@ -48,7 +48,7 @@ func TestBalancersAreRenamedInPlace(t *testing.T) {
 		}
 		return append(state, d.ovn.NB("lb-list"))
 	}
-	if err := d.engine.Apply(context.Background(), append(d.c.changes(), old)); err != nil {
+	if err := d.engine.Apply(context.Background(), append(d.c.takeChanges(), old)); err != nil {
 		t.Fatal(err)
 	}
 	before := apply()

@@ -40,7 +40,7 @@ func TestBalancersTellWhoseTheyAre(t *testing.T) {
 	c := newCluster(testSettings(t, func(c *settings.Config) { dual(c); withShared(c) }))
 	c.begin(records{}, w.keys(), w.get)
 	names, owners := map[string]bool{}, map[string]string{}
-	for _, change := range c.everything() {
+	for _, change := range c.takeEverything() {
 		for _, r := range change.Rows {
 			row, ok := r.Model.(*nb.LoadBalancer)
 			if !ok {

@@ -91,7 +91,7 @@ func TestNodeTurnsWindows(t *testing.T) {
 		n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: name}].(*objects.Node)
 		n.OS = os
 		s.c.update(s.put(&n), s.get)
-		for _, change := range s.c.changes() {
+		for _, change := range s.c.takeChanges() {
 			owners = append(owners, string(change.Owner))
 		}
 		s.absorb(s.c)
@@ -121,7 +121,7 @@ func TestNodeTurnsWindows(t *testing.T) {
 	anew.OS = contract.Linux
 	s.do(anew)
 	s.wantReasons()
-	s.want("the switch's groups", strings.Join(groupsOf(s.c.nodeChange("n1")), " "), northbound.ClusterGroupID+" "+northbound.LinuxGroupID+" "+zoneGroupID("", contract.Linux, onSwitches))
+	s.want("the switch's groups", strings.Join(groupsOf(s.c.changeOf(northbound.NodeOwner("n1"))), " "), northbound.ClusterGroupID+" "+northbound.LinuxGroupID+" "+zoneGroupID("", contract.Linux, onSwitches))
 }
 
 func groupsOf(change ovsdb.Change) []string {
@@ -140,7 +140,7 @@ func TestWindowsNodesAreNotUnsettled(t *testing.T) {
 	n.OS = contract.Windows
 	s.do(n)
 	s.c.update(s.put(s.node("l1", "10.244.2.0/24")), s.get)
-	for _, change := range s.c.changes() {
+	for _, change := range s.c.takeChanges() {
 		if change.Owner == northbound.NodeOwner("w1") {
 			t.Error("another node's start touches a Windows node")
 		}
@@ -239,7 +239,7 @@ func sparesLearning(c *cluster, row any) string {
 		return ""
 	}
 	for _, join := range c.settings.JoinAddresses(0) {
-		if !slices.ContainsFunc(c.nodeChange(node).Rows, func(r ovsdb.Row) bool {
+		if !slices.ContainsFunc(c.changeOf(northbound.NodeOwner(node)).Rows, func(r ovsdb.Row) bool {
 			known, ok := r.Model.(*nb.StaticMACBinding)
 			return ok && known.LogicalPort == "rtoj-"+router.Name && known.IP == join.Addr().String()
 		}) {
@@ -355,9 +355,9 @@ func TestChecksOfLimitsFind(t *testing.T) {
 // windowsIsSpared checks that no row that a Windows chassis may come across uses what its datapath lacks.
 func windowsIsSpared(t *testing.T, c *cluster) {
 	t.Helper()
-	all := []ovsdb.Change{c.topologyChange(), c.gatewayChange(), c.policies.commonChange()}
+	all := []ovsdb.Change{c.changeOf(northbound.ClusterOwner), c.changeOf(northbound.GatewayOwner), c.policies.commonChange()}
 	for _, name := range c.nodes.names {
-		all = append(all, c.nodeChange(name))
+		all = append(all, c.changeOf(northbound.NodeOwner(name)))
 	}
 	for _, s := range c.services.all {
 		if s.object != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -20,21 +21,21 @@ const hostingChassis = "hosting-chassis"
 const carrierSpacing = 200 * time.Millisecond
 
 // Hosting is part of [database].
-func (e engine) Hosting() map[event]string {
-	now := map[event]string{}
+func (e engine) Hosting() map[part.Event]string {
+	now := map[part.Event]string{}
 	for _, port := range ovsdb.List(e.Client(), func(p *nb.LogicalRouterPort) bool { return p.Status[hostingChassis] != "" }) {
-		switch k, key := rowOf(port.ExternalIDs); {
-		case k.Kind == objects.EgressKind && key == "external":
-			now[signal{egressHostingSignal, k.Name}] = port.Status[hostingChassis]
+		switch word, name, key := rowOf(port.ExternalIDs); {
+		case word == objects.EgressKind.String() && key == "external":
+			now[part.Signal{What: egressHosting, Name: name}] = port.Status[hostingChassis]
 		case port.ExternalIDs[ovsdb.OwnerMark] == string(northbound.LivenessOwner):
-			now[signal{livenessSignal, key}] = port.Status[hostingChassis]
+			now[part.Signal{What: livenessMoved, Name: key}] = port.Status[hostingChassis]
 		}
 	}
 	return now
 }
 
 // Carriers is part of [database].
-func (e engine) Carriers(ctx context.Context, known map[event]string, moved func(what event, chassis string)) {
+func (e engine) Carriers(ctx context.Context, known map[part.Event]string, moved func(what part.Event, chassis string)) {
 	for ctx.Err() == nil {
 		changed := e.Client().Changed()
 		now := e.Hosting()
@@ -66,16 +67,16 @@ func (e engine) Carriers(ctx context.Context, known map[event]string, moved func
 type carriers struct {
 	source
 	mu      sync.Mutex
-	chassis map[event]string
+	chassis map[part.Event]string
 }
 
 // newCarriers begins with what the Northbound says now: a term's first write shall know who lives and who carries.
-func newCarriers(s source, hosting map[event]string) *carriers {
+func newCarriers(s source, hosting map[part.Event]string) *carriers {
 	return &carriers{source: s, chassis: maps.Clone(hosting)}
 }
 
-func (c *carriers) get(e event) any {
-	if _, ok := e.(signal); !ok {
+func (c *carriers) get(e part.Event) any {
+	if _, ok := e.(part.Signal); !ok {
 		return c.source.get(e)
 	}
 	c.mu.Lock()
@@ -84,7 +85,7 @@ func (c *carriers) get(e event) any {
 }
 
 // keys are also those whose chassis is known.
-func (c *carriers) keys() []event {
+func (c *carriers) keys() []part.Event {
 	keys := c.source.keys()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +96,7 @@ func (c *carriers) keys() []event {
 }
 
 // moved is told that a port is on another chassis.
-func (l *leader) moved(k event, chassis string) {
+func (l *leader) moved(k part.Event, chassis string) {
 	c, ok := l.source.(*carriers)
 	if !ok {
 		return
@@ -107,21 +108,4 @@ func (l *leader) moved(k event, chassis string) {
 	}
 	c.mu.Unlock()
 	l.queue.add(k, false)
-}
-
-// updateHosting takes in which chassis has a port that tells something.
-func (c *cluster) updateHosting(s signal, get lookup) {
-	switch s.what {
-	case livenessSignal:
-		chassis, _ := get(s).(string)
-		c.balancers.updateAlive(s.name, chassis)
-	case egressHostingSignal:
-		c.egress.carriedBy(s.name, carrierOf(s.name, get))
-	}
-}
-
-// carrierOf is the chassis that has an EgressIP's addresses, "" while none has.
-func carrierOf(egressIP string, get lookup) string {
-	chassis, _ := get(signal{egressHostingSignal, egressIP}).(string)
-	return chassis
 }

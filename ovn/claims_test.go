@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -85,7 +86,7 @@ func TestClaims(t *testing.T) {
 		guarded.Ingress, guarded.SourceRanges = guarded.ExternalIPs, []string{"192.0.2.0/24"}
 		s.do(guarded)
 		s.want("by its NodePort", s.served(), onNodes("guarded", 30080))
-		if change := s.c.services.change("default/guarded"); !slices.ContainsFunc(change.Rows, func(r ovsdb.Row) bool {
+		if change := s.c.changeOf(northbound.ServiceOwner("default/guarded")); !slices.ContainsFunc(change.Rows, func(r ovsdb.Row) bool {
 			row, ok := r.Model.(*nb.ACL)
 			return ok && row.Action == nb.ACLActionDrop && strings.Contains(row.Match, "192.0.2.1")
 		}) {
@@ -300,11 +301,11 @@ func TestWhoIsLookedAtAmongRivals(t *testing.T) {
 		return o
 	}
 	// touched are the Services that are looked at with an event of one.
-	touched := func(keys []event) string {
+	touched := func(keys []part.Event) string {
 		t.Helper()
 		s.c.update(keys, s.get)
 		all := strings.Join(slices.Sorted(maps.Keys(s.c.services.dirty)), " ")
-		s.write(s.c.changes())
+		s.write(s.c.takeChanges())
 		s.touch(s.absorb(s.c))
 		return strings.ReplaceAll(all, "default/", "")
 	}
@@ -332,7 +333,7 @@ func TestWhoIsLookedAtAmongRivals(t *testing.T) {
 	s.want("the last has it by its load balancer", touched(s.put(&given)), "a b c")
 	s.want("what is served", fmt.Sprint(strings.Count(s.served(), "c 198")), fmt.Sprint(len(ports)))
 	delete(s.objects, objects.Key{Kind: objects.ServiceKind, Name: "default/c"})
-	s.want("it goes", touched([]event{objects.Key{Kind: objects.ServiceKind, Name: "default/c"}}), "a b c")
+	s.want("it goes", touched([]part.Event{objects.Key{Kind: objects.ServiceKind, Name: "default/c"}}), "a b c")
 	s.want("what is served", fmt.Sprint(strings.Count(s.served(), "a 198")), fmt.Sprint(len(ports)))
 	s.remove(objects.ServiceKind, "default/a", "default/b")
 	s.want("what remains", fmt.Sprint(len(s.c.services.claims.by), len(s.c.services.claims.as), len(s.c.services.claims.told), len(s.c.services.claims.telling)), "0 0 0 0")
@@ -348,7 +349,7 @@ func TestStickyServicesTakeNothing(t *testing.T) {
 	self := func(when, want string) {
 		t.Helper()
 		got := ""
-		for _, r := range s.c.services.change("default/thief").Rows {
+		for _, r := range s.c.changeOf(northbound.ServiceOwner("default/thief")).Rows {
 			if row, ok := r.Model.(*nb.LoadBalancer); ok && r.Key == "tcp/self" {
 				got = strings.Join(slices.Sorted(maps.Keys(row.Vips)), " ")
 			}

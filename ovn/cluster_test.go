@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -90,11 +92,11 @@ func TestEventsComeToTheSameAsAColdStart(t *testing.T) {
 			for start, r := range map[string]records{"with the Northbound": engine{Engine: l.engine}.Records(s), "without": {}} {
 				again := newCluster(s)
 				again.begin(r, l.w.keys(), l.w.get)
-				if notes := again.takeNotes(); len(notes) > 0 {
+				if notes := again.TakeNotes(); len(notes) > 0 {
 					t.Errorf("a new controller %s would write annotations: %v", start, notes)
 				}
 				before := ovsdb.Dump(l.engine.Client())
-				if err := l.engine.Replace(context.Background(), again.everything()); err != nil {
+				if err := l.engine.Replace(context.Background(), again.takeEverything()); err != nil {
 					t.Fatal(err)
 				}
 				if after := ovsdb.Dump(l.engine.Client()); after != before {
@@ -117,8 +119,8 @@ func TestNothingRemains(t *testing.T) {
 	for range 60 {
 		l.step()
 	}
-	for _, kind := range []objects.Kind{objects.ServiceKind, objects.NodeKind, objects.EgressKind, objects.PodKind, objects.SliceKind, objects.PoolKind, objects.NamespaceKind, objects.ServiceCIDRKind} {
-		var keys []event
+	for _, kind := range []*objects.Kind{objects.ServiceKind, objects.NodeKind, objects.EgressKind, objects.PodKind, objects.SliceKind, objects.PoolKind, objects.NamespaceKind, objects.ServiceCIDRKind} {
+		var keys []part.Event
 		for k := range l.w.objects {
 			if of, ok := k.(objects.Key); ok && of.Kind == kind {
 				keys = append(keys, k)
@@ -128,18 +130,29 @@ func TestNothingRemains(t *testing.T) {
 		l.apply(keys)
 	}
 	c := l.c
+	claims, pools := &c.services.claims, &c.pools
 	for what, n := range map[string]int{
-		"nodes": len(c.nodes.all), "node names": len(c.nodes.names), "unsettled": len(c.nodes.unsettled), "pods": len(c.pods.all),
-		"services": len(c.services.all), "slices": len(c.services.sliceOf), "perNode": len(c.services.perNode), "told": len(c.told),
-		"Windows nodes": len(c.nodes.windows), "gateway nodes": len(c.nodes.members), "nodes that share": len(c.nodes.sharers),
-		"claims": len(c.services.claims.by) + len(c.services.claims.of) + len(c.services.claims.at) + len(c.services.claims.as) + len(c.services.claims.told) + len(c.services.claims.telling), "host ports": len(c.pods.hostPorted), "API servers": len(c.services.hosts.apiServers), "Services with hints": len(c.services.hinted), "ServiceCIDRs": len(c.services.serviceCIDRs) + len(c.services.occupants) + len(c.settings.Services) - len(s.Services), "zones": len(c.nodes.zones) + len(c.nodes.zoneOf),
-		"Services by datapath": len(c.services.sctp),
-		"dirty":                len(c.nodes.dirty) + len(c.pods.dirty) + len(c.services.dirty),
-		"records":              len(c.pods.recorded) + len(c.nodes.recorded) + len(c.egress.recorded),
-		"EgressIPs":            len(c.egress.all) + len(c.egress.order) + len(c.egress.dirty) + len(c.traits) + len(c.namespaces) + len(c.egress.candidates) + len(c.egress.turned),
-		"AddressPools":         len(c.balancers.all) + len(c.balancers.order),
-		"load balancers":       len(c.balancers.held) + len(c.balancers.of) + len(c.balancers.waiting.of) + len(c.balancers.waiting.line) + len(c.balancers.waiting.asking) + len(c.balancers.freed) + len(c.balancers.reselected) + len(c.balancers.left) + len(c.balancers.touched) + len(c.balancers.announced) + len(c.balancers.alive.hosting) + len(c.balancers.byNode) + len(c.balancers.turned),
-		"ids":                  c.nodes.ids.Size - c.nodes.ids.Free, "subnets": c.nodes.cuts[0].Pool.Size - c.nodes.cuts[0].Pool.Free + c.nodes.cuts[1].Pool.Size - c.nodes.cuts[1].Pool.Free,
+		"nodes": len(c.nodes.all), "node names": len(c.nodes.names), "unsettled": len(c.nodes.unsettled),
+		"pods": len(c.pods.all), "services": len(c.services.all), "slices": len(c.services.sliceOf),
+		"perNode": len(c.services.perNode), "told": len(c.Told), "Windows nodes": len(c.nodes.windows),
+		"gateway nodes": len(c.gateway.members), "nodes that share": len(c.gateway.sharers),
+		"claims": len(claims.by) + len(claims.of) + len(claims.at) + len(claims.as) + len(claims.told) +
+			len(claims.telling),
+		"host ports": len(c.pods.hostPorted), "API servers": len(c.services.hosts.apiServers),
+		"Services with hints": len(c.services.hinted),
+		"ServiceCIDRs":        len(c.ranges.all) + len(c.ranges.occupants) + len(c.settings.Services) - len(s.Services),
+		"zones":               len(c.topology.zones) + len(c.topology.zoneOf), "Services by datapath": len(c.services.sctp),
+		"dirty":   len(c.nodes.dirty) + len(c.pods.dirty) + len(c.services.dirty),
+		"records": len(c.pods.recorded) + len(c.nodes.recorded) + len(c.egress.recorded),
+		"EgressIPs": len(c.egress.all) + len(c.egress.order) + len(c.egress.dirty) + len(c.traits) +
+			len(c.namespaces.all) + len(c.egress.candidates) + len(c.egress.turned),
+		"AddressPools": len(pools.all) + len(pools.order),
+		"load balancers": len(maps.Collect(pools.addresses.All())) + len(pools.of) + len(pools.waiting.of) +
+			len(pools.waiting.line) + len(pools.waiting.asking) + len(pools.addresses.Freed()) + len(pools.reselected) +
+			len(pools.left) + len(pools.touched) + len(pools.announcers.announced) + len(c.liveness.hosting) +
+			len(pools.announcers.byNode) + len(pools.announcers.turned),
+		"ids": c.nodes.ids.Size - c.nodes.ids.Free, "subnets": c.nodes.cuts[0].Pool.Size - c.nodes.cuts[0].Pool.Free +
+			c.nodes.cuts[1].Pool.Size - c.nodes.cuts[1].Pool.Free,
 	} {
 		if n != 0 {
 			t.Errorf("%d %s remain", n, what)
@@ -163,7 +176,7 @@ func newLife(t *testing.T, s *settings.Settings, seed uint64) *life {
 }
 
 func (l *life) step() {
-	var keys []event
+	var keys []part.Event
 	for range 1 + l.random.IntN(6) {
 		keys = append(keys, l.event()...)
 	}
@@ -173,10 +186,10 @@ func (l *life) step() {
 	}
 }
 
-func (l *life) apply(keys []event) {
+func (l *life) apply(keys []part.Event) {
 	l.t.Helper()
 	l.c.update(keys, l.w.get)
-	if err := l.engine.Apply(context.Background(), l.c.changes()); err != nil {
+	if err := l.engine.Apply(context.Background(), l.c.takeChanges()); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -184,7 +197,7 @@ func (l *life) apply(keys []event) {
 // quiesce lets all annotations be written, as they are before a controller ends in peace.
 func (l *life) quiesce() {
 	for range 10 {
-		touched := append(l.w.absorb(l.c), l.c.takeExpected()...)
+		touched := append(l.w.absorb(l.c), l.c.TakeExpected()...)
 		if len(touched) == 0 {
 			return
 		}
@@ -193,7 +206,7 @@ func (l *life) quiesce() {
 	l.t.Fatal("annotations do not come to rest")
 }
 
-func (l *life) event() []event {
+func (l *life) event() []part.Event {
 	w, n := l.w, l.random.IntN
 	number := n(4)
 	nodeName := fmt.Sprintf("n%d", number)
@@ -312,10 +325,10 @@ func (l *life) facts(number int) string {
 }
 
 // toggle deletes an object that is there, mostly, and creates one that is not.
-func (l *life) toggle(k objects.Key, o any) []event {
+func (l *life) toggle(k objects.Key, o any) []part.Event {
 	if _, ok := l.w.objects[k]; ok && l.random.IntN(3) > 0 {
 		delete(l.w.objects, k)
-		return []event{k}
+		return []part.Event{k}
 	}
 	return l.w.put(o)
 }

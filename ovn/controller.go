@@ -26,6 +26,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -62,10 +63,10 @@ type database interface {
 	Watch(ctx context.Context, changed func([]ovsdb.Owner)) error
 	// Records are what earlier terms have decided.
 	Records(*settings.Settings) records
-	// Hosting are the chassis that have the ports of EgressIPs (egressHostingSignal) and nodes (livenessSignal) now.
-	Hosting() map[event]string
+	// Hosting are the chassis that have the ports of EgressIPs (egressHosting) and nodes (livenessMoved) now.
+	Hosting() map[part.Event]string
 	// Carriers tells of such ports that are on another chassis than is known, until ctx is done.
-	Carriers(ctx context.Context, known map[event]string, moved func(what event, chassis string))
+	Carriers(ctx context.Context, known map[part.Event]string, moved func(what part.Event, chassis string))
 	// Disabled are the features that its server's schema has no columns for.
 	Disabled() []string
 	// Connected says whether there is a connection now.
@@ -132,7 +133,7 @@ func newController(config settings.Config, client kubernetes.Interface, own dyna
 	q := newQueue()
 	return &controller{
 		config: config, settings: s, client: client, own: own, annotate: annotate, log: slog.Default(),
-		queue: q, informers: newInformers(client, own, q), metrics: newMetrics(q), connected: make(chan struct{}),
+		queue: q, informers: newInformers(client, own, q, newCluster(s).kinds()), metrics: newMetrics(q), connected: make(chan struct{}),
 	}, nil
 }
 

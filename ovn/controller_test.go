@@ -32,6 +32,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
@@ -105,23 +106,23 @@ func (d *deployment) startThrough(dial func(*controller, context.Context) (datab
 
 // annotateThroughFake is annotateThrough for a client without a REST client underneath.
 func annotateThroughFake(client kubernetes.Interface, own dynamic.Interface) writeAnnotation {
-	return func(ctx context.Context, a annotation) error {
+	return func(ctx context.Context, a part.Annotation) error {
 		var err error
-		switch a.kind {
+		switch a.Kind {
 		case objects.EgressKind:
-			_, err = own.Resource(v1alpha1.EgressIPs).Patch(ctx, a.name, types.MergePatchType, a.patch(), metav1.PatchOptions{}, statusKey)
+			_, err = own.Resource(v1alpha1.EgressIPs).Patch(ctx, a.Name, types.MergePatchType, patch(a), metav1.PatchOptions{}, part.StatusKey)
 			return gone(err)
 		case objects.PoolKind:
-			_, err = own.Resource(v1alpha1.AddressPools).Patch(ctx, a.name, types.MergePatchType, a.patch(), metav1.PatchOptions{}, statusKey)
+			_, err = own.Resource(v1alpha1.AddressPools).Patch(ctx, a.Name, types.MergePatchType, patch(a), metav1.PatchOptions{}, part.StatusKey)
 			return gone(err)
 		case objects.ServiceKind:
-			_, err = client.CoreV1().Services(a.namespace).Patch(ctx, a.name, types.MergePatchType, a.patch(), metav1.PatchOptions{}, statusKey)
+			_, err = client.CoreV1().Services(a.Namespace).Patch(ctx, a.Name, types.MergePatchType, patch(a), metav1.PatchOptions{}, part.StatusKey)
 			return gone(err)
 		}
-		if a.kind == objects.NodeKind {
-			_, err = client.CoreV1().Nodes().Patch(ctx, a.name, types.MergePatchType, a.patch(), metav1.PatchOptions{})
+		if a.Kind == objects.NodeKind {
+			_, err = client.CoreV1().Nodes().Patch(ctx, a.Name, types.MergePatchType, patch(a), metav1.PatchOptions{})
 		} else {
-			_, err = client.CoreV1().Pods(a.namespace).Patch(ctx, a.name, types.MergePatchType, a.patch(), metav1.PatchOptions{})
+			_, err = client.CoreV1().Pods(a.Namespace).Patch(ctx, a.Name, types.MergePatchType, patch(a), metav1.PatchOptions{})
 		}
 		return gone(err)
 	}

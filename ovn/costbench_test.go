@@ -8,7 +8,9 @@ import (
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -37,10 +39,10 @@ func costs(b *testing.B, of func(size int) (event func(i int))) {
 func playing(b *testing.B, w *world) *cluster {
 	c := newCluster(testSettings(b, func(c *settings.Config) { withBalancers(c); c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4 = true, 28 }))
 	c.begin(records{}, w.keys(), w.get)
-	c.everything()
+	c.takeEverything()
 	for keys := w.absorb(c); len(keys) > 0; keys = w.absorb(c) {
 		c.update(keys, w.get)
-		c.changes()
+		c.takeChanges()
 	}
 	return c
 }
@@ -66,7 +68,7 @@ func BenchmarkBalancerEvent(b *testing.B) {
 			after := *w.objects[k].(*objects.Service)
 			after.ExternalLocal = i%2 == 0
 			c.update(w.put(&after), w.get)
-			c.changes()
+			c.takeChanges()
 		}
 	})
 }
@@ -89,7 +91,7 @@ func BenchmarkPodWithHostPorts(b *testing.B) {
 			after := *w.objects[k].(*objects.Pod)
 			after.Labels = objects.NewLabelSet(map[string]string{"round": fmt.Sprint(i)})
 			c.update(w.put(&after), w.get)
-			c.changes()
+			c.takeChanges()
 		}
 	})
 }
@@ -112,7 +114,7 @@ func BenchmarkPodAmongRivals(b *testing.B) {
 			w.put(p)
 		}
 		c := playing(b, w)
-		return func(int) { c.podChange("default/z") }
+		return func(int) { c.changeOf(northbound.PodOwner("default/z")) }
 	})
 }
 
@@ -134,8 +136,8 @@ func BenchmarkServiceOfManyPorts(b *testing.B) {
 			}
 			c := playing(b, w)
 			start := time.Now()
-			c.update([]event{objects.Key{Kind: objects.ServiceKind, Name: "shop/big"}}, w.get)
-			c.changes()
+			c.update([]part.Event{objects.Key{Kind: objects.ServiceKind, Name: "shop/big"}}, w.get)
+			c.takeChanges()
 			cost[ports] += time.Since(start)
 		}
 	}
@@ -190,7 +192,7 @@ func BenchmarkBalancerEventOfNodes(b *testing.B) {
 			after := *w.objects[k].(*objects.Service)
 			after.Balancer.Local = i%2 == 0
 			c.update(w.put(&after), w.get)
-			c.changes()
+			c.takeChanges()
 		}
 	})
 }
@@ -212,7 +214,7 @@ func BenchmarkNodePortEdit(b *testing.B) {
 			after := *w.objects[k].(*objects.Service)
 			after.PublishNotReady = i%2 == 0
 			c.update(w.put(&after), w.get)
-			c.changes()
+			c.takeChanges()
 		}
 	})
 }
@@ -234,7 +236,7 @@ func BenchmarkTraitEvent(b *testing.B) {
 					after := *w.objects[k].(*objects.Node)
 					after.Ready = i%2 == 0
 					c.update(w.put(&after), w.get)
-					c.changes()
+					c.takeChanges()
 				}
 			})
 		})
@@ -258,14 +260,14 @@ func BenchmarkNodeComesAndGoes(b *testing.B) {
 		c := playing(b, w)
 		k := objects.Key{Kind: objects.NodeKind, Name: fmt.Sprint("n", size)}
 		return func(i int) {
-			keys := []event{k}
+			keys := []part.Event{k}
 			if i%2 == 0 {
 				keys = w.put(w.gatewayNumber(size))
 			} else {
 				delete(w.objects, k)
 			}
 			c.update(keys, w.get)
-			c.changes()
+			c.takeChanges()
 		}
 	})
 }
@@ -280,7 +282,7 @@ func BenchmarkNodeEvent(b *testing.B) {
 			after := *w.objects[k].(*objects.Node)
 			after.Ready = i%2 == 0
 			c.update(w.put(&after), w.get)
-			c.changes()
+			c.takeChanges()
 		}
 	})
 }
@@ -300,7 +302,7 @@ func BenchmarkNodeEventBesideRefused(b *testing.B) {
 			after := *w.objects[k].(*objects.Node)
 			after.Ready = i%2 == 0
 			c.update(w.put(&after), w.get)
-			c.changes()
+			c.takeChanges()
 		}
 	})
 }
@@ -318,7 +320,7 @@ func BenchmarkNodeLabels(b *testing.B) {
 					after := *w.objects[k].(*objects.Node)
 					after.Labels = objects.NewLabelSet(map[string]string{label: []string{"true", "false"}[i%2]})
 					c.update(w.put(&after), w.get)
-					c.changes()
+					c.takeChanges()
 				}
 			})
 		})
@@ -337,8 +339,8 @@ func BenchmarkNodeJoinsPools(b *testing.B) {
 			} else {
 				delete(w.objects, k)
 			}
-			c.update([]event{k}, w.get)
-			c.changes()
+			c.update([]part.Event{k}, w.get)
+			c.takeChanges()
 		}
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -67,7 +68,7 @@ func TestCostlyServices(t *testing.T) {
 	keys = append(keys, w.put(objects.TrimPod(pod))...)
 	c.begin(records{}, keys, w.get)
 	vips, endpoints, match := 0, 0, 0
-	for _, change := range c.everything() {
+	for _, change := range c.takeEverything() {
 		for _, row := range change.Rows {
 			switch m := row.Model.(type) {
 			case *nb.LoadBalancer:
@@ -90,7 +91,7 @@ func TestCostlyServices(t *testing.T) {
 		t.Errorf("a match of %d bytes", match)
 	}
 	told := map[string]int{}
-	for _, p := range c.takeProblems() {
+	for _, p := range c.TakeProblems() {
 		told[p.Reason]++
 	}
 	for _, reason := range []string{"TooManyServicePorts", "TooManySourceRanges", "TooManyEndpoints", "TooManyHostPorts"} {
@@ -157,7 +158,7 @@ func TestCostlyServicesOfManyNodes(t *testing.T) {
 // manyPorts are a Service with twenty ports and 400 endpoints of each, and so many nodes.
 func (s *scene) manyPorts(nodes int) (o *objects.Service, all, first *objects.EndpointSlice) {
 	s.t.Helper()
-	var keys []event
+	var keys []part.Event
 	for i := 1; i <= nodes; i++ {
 		n := s.node(fmt.Sprint("n", i), fmt.Sprintf("10.244.%d.0/24", i))
 		n.Facts = editFacts(i, false, func(f *contract.NodeFacts) { f.Gateway.HostAddresses = true })

@@ -25,6 +25,8 @@ import (
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+
+	"github.com/weftnet/weft/ovn/part"
 )
 
 // TestMain gives the tests namespaces of their own, which those with a datapath need. Without root's
@@ -69,7 +71,7 @@ func newDatapath(t *testing.T, s *settings.Settings) *datapath {
 	n1 := d.node("n1", "10.244.0.0/24", "fd00:10:244::/64")
 	n1.Facts = facts(1, true)
 	d.c.begin(records{}, d.put(n1), d.get)
-	if err := d.engine.Replace(context.Background(), d.c.everything()); err != nil {
+	if err := d.engine.Replace(context.Background(), d.c.takeEverything()); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -82,11 +84,11 @@ func (d *datapath) do(given ...any) {
 }
 
 // touch has objects looked at again, and waits until the flows are in force.
-func (d *datapath) touch(keys []event) {
+func (d *datapath) touch(keys []part.Event) {
 	d.t.Helper()
 	for ; len(keys) > 0; keys = d.absorb(d.c) {
 		d.c.update(keys, d.get)
-		if err := d.engine.Apply(context.Background(), d.c.changes()); err != nil {
+		if err := d.engine.Apply(context.Background(), d.c.takeChanges()); err != nil {
 			d.t.Fatal(err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -105,7 +106,7 @@ func TestDNSServersComeAndGo(t *testing.T) {
 	s.saw("l2", "www.example.com 203.0.113.1 90")
 	s.want("with its server", "www.example.com: 203.0.113.1")
 	delete(s.w.objects, objects.Key{Kind: objects.PodKind, Name: "kube-system/dns"})
-	s.touch([]event{objects.Key{Kind: objects.PodKind, Name: "kube-system/dns"}})
+	s.touch([]part.Event{objects.Key{Kind: objects.PodKind, Name: "kube-system/dns"}})
 	s.saw("l2", "www.example.com 203.0.113.2 90")
 	s.want("the pod is gone, its slice not yet")
 	again := dnsPod(func(o *corev1.Pod) { o.UID = types.UID("again") })

@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -12,13 +13,17 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
+// instant says that time has passed.
+var instant = part.NewSignal("instant", part.Patience)
+
 // domainBook is what is known of the domain names that policies name, in normal form.
 type domainBook struct {
-	*outbox
+	*part.Outbox
 	settings *settings.Settings
 	clock    *clock
 	services serviceView
@@ -33,18 +38,18 @@ type domainBook struct {
 	taken     map[string]*objects.ResolvedNames
 	addresses map[string]map[netip.Addr]struct{} // of used names
 	stale     map[string]struct{}                // used names whose addresses may be others
-	dirty     map[string]int
+	dirty     map[string]struct{}
 	moved     bool // servers may be others
 	next      int64
 	waiting   bool // for time to pass
 }
 
-func newDomainBook(o *outbox, s *settings.Settings, t *clock, services serviceView) domainBook {
+func newDomainBook(o *part.Outbox, s *settings.Settings, t *clock, services serviceView) domainBook {
 	return domainBook{
-		outbox: o, settings: s, clock: t, services: services,
+		Outbox: o, settings: s, clock: t, services: services,
 		used: map[string]int{}, seen: map[string]*objects.ResolvedNames{}, servers: map[string]struct{}{},
 		pods: map[types.UID]*objects.Pod{}, podUID: map[string]types.UID{}, taken: map[string]*objects.ResolvedNames{},
-		addresses: map[string]map[netip.Addr]struct{}{}, stale: map[string]struct{}{}, dirty: map[string]int{}, moved: true,
+		addresses: map[string]map[netip.Addr]struct{}{}, stale: map[string]struct{}{}, dirty: map[string]struct{}{}, moved: true,
 	}
 }
 
@@ -62,27 +67,59 @@ func (b *domainBook) use(name string, by int) {
 	b.used[name] += by
 	switch {
 	case before == 0:
-		b.dirty[name]++
+		b.dirty[name] = struct{}{}
 		b.resolve(name)
 	case b.used[name] == 0:
 		delete(b.used, name)
 		delete(b.addresses, name)
-		b.dirty[name]++
+		b.dirty[name] = struct{}{}
 	}
 }
 
-func (b *domainBook) refresh(s signal) {
-	if s.what == instantSignal {
+// Take is part of [part.Part].
+func (b *domainBook) Take(batch *part.Batch) {
+	if batch.Asks(instant) {
 		b.waiting = false
-		return
 	}
-	b.dirty[s.name]++
+	for _, name := range batch.Again("DomainName") {
+		b.dirty[name] = struct{}{}
+	}
+	b.update(batch.Names(objects.ResolvedKind), batch)
 }
+
+// Settle is part of [part.Part]: it works out addresses anew where something has changed, or their time is over.
+func (b *domainBook) Settle() {
+	b.followServers()
+	if b.next > 0 && b.clock.now() >= b.next {
+		b.next = 0
+		for name := range b.used {
+			b.stale[name] = struct{}{}
+		}
+	}
+	for name := range b.stale {
+		if b.used[name] > 0 {
+			b.resolve(name)
+		}
+	}
+	part.Empty(&b.stale)
+	if b.next > 0 && !b.waiting {
+		b.waiting = true
+		b.Expect(part.Signal{What: instant})
+	}
+}
+
+// Dirty is part of [part.Part].
+func (b *domainBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
+	return part.Of(all, b.used, b.dirty, part.Sets, northbound.DomainOwner)
+}
+
+// Clean is part of [part.Part].
+func (b *domainBook) Clean() { part.Empty(&b.dirty) }
 
 // update takes in what nodes' agents have seen.
-func (b *domainBook) update(nodes []string, get lookup) {
+func (b *domainBook) update(nodes []string, batch *part.Batch) {
 	for _, node := range nodes {
-		object, _ := get(objects.Key{Kind: objects.ResolvedKind, Name: node}).(*objects.ResolvedNames)
+		object := part.Object[objects.ResolvedNames](batch, objects.ResolvedKind, node)
 		if object != nil {
 			object = object.Bounded(b.clock.now())
 		}
@@ -125,27 +162,6 @@ func (b *domainBook) take(node string, object *objects.ResolvedNames) {
 	differs(object, before)
 }
 
-// settle works out addresses anew where something has changed, or their time is over.
-func (b *domainBook) settle() {
-	b.followServers()
-	if b.next > 0 && b.clock.now() >= b.next {
-		b.next = 0
-		for name := range b.used {
-			b.stale[name] = struct{}{}
-		}
-	}
-	for name := range b.stale {
-		if b.used[name] > 0 {
-			b.resolve(name)
-		}
-	}
-	empty(&b.stale)
-	if b.next > 0 && !b.waiting {
-		b.waiting = true
-		b.expect(signal{what: instantSignal})
-	}
-}
-
 // resolve finds the addresses that a name or a pattern has now.
 func (b *domainBook) resolve(pattern string) {
 	now := map[netip.Addr]struct{}{}
@@ -174,15 +190,16 @@ func (b *domainBook) resolve(pattern string) {
 	}
 	if !maps.Equal(b.addresses[pattern], now) {
 		b.addresses[pattern] = now
-		b.dirty[pattern]++
+		b.dirty[pattern] = struct{}{}
 	}
 }
 
-// change is a domain's pair of address sets.
-func (b *domainBook) change(name string) ovsdb.Change {
-	r := newRows(northbound.DomainOwner(name))
+// Change is part of [part.Part]: a domain's pair of address sets.
+func (b *domainBook) Change(owner ovsdb.Owner) part.Outcome {
+	_, name := part.Split(owner)
+	r := newRows(owner)
 	if b.used[name] == 0 {
-		return r.Change
+		return part.Rows(r.Change)
 	}
 	for _, ipv4 := range []bool{true, false} {
 		set := r.Add(nb.AddressSetTable, northbound.IPWord(ipv4), &nb.AddressSet{Name: domainSet(name, ipv4)})
@@ -197,5 +214,5 @@ func (b *domainBook) change(name string) ovsdb.Change {
 			r.Member(nb.AddressSetTable, set, "addresses", members...)
 		}
 	}
-	return r.Change
+	return part.Rows(r.Change)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -46,7 +47,7 @@ func (s *dnsScene) restart() {
 // servers moves the DNS servers.
 func (s *dnsScene) servers(nodes ...string) {
 	object := &objects.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns-1"}, Service: "kube-dns", Ports: []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 53}}}
-	var keys []event
+	var keys []part.Event
 	for i, node := range nodes {
 		server := s.w.pod("kube-system", fmt.Sprintf("coredns-%d", i), node)
 		server.Controlled = true
@@ -58,7 +59,7 @@ func (s *dnsScene) servers(nodes ...string) {
 	s.touch(append(keys, s.w.put(object)...))
 }
 
-func (s *dnsScene) touch(keys []event) {
+func (s *dnsScene) touch(keys []part.Event) {
 	if s.c != nil {
 		s.c.at(s.now)
 		s.c.update(keys, s.w.get)
@@ -90,7 +91,7 @@ func (s *dnsScene) saw(node string, lines ...string) {
 // sets are the rows that were written since the last call, as NAME: ADDRESSES.
 func (s *dnsScene) sets() []string {
 	var list []string
-	for _, change := range s.c.changes() {
+	for _, change := range s.c.takeChanges() {
 		name, ours := strings.CutPrefix(string(change.Owner), "DomainName/")
 		if !ours {
 			continue
@@ -139,7 +140,7 @@ func TestAddressSetsOfDomains(t *testing.T) {
 	s.want("it comes back", "www.example.com: 2001:db8::1")
 
 	delete(s.w.objects, objects.Key{Kind: objects.ResolvedKind, Name: "l2"})
-	s.touch([]event{objects.Key{Kind: objects.ResolvedKind, Name: "l2"}})
+	s.touch([]part.Event{objects.Key{Kind: objects.ResolvedKind, Name: "l2"}})
 	s.want("a node is gone", "*.example.com:", "www.example.com:")
 }
 
@@ -149,7 +150,7 @@ func TestDomainsAddressesExpire(t *testing.T) {
 	s.saw("l1", "www.example.com 203.0.113.1 90", "www.example.com 203.0.113.2 300")
 	s.saw("l2", "www.example.com 203.0.113.1 120")
 	s.want("both", "www.example.com: 203.0.113.1 203.0.113.2")
-	if expected := s.c.takeExpected(); !slices.Equal(expected, []event{signal{what: instantSignal}}) {
+	if expected := s.c.TakeExpected(); !slices.Equal(expected, []part.Event{part.Signal{What: instant}}) {
 		t.Fatalf("the cluster waits for %v", expected)
 	}
 	for _, step := range []struct {
@@ -163,9 +164,9 @@ func TestDomainsAddressesExpire(t *testing.T) {
 		{1, []string{"www.example.com:"}},
 	} {
 		s.now = s.now.Add(time.Duration(step.seconds) * time.Second)
-		s.touch([]event{signal{what: instantSignal}})
+		s.touch([]part.Event{part.Signal{What: instant}})
 		s.want(s.now.Format("04:05"), step.sets...)
-		if waits := len(s.c.takeExpected()) == 1; waits != (s.now.Sub(midnight) < 300*time.Second) {
+		if waits := len(s.c.TakeExpected()) == 1; waits != (s.now.Sub(midnight) < 300*time.Second) {
 			t.Errorf("%s: the cluster waits for time to pass: %v", s.now.Format("04:05"), waits)
 		}
 	}
@@ -238,7 +239,7 @@ func TestDomainsInTheNorthbound(t *testing.T) {
 	apply := func(c *cluster) {
 		t.Helper()
 		c.domains.use("www.example.com", 1)
-		if err := engine.Replace(t.Context(), c.everything()); err != nil {
+		if err := engine.Replace(t.Context(), c.takeEverything()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -258,8 +259,9 @@ func TestDomainsInTheNorthbound(t *testing.T) {
 	if after := server.Transactions(); after != before {
 		t.Errorf("a restart makes %d transactions", after-before)
 	}
-	if owner := ownerEvent(northbound.DomainOwner("*.example.com")); owner != event(signal{domainSignal, "*.example.com"}) {
-		t.Errorf("the owner stands for %v", owner)
+	if changes := s.c.again(northbound.DomainOwner("*.example.com")); len(changes) != 1 ||
+		changes[0].Owner != northbound.DomainOwner("*.example.com") {
+		t.Errorf("asked for the rows again, %v", changes)
 	}
 }
 
@@ -322,7 +324,7 @@ func TestHostileResolvedNames(t *testing.T) {
 			said := fmt.Sprint(object.Names)
 			counts := func(what string, want int) {
 				t.Helper()
-				s.touch([]event{signal{what: instantSignal}})
+				s.touch([]part.Event{part.Signal{What: instant}})
 				if got := len(s.c.domains.addresses[c.uses]); got != want {
 					t.Errorf("%s: %d addresses count, want %d", what, got, want)
 				}

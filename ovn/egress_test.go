@@ -11,7 +11,9 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -63,7 +65,7 @@ func (s *scene) wantEgress(name, ready, reason string, words ...string) {
 func (s *scene) leaving(name string) string {
 	var list []string
 	for pod, p := range s.c.pods.all {
-		for _, m := range s.c.podChange(pod).Memberships {
+		for _, m := range s.c.changeOf(northbound.PodOwner(pod)).Memberships {
 			if m.UUID == egressSetID(name, true) || m.UUID == egressSetID(name, false) {
 				list = append(list, strings.TrimPrefix(pod, p.object.Namespace+"/")+"="+strings.Join(m.Values, ","))
 			}
@@ -101,7 +103,7 @@ func TestEgressStory(t *testing.T) {
 
 	s.do(s.labelled(s.pod("default", "db", "e1"), "app=db"))
 	s.want("a new pod", s.leaving("a"), "db=10.244.1.4 db=fd00:10:244:1::4 web=10.244.1.3 web=fd00:10:244:1::3")
-	s.touch(s.c.takeExpected())
+	s.touch(s.c.TakeExpected())
 	s.want("number of pods after a while", fmt.Sprint(s.egressStatus("a").Pods), "2")
 
 	b := s.egressIP("b", "", "203.0.113.21")
@@ -138,7 +140,7 @@ func TestNamespacesLabels(t *testing.T) {
 	s.do(s.namespace("default", "team=a"))
 	s.want("with it", s.leaving("a"), "web=10.244.1.3")
 	s.c.update(s.put(s.namespace("default", "team=a", "more=1")), s.get)
-	if changes := s.c.changes(); len(changes) > 0 {
+	if changes := s.c.takeChanges(); len(changes) > 0 {
 		t.Errorf("another label touches %v", changes)
 	}
 	s.do(s.namespace("default", "team=b"))
@@ -289,8 +291,8 @@ func TestCarrierIsTold(t *testing.T) {
 	s.do(s.egressNode(1), s.egressNode(2), s.egressIP("a", "", "203.0.113.20"))
 	s.want("node", s.egressStatus("a").Node, "")
 	move := func(chassis string) {
-		s.objects[signal{egressHostingSignal, "a"}] = chassis
-		s.touch([]event{signal{egressHostingSignal, "a"}})
+		s.objects[part.Signal{What: egressHosting, Name: "a"}] = chassis
+		s.touch([]part.Event{part.Signal{What: egressHosting, Name: "a"}})
 	}
 	move("chassis-2")
 	s.want("node", s.egressStatus("a").Node, "e2")
@@ -302,15 +304,15 @@ func TestCarrierIsTold(t *testing.T) {
 	s.restart(nil)
 	s.want("node after a restart", s.egressStatus("a").Node, "e1")
 	for _, chassis := range []string{"chassis-2", "chassis-1"} { // faster than a status is written
-		s.objects[signal{egressHostingSignal, "a"}] = chassis
-		s.c.update([]event{signal{egressHostingSignal, "a"}}, s.get)
+		s.objects[part.Signal{What: egressHosting, Name: "a"}] = chassis
+		s.c.update([]part.Event{part.Signal{What: egressHosting, Name: "a"}}, s.get)
 	}
-	notes := s.c.takeNotes()
-	if last := notes[len(notes)-1].value; !strings.Contains(last, `"node":"e1"`) {
+	notes := s.c.TakeNotes()
+	if last := notes[len(notes)-1].Value; !strings.Contains(last, `"node":"e1"`) {
 		t.Errorf("the last status to be written is %s", last)
 	}
 	move("")
 	s.want("node when none carries it", s.egressStatus("a").Node, "")
-	delete(s.objects, signal{egressHostingSignal, "a"})
-	s.touch([]event{signal{egressHostingSignal, "nobody"}, signal{countSignal, "nobody"}})
+	delete(s.objects, part.Signal{What: egressHosting, Name: "a"})
+	s.touch([]part.Event{part.Signal{What: egressHosting, Name: "nobody"}, part.Signal{What: egressCount, Name: "nobody"}})
 }

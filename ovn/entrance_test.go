@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
@@ -234,9 +235,9 @@ func TestServicesFromOutside(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := entranceSceneOf(t, c.config)
 			for _, o := range c.given {
-				s.do(must(objects.Trim(o)))
+				s.do(trim(o))
 			}
-			sameLines(t, s.entries(s.c.services.change("default/web")), c.want)
+			sameLines(t, s.entries(s.c.changeOf(northbound.ServiceOwner("default/web"))), c.want)
 		})
 	}
 }
@@ -281,10 +282,10 @@ func TestServicesFollowGateways(t *testing.T) {
 				c.slice(sl)
 			}
 			s.do(web, sl)
-			written := s.c.services.change("default/web")
-			follow := func(what string, keys []event) {
+			written := s.c.changeOf(northbound.ServiceOwner("default/web"))
+			follow := func(what string, keys []part.Event) {
 				s.c.update(keys, s.get)
-				for _, change := range s.c.changes() {
+				for _, change := range s.c.takeChanges() {
 					if change.Owner == written.Owner {
 						written = change
 					}
@@ -292,7 +293,7 @@ func TestServicesFollowGateways(t *testing.T) {
 				s.absorb(s.c)
 				fresh := newCluster(s.c.settings)
 				fresh.begin(records{}, s.keys(), s.get)
-				want := (&scene{t: t, world: s.world, c: fresh}).entries(fresh.services.change("default/web"))
+				want := (&scene{t: t, world: s.world, c: fresh}).entries(fresh.changeOf(northbound.ServiceOwner("default/web")))
 				if got := s.entries(written); !slices.Equal(got, want) {
 					t.Errorf("%s: got\n  %s\nwant\n  %s", what, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 				}
@@ -311,7 +312,7 @@ func TestServicesFollowGateways(t *testing.T) {
 				follow(fmt.Sprint(i+1, ". ", step.what), s.put(&n))
 			}
 			delete(s.objects, objects.Key{Kind: objects.NodeKind, Name: "bare"})
-			follow("the node goes", []event{objects.Key{Kind: objects.NodeKind, Name: "bare"}})
+			follow("the node goes", []part.Event{objects.Key{Kind: objects.NodeKind, Name: "bare"}})
 			follow("another one comes", s.put(s.node("late", "10.244.5.0/24")))
 		})
 	}
@@ -346,7 +347,7 @@ func TestHostPorts(t *testing.T) {
 			p := s.pod("default", "web", c.node)
 			p.HostPorts = c.ports
 			s.do(p)
-			sameLines(t, s.entries(s.c.podChange("default/web")), c.want)
+			sameLines(t, s.entries(s.c.changeOf(northbound.PodOwner("default/web"))), c.want)
 			told := fmt.Sprint(s.problems)
 			if c.told == "" && len(s.problems) > 0 || !strings.Contains(told, c.told) {
 				t.Errorf("told %s, want %q", told, c.told)
@@ -373,7 +374,7 @@ func TestEntrancesFollowNodes(t *testing.T) {
 		edit(&f)
 		n.Facts = contract.Format(f)
 		s.c.update(s.put(&n), s.get)
-		for _, change := range s.c.changes() {
+		for _, change := range s.c.takeChanges() {
 			owners = append(owners, string(change.Owner))
 		}
 		s.absorb(s.c)
@@ -429,7 +430,7 @@ func TestGatewayModes(t *testing.T) {
 		e := ovsdb.NewEngine(ovsdbtest.Connect(t, d, server.Endpoint, northbound.Tables...))
 		c := newCluster(settings)
 		c.begin(engine{Engine: e}.Records(settings), w.keys(), w.get)
-		if err := e.Replace(t.Context(), c.everything()); err != nil {
+		if err := e.Replace(t.Context(), c.takeEverything()); err != nil {
 			t.Fatal(err)
 		}
 		return c, e
@@ -489,7 +490,7 @@ func TestBadGateways(t *testing.T) {
 				t.Errorf("told %v, want %q", s.problems, c.told)
 			}
 			hops := 0
-			for _, r := range s.c.nodeChange("n1").Rows {
+			for _, r := range s.c.changeOf(northbound.NodeOwner("n1")).Rows {
 				switch row := r.Model.(type) {
 				case *nb.LogicalRouterStaticRoute:
 					if strings.HasPrefix(r.Key, "default/") {
@@ -523,7 +524,7 @@ func TestNodePortsCostServices(t *testing.T) {
 			s.put(v, s.slice(fmt.Sprintf("s%d-a", i), v.Name, []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("10.244.0.3", "n0")))
 		}
 		s.c.begin(records{}, s.keys(), s.get)
-		for _, change := range s.c.everything() {
+		for _, change := range s.c.takeEverything() {
 			for _, r := range change.Rows {
 				switch row := r.Model.(type) {
 				case *nb.LoadBalancer:

@@ -2,13 +2,16 @@ package ovn
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -25,16 +28,56 @@ type path struct {
 	endpoint string
 }
 
+// flushPauses are the times for which paths to endpoints that have gone are hidden before the nodes are shown them
+// again, and for which they are shown, in the first round and in the second. They are long enough for Open vSwitch to
+// have dropped its cached flows, and for ovn-northd and ovn-controller to have seen both. In the second round they are
+// long enough also where these are slow.
+var flushPauses = [2]time.Duration{time.Second, 5 * time.Second}
+
+// flushRounds are the signals that go a step on in the rounds of flushPauses.
+var flushRounds = [len(flushPauses)]*part.SignalKind{
+	part.NewSignal("flush of Service", flushPauses[0]), part.NewSignal("late flush of Service", flushPauses[1]),
+}
+
 // flushBook is what of each Service's paths is flushed again.
 type flushBook struct {
-	*outbox
+	*part.Outbox
 	of    map[string]*flushing
 	dirty map[string]struct{}
 }
 
-func newFlushBook(o *outbox) flushBook {
-	return flushBook{outbox: o, of: map[string]*flushing{}, dirty: map[string]struct{}{}}
+func newFlushBook(o *part.Outbox) flushBook {
+	return flushBook{Outbox: o, of: map[string]*flushing{}, dirty: map[string]struct{}{}}
 }
+
+// Take is part of [part.Part].
+func (b *flushBook) Take(batch *part.Batch) {
+	for round, signal := range flushRounds {
+		for _, name := range batch.Signals(signal) {
+			b.again(name, round)
+		}
+	}
+	for _, name := range batch.Again("Flush") {
+		b.dirty[name] = struct{}{}
+	}
+}
+
+// Settle is part of [part.Part].
+func (b *flushBook) Settle() {}
+
+// Dirty is part of [part.Part].
+func (b *flushBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
+	return part.Of(all, b.of, b.dirty, part.Balancers, northbound.FlushOwner)
+}
+
+// Change is part of [part.Part].
+func (b *flushBook) Change(owner ovsdb.Owner) part.Outcome {
+	_, name := part.Split(owner)
+	return part.Rows(b.change(name))
+}
+
+// Clean is part of [part.Part].
+func (b *flushBook) Clean() { part.Empty(&b.dirty) }
 
 // flushing are a Service's paths, and those that its load balancers have no more.
 type flushing struct {
@@ -58,7 +101,7 @@ func (b *flushBook) flushIn(name string, round int, paths map[path]struct{}) {
 	}
 	r := &b.of[name].rounds[round]
 	if r.rests() {
-		b.expect(signal{flushSignals[round], name})
+		b.Expect(part.Signal{What: flushRounds[round], Name: name})
 	}
 	if r.gone == nil {
 		r.gone = map[path]struct{}{}
@@ -122,7 +165,7 @@ func (b *flushBook) again(name string, round int) {
 	r.shown, r.gone = r.gone, nil
 	b.dirty[name] = struct{}{}
 	if !r.rests() {
-		b.expect(signal{flushSignals[round], name})
+		b.Expect(part.Signal{What: flushRounds[round], Name: name})
 	}
 	if round+1 < len(f.rounds) {
 		b.flushIn(name, round+1, ended)

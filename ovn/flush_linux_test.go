@@ -104,7 +104,7 @@ func TestSocketsThatNeverRestLeaveWhoIsGone(t *testing.T) {
 	for i := range 10 {
 		name := []string{"b", "a"}[i%2]
 		serve(name)
-		for keys := d.c.takeExpected(); len(keys) > 0; keys = d.c.takeExpected() {
+		for keys := d.c.TakeExpected(); len(keys) > 0; keys = d.c.TakeExpected() {
 			d.touch(keys)
 		}
 		last.Store("")

@@ -22,7 +22,7 @@ func of(protocol corev1.Protocol) func(*corev1.Service) {
 func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 	const a, b = "10.244.1.3", "10.244.1.4"
 	log := func(edit ...func(*corev1.Service)) *objects.Service {
-		return must(objects.Trim(web(append(edit, func(s *corev1.Service) { s.Namespace, s.Name = "default", "log" })...))).(*objects.Service)
+		return trim(web(append(edit, func(s *corev1.Service) { s.Namespace, s.Name = "default", "log" })...)).(*objects.Service)
 	}
 	newLog := func(t *testing.T, s *objects.Service) *scene {
 		sc := newScene(t, nil)
@@ -61,7 +61,7 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 	}
 	step := func(s *scene, what, want string) {
 		t.Helper()
-		s.touch(s.c.takeExpected())
+		s.touch(s.c.TakeExpected())
 		s.want(what, shown(s), want)
 	}
 	vip := log().ClusterIPs[0].String() + ":80"
@@ -79,7 +79,7 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 		step(s, "another while after", vip+" "+b+":8080")
 		step(s, "both once more", vip+" "+a+":8080,"+b+":8080")
 		step(s, "at last", "")
-		if expected := s.c.takeExpected(); len(expected) > 0 {
+		if expected := s.c.TakeExpected(); len(expected) > 0 {
 			t.Errorf("%v are still expected", expected)
 		}
 	})
@@ -98,7 +98,7 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 		step(s, "for a while", "")
 		at(s, a)
 		step(s, "it is there", "")
-		if expected := s.c.takeExpected(); len(expected) > 0 {
+		if expected := s.c.TakeExpected(); len(expected) > 0 {
 			t.Errorf("%v are still expected", expected)
 		}
 	})

@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -12,9 +13,44 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
+
+// gatewayBook is what is known of the gateway that nodes share.
+type gatewayBook struct {
+	settings *settings.Settings
+	nodes    nodeView
+	members  map[string]member   // nodes that carry it
+	sharers  map[string]struct{} // nodes that use it
+	dirty    bool
+}
+
+func newGatewayBook(s *settings.Settings, nodes nodeView) gatewayBook {
+	return gatewayBook{settings: s, nodes: nodes, members: map[string]member{}, sharers: map[string]struct{}{}}
+}
+
+// Take is part of [part.Part].
+func (b *gatewayBook) Take(batch *part.Batch) {
+	b.dirty = b.dirty || batch.AsksFor(northbound.GatewayOwner)
+}
+
+// Settle is part of [part.Part].
+func (b *gatewayBook) Settle() {}
+
+// Dirty is part of [part.Part].
+func (b *gatewayBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
+	return part.Once(all || b.dirty, part.Common, northbound.GatewayOwner)
+}
+
+// Change is part of [part.Part].
+func (b *gatewayBook) Change(ovsdb.Owner) part.Outcome {
+	return part.Rows(gatewayChange(b.settings, b.carriers()))
+}
+
+// Clean is part of [part.Part].
+func (b *gatewayBook) Clean() { b.dirty = false }
 
 // sharedSuffix is what the shared gateway's names end with, where a node's gateway has the node's name. No
 // node and no namespace has an @ in its name.
@@ -60,29 +96,29 @@ type member struct {
 	uid     types.UID // and hence its age
 }
 
-// updateGateway takes in whether a node carries the shared gateway, and whether it uses it.
-func (b *nodeBook) updateGateway(n *nodeState) {
+// update takes in whether a node carries the shared gateway, and whether it uses it.
+func (b *gatewayBook) update(n *nodeState) {
 	if n.placed && n.facts.SharedGateway && n.facts.Gateway == nil {
 		b.sharers[n.name] = struct{}{}
 	} else {
 		delete(b.sharers, n.name)
 	}
 	now := member{}
-	if n.placed && b.refuseMember(n) == "" {
+	if n.placed && b.refuse(n) == "" {
 		now = member{n.chassis(), n.object.UID}
 	}
 	if b.members[n.name] == now {
 		return
 	}
-	b.dirtyGateway = true
+	b.dirty = true
 	b.members[n.name] = now
 	if now == (member{}) {
 		delete(b.members, n.name)
 	}
 }
 
-// refuseMember says why a node does not carry the shared gateway, "" if it does.
-func (b *nodeBook) refuseMember(n *nodeState) string {
+// refuse says why a node does not carry the shared gateway, "" if it does.
+func (b *gatewayBook) refuse(n *nodeState) string {
 	switch {
 	case n.object.Gateway == "" || n.object.Gateway == "false":
 		return "it has no label " + objects.GatewayLabel
@@ -106,11 +142,11 @@ func (b *nodeBook) refuseMember(n *nodeState) string {
 	return ""
 }
 
-// gatewayProblems are those of a node with the shared gateway.
-func (b *nodeBook) gatewayProblems(n *nodeState) []objects.Problem {
+// problems are those of a node with the shared gateway.
+func (b *gatewayBook) problems(n *nodeState) []objects.Problem {
 	var found []objects.Problem
 	if n.object.Gateway != "" && n.object.Gateway != "false" {
-		if why := b.refuseMember(n); why != "" && n.facts.Chassis != "" {
+		if why := b.refuse(n); why != "" && n.facts.Chassis != "" {
 			found = append(found, objects.Problemf(objects.NodeKind, &n.object.ObjectMeta, "NotAGatewayNode", "the node does not carry the shared gateway: %s", why))
 		}
 	}
@@ -128,12 +164,12 @@ func (b *nodeBook) gatewayProblems(n *nodeState) []objects.Problem {
 	return found
 }
 
-// gatewayMembers are the nodes that carry the shared gateway, the oldest first: who comes later does
+// carriers are the nodes that carry the shared gateway, the oldest first: who comes later does
 // not take the connections of who is there.
-func (b *nodeBook) gatewayMembers() []*placement {
+func (b *gatewayBook) carriers() []*placement {
 	list := make([]*nodeState, 0, len(b.members))
 	for name := range maps.Keys(b.members) {
-		list = append(list, b.all[name])
+		list = append(list, b.nodes.at(name))
 	}
 	slices.SortFunc(list, byAge)
 	members := make([]*placement, len(list))
@@ -143,5 +179,5 @@ func (b *nodeBook) gatewayMembers() []*placement {
 	return members
 }
 
-// hasGateway says whether there is a shared gateway.
-func (b *nodeBook) hasGateway() bool { return b.settings.Shared != nil && len(b.members) > 0 }
+// exists says whether there is a shared gateway.
+func (b *gatewayBook) exists() bool { return b.settings.Shared != nil && len(b.members) > 0 }

@@ -158,33 +158,3 @@ func (r *rows) zoneGroups(zones map[string][]string) {
 		}
 	}
 }
-
-// updateZone takes in where a node is, and has the Services looked at again whose rows depend on that.
-func (b *nodeBook) updateZone(n *nodeState) {
-	zone, has := "", n.object != nil && n.placed
-	if has {
-		zone = n.object.Zone
-	}
-	before, had := b.zoneOf[n.name]
-	n.zone = zone
-	if has == had && zone == before {
-		return
-	}
-	if had {
-		b.zones[before] = slices.DeleteFunc(b.zones[before], func(name string) bool { return name == n.name })
-		if len(b.zones[before]) == 0 {
-			delete(b.zones, before)
-			b.dirtyTopology = true
-		}
-		delete(b.zoneOf, n.name)
-	}
-	if has {
-		if len(b.zones[zone]) == 0 {
-			b.dirtyTopology = true
-		}
-		i, _ := slices.BinarySearch(b.zones[zone], n.name)
-		b.zones[zone] = slices.Insert(b.zones[zone], i, n.name)
-		b.zoneOf[n.name] = zone
-	}
-	b.around.zonesChanged()
-}

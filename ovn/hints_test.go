@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 )
 
@@ -101,12 +102,12 @@ func TestNodeChangesItsZone(t *testing.T) {
 		n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "n1"}].(*objects.Node)
 		n.Zone = zone
 		s.c.update(s.put(&n), s.get)
-		for _, change := range s.c.changes() {
+		for _, change := range s.c.takeChanges() {
 			owners = append(owners, string(change.Owner))
 		}
 		return owners
 	}
-	groups := func() string { return strings.Join(groupsOf(s.c.nodeChange("n1"))[2:], " ") }
+	groups := func() string { return strings.Join(groupsOf(s.c.changeOf(northbound.NodeOwner("n1")))[2:], " ") }
 	s.want("zone group", groups(), zoneGroupID("z1", contract.Linux, onSwitches))
 	for _, c := range []struct {
 		zone  string

@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -30,13 +31,13 @@ func TestServicesGoBeforeHostPorts(t *testing.T) {
 		all    = `hostport/tcp [gw-own own] keep drop 192.0.2.1:8443=10.244.1.3:443 203.0.113.1:8443=10.244.1.3:443`
 		second = `hostport/tcp [gw-own own] keep drop 203.0.113.1:8443=10.244.1.3:443`
 	)
-	sameLines(t, s.entries(s.c.podChange("default/web")), all)
+	sameLines(t, s.entries(s.c.changeOf(northbound.PodOwner("default/web"))), all)
 	change := func(edit func(*objects.Service)) (pods []string) {
 		t.Helper()
 		now := s.service("shop", "10.96.0.10")
 		edit(now)
 		s.c.update(s.put(now), s.get)
-		for _, change := range s.c.changes() {
+		for _, change := range s.c.takeChanges() {
 			if slices.Contains([]string{string(northbound.PodOwner("default/web")), string(northbound.PodOwner("default/other"))}, string(change.Owner)) {
 				pods = append(pods, string(change.Owner))
 			}
@@ -71,7 +72,9 @@ func TestServicesGoBeforeHostPorts(t *testing.T) {
 		if pods := change(step.edit); len(pods) != step.pods || step.pods == 1 && pods[0] != string(northbound.PodOwner("default/web")) {
 			t.Errorf("%s: pods %v were looked at", step.name, pods)
 		}
-		t.Run(step.name, func(t *testing.T) { sameLines(t, s.entries(s.c.podChange("default/web")), step.want) })
+		t.Run(step.name, func(t *testing.T) {
+			sameLines(t, s.entries(s.c.changeOf(northbound.PodOwner("default/web"))), step.want)
+		})
 	}
 	s.do(s.pod("default", "web", "own")) // without host ports
 	if len(s.c.pods.hostPorted) != 1 || len(s.c.nodes.all["own"].hostPorted) != 1 {
@@ -108,9 +111,9 @@ func TestOneHostPortOfTwoPods(t *testing.T) {
 				pods["old"].CreationTimestamp = metav1.NewTime(time.Unix(1700000000, 0))
 				pods["young"].CreationTimestamp = metav1.NewTime(time.Unix(1700000001, 0))
 				rows := has{} // as changes have written them
-				follow := func(keys []event) {
+				follow := func(keys []part.Event) {
 					s.c.update(keys, s.get)
-					changes := s.c.changes()
+					changes := s.c.takeChanges()
 					nameOf := func(change ovsdb.Change) string {
 						return string(change.Owner[strings.LastIndexByte(string(change.Owner), '/')+1:])
 					}
@@ -148,7 +151,7 @@ func TestOneHostPortOfTwoPods(t *testing.T) {
 				leave := func(name string) {
 					p := pods[name]
 					delete(s.objects, objects.Key{Kind: objects.PodKind, Name: p.Namespace + "/" + p.Name})
-					follow([]event{objects.Key{Kind: objects.PodKind, Name: p.Namespace + "/" + p.Name}})
+					follow([]part.Event{objects.Key{Kind: objects.PodKind, Name: p.Namespace + "/" + p.Name}})
 				}
 				leave("old")
 				want("without the old", c.when)
@@ -174,9 +177,9 @@ func TestHostPortsAtAnAddressOfAPool(t *testing.T) {
 	p.HostPorts, q.HostPorts = []objects.HostPort{{Protocol: "tcp", IP: at, Port: 80, Into: 8080}}, []objects.HostPort{{Protocol: "tcp", IP: at, Port: 8443, Into: 443}}
 	s.do(n, s.addressPool("p", "203.0.113.0/29"), p, q)
 	rows := map[ovsdb.Owner]ovsdb.Change{}
-	ports := func(keys []event) string {
+	ports := func(keys []part.Event) string {
 		s.c.update(keys, s.get)
-		for _, change := range s.c.changes() {
+		for _, change := range s.c.takeChanges() {
 			rows[change.Owner] = change
 		}
 		var list []string
@@ -188,16 +191,17 @@ func TestHostPortsAtAnAddressOfAPool(t *testing.T) {
 		return strings.Join(list, " ")
 	}
 	const both, other = "203.0.113.1:80 203.0.113.1:8443", "203.0.113.1:8443"
-	s.want("alone", ports([]event{objects.Key{Kind: objects.PodKind, Name: "default/p"}, objects.Key{Kind: objects.PodKind, Name: "default/q"}}), both)
+	s.want("alone", ports([]part.Event{objects.Key{Kind: objects.PodKind, Name: "default/p"}, objects.Key{Kind: objects.PodKind, Name: "default/q"}}), both)
 	s.want("beside the Service", ports(s.put(had)), other)
-	s.want("the Service has the address", s.c.balancers.held[at], "default/web")
+	holder, _ := s.c.pools.holder(at)
+	s.want("the Service has the address", holder, "default/web")
 	rival := s.service("rival", "10.96.0.20") // somebody else's load balancer
 	rival.Ingress, rival.Ports[0].Port = []netip.Addr{at}, 8443
 	s.want("beside one that has another port of the node's address", ports(s.put(rival)), "")
 	delete(s.objects, objects.Key{Kind: objects.ServiceKind, Name: "default/web"})
-	s.want("when the first has gone", ports([]event{objects.Key{Kind: objects.ServiceKind, Name: "default/web"}}), "203.0.113.1:80")
+	s.want("when the first has gone", ports([]part.Event{objects.Key{Kind: objects.ServiceKind, Name: "default/web"}}), "203.0.113.1:80")
 	delete(s.objects, objects.Key{Kind: objects.ServiceKind, Name: "default/rival"})
-	s.want("when both have gone", ports([]event{objects.Key{Kind: objects.ServiceKind, Name: "default/rival"}}), both)
+	s.want("when both have gone", ports([]part.Event{objects.Key{Kind: objects.ServiceKind, Name: "default/rival"}}), both)
 }
 
 // TestHostPortsOfOtherAddresses make nobody look again: of two pods with one number at different addresses each has its own.
@@ -218,7 +222,7 @@ func TestHostPortsOfOtherAddresses(t *testing.T) {
 			pods = append(pods, strings.TrimPrefix(name, "default/"))
 		}
 		slices.Sort(pods)
-		s.c.changes()
+		s.c.takeChanges()
 		s.absorb(s.c)
 		return strings.Join(pods, " ")
 	}

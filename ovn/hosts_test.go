@@ -137,7 +137,7 @@ func TestHostPortsOfHostsStay(t *testing.T) {
 	thief.Ports[0].Port = 8443
 	s.do(p, thief)
 	var got []string
-	for _, r := range s.c.podChange("default/p").Rows {
+	for _, r := range s.c.changeOf(northbound.PodOwner("default/p")).Rows {
 		if row, ok := r.Model.(*nb.LoadBalancer); ok {
 			got = slices.AppendSeq(got, maps.Keys(row.Vips))
 		}
@@ -273,7 +273,7 @@ func TestListenersOfAnotherNode(t *testing.T) {
 	s.do(n2)
 	s.want("after", s.served(), "")
 	s.wantMessage("Service default/given", "AddressTaken", "192.0.2.1:80/tcp", "Node n2")
-	if rows := fmt.Sprint(s.entries(s.c.podChange("default/p"))); !strings.Contains(rows, "192.0.2.1:9100=") {
+	if rows := fmt.Sprint(s.entries(s.c.changeOf(northbound.PodOwner("default/p")))); !strings.Contains(rows, "192.0.2.1:9100=") {
 		t.Errorf("the pod has %s", rows)
 	}
 	s.remove(objects.NodeKind, "n2")

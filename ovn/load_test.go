@@ -3,7 +3,6 @@ package ovn
 import (
 	"fmt"
 
-	"github.com/weftnet/weft/ovn/objects"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,11 +58,7 @@ func loadNamespace(i int) string { return fmt.Sprintf("ns%02d", i%20) }
 func loadWorld() *world {
 	w := newWorld()
 	for _, o := range load() {
-		trimmed, err := objects.Trim(o)
-		if err != nil {
-			panic(err)
-		}
-		w.put(trimmed)
+		w.put(trim(o))
 	}
 	return w
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 )
 
 // TestOneMeterBesideWindowsNodes: however many rules of policies are logged, OVN makes one meter of weft's as long
@@ -41,7 +42,7 @@ func TestOneMeterBesideWindowsNodes(t *testing.T) {
 }
 
 // gone takes objects away, and returns their keys.
-func (d *datapath) gone(k objects.Kind, names ...string) (keys []event) {
+func (d *datapath) gone(k *objects.Kind, names ...string) (keys []part.Event) {
 	for _, name := range names {
 		key := objects.Key{Kind: k, Name: name}
 		delete(d.objects, key)

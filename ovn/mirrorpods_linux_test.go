@@ -135,7 +135,7 @@ func judgeMirrorPod(t *testing.T, server, fake *corev1.Pod) {
 // rowsBeside are all rows by owner, without those of a node and of a pod on it.
 func rowsBeside(c *cluster, node string, o *corev1.Pod) map[ovsdb.Owner]string {
 	all := map[ovsdb.Owner]string{}
-	for _, change := range c.everything() {
+	for _, change := range c.takeEverything() {
 		if change.Owner != northbound.NodeOwner(node) && change.Owner != northbound.PodOwner(objects.FullName(o.Namespace, o.Name)) {
 			change.With = false // with what it is written is no matter of the rows
 			text, _ := json.Marshal(change)

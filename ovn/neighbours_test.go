@@ -50,7 +50,7 @@ func TestRoutersKnowWhomTheyCannotAsk(t *testing.T) {
 	begin := func() *cluster {
 		c := newCluster(settings)
 		c.begin(records{}, w.keys(), w.get)
-		if err := engine.Replace(t.Context(), c.everything()); err != nil {
+		if err := engine.Replace(t.Context(), c.takeEverything()); err != nil {
 			t.Fatal(err)
 		}
 		return c

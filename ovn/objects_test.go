@@ -77,11 +77,11 @@ func TestUnreadChangesMakeNoWork(t *testing.T) {
 		{"slice: a bad address", webSlice("a"), webSlice("a", at("nonsense", "l1")), true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			before, after := must(objects.Trim(c.before)), must(objects.Trim(c.after))
-			if got := objects.Changed(before, after); got != c.want {
+			before, after := trim(c.before), trim(c.after)
+			if got := changed(before, after); got != c.want {
 				t.Errorf("changed is %v, want %v", got, c.want)
 			}
-			if objects.Changed(after, must(objects.Trim(c.after))) {
+			if changed(after, trim(c.after)) {
 				t.Error("an object differs from itself")
 			}
 		})
@@ -116,7 +116,7 @@ func TestTrimmedObjectsAreCompared(t *testing.T) {
 
 func TestTrimHandsOnWhatItDoesNotKnow(t *testing.T) {
 	o := &corev1.ConfigMap{}
-	if got := must(objects.Trim(o)); got != any(o) {
+	if got := trim(o); got != any(o) {
 		t.Errorf("got %v", got)
 	}
 }

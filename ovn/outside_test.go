@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/settings"
 )
@@ -70,7 +71,7 @@ func TestNetworksAreGranted(t *testing.T) {
 // granted is the network that the port of a node's gateway to the outside says is granted.
 func (s *scene) granted(node string) string {
 	s.t.Helper()
-	for _, r := range s.c.nodeChange(node).Rows {
+	for _, r := range s.c.changeOf(northbound.NodeOwner(node)).Rows {
 		if p, ok := r.Model.(*nb.LogicalSwitchPort); ok && p.Type == "localnet" {
 			network, said := p.ExternalIDs[contract.GrantedNetworkKey]
 			if !said { // what OVN had before would stay
@@ -137,17 +138,17 @@ func TestAStolenNodeJoinsNoNetwork(t *testing.T) {
 				for i := range 12 {
 					s.do(s.balanced(fmt.Sprint("web", i)))
 				}
-				s.want("what it announces", fmt.Sprint(s.c.balancers.announces("e9")), "[]")
-				if got := len(s.c.balancers.announced); got != 12 {
+				s.want("what it announces", fmt.Sprint(s.c.pools.announcers.ofNode("e9")), "[]")
+				if got := len(s.c.pools.announcers.announced); got != 12 {
 					t.Errorf("%d addresses are announced", got)
 				}
-				for addr, node := range s.c.balancers.announced {
+				for addr, node := range s.c.pools.announcers.announced {
 					if node == "" {
 						t.Errorf("nobody announces %s", addr)
 					}
 				}
 				s.wantEgress("a", "True", "Carried", "4 nodes", "external")
-				for _, members := range []string{members(s.c.egress.change("a")), members(s.c.gatewayChange())} {
+				for _, members := range []string{members(s.c.egress.change("a")), members(s.c.changeOf(northbound.GatewayOwner))} {
 					if strings.Contains(members, "chassis-9") || !strings.Contains(members, "chassis-1") {
 						t.Errorf("members are %s", members)
 					}
@@ -174,7 +175,7 @@ func TestAGrantComesAndGoes(t *testing.T) {
 	s.do(n, s.namespace("default", "team=a"), s.addressPool("p", "203.0.113.64/28"), s.egressIP("a", "team=a", "203.0.113.20"), s.balanced("web"))
 	for range 2 {
 		s.wantEgress("a", "False", "NoNode", "no administrator has granted Node e1 the network", networkLabel)
-		s.want("announces", fmt.Sprint(s.c.balancers.announces("e1")), "[]")
+		s.want("announces", fmt.Sprint(s.c.pools.announcers.ofNode("e1")), "[]")
 		if message := s.poolMessage("p"); !strings.Contains(message, "nobody announces") {
 			t.Errorf("the pool says %q", message)
 		}
@@ -183,7 +184,7 @@ func TestAGrantComesAndGoes(t *testing.T) {
 		granted.Labels = objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: "", networkLabel: "external"})
 		s.do(&granted)
 		s.wantEgress("a", "True", "Carried")
-		s.want("announces", fmt.Sprint(s.c.balancers.announces("e1")), "[203.0.113.64]")
+		s.want("announces", fmt.Sprint(s.c.pools.announcers.ofNode("e1")), "[203.0.113.64]")
 		s.problems = nil
 		s.do(n)
 	}

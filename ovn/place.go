@@ -13,6 +13,7 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -60,16 +61,16 @@ func (b *nodeBook) forget(n *nodeState) {
 
 // update gives up the nodes that are gone, then places those that have been placed before, then
 // the new ones, and then those that another node stood in the way of, if one has given something up.
-func (b *nodeBook) update(names []string, get lookup) (touched []*nodeState) {
+func (b *nodeBook) update(names []string, batch *part.Batch) (touched []*nodeState) {
 	var gone, known, unknown, others []*nodeState
 	for _, name := range names {
-		object, _ := get(objects.Key{Kind: objects.NodeKind, Name: name}).(*objects.Node)
+		object := part.Object[objects.Node](batch, objects.NodeKind, name)
 		b.dirty[name] = struct{}{}
 		n := b.node(name)
 		n.object = object
 		switch {
 		case object == nil:
-			b.tell(northbound.NodeOwner(name))
+			b.Tell(northbound.NodeOwner(name))
 			delete(b.unsettled, name)
 			b.unplace(n)
 			n.facts, n.outside = contract.NodeFacts{}, ""
@@ -270,7 +271,7 @@ var errNoSubnets = errors.New("the node has no spec.podCIDRs")
 func (b *nodeBook) late(n *nodeState) bool {
 	if n.expects == nothing {
 		n.expects = expecting
-		b.expect(signal{subnetsOverdueSignal, n.name})
+		b.Expect(part.Signal{What: subnetsOverdue, Name: n.name})
 	}
 	return n.expects == overdue
 }
@@ -445,6 +446,6 @@ func (b *nodeBook) noteNode(n *nodeState) {
 	}
 	value := contract.Format(network)
 	if value != n.object.Network {
-		b.note(annotation{objects.NodeKind, "", n.name, n.object.UID, contract.NodeNetworkAnnotation, value})
+		b.Note(part.NewAnnotation(objects.NodeKind, &n.object.ObjectMeta, contract.NodeNetworkAnnotation, value))
 	}
 }

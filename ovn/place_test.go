@@ -51,7 +51,7 @@ func TestNodeSubnets(t *testing.T) {
 		{"none", nil, func(s *scene) {
 			s.do(s.node("l1"))
 			s.wantReasons() // they may be on their way
-			s.touch(s.c.takeExpected())
+			s.touch(s.c.TakeExpected())
 		}, "", []string{"Node l1", "NoPodSubnet", "spec.podCIDRs", "allocate-node-cidrs"}},
 		{"malformed", nil, func(s *scene) { s.do(s.node("l1", "10.244.0.0")) }, "", []string{"NoPodSubnet", `"10.244.0.0"`}},
 		{"outside", nil, func(s *scene) { s.do(s.node("l1", "10.9.0.0/24")) }, "", []string{"NoPodSubnet", "10.9.0.0/24", "pod-cidrs 10.244.0.0/16"}},
@@ -106,7 +106,7 @@ func TestRefusedNodesWaitForWhatIsGivenUp(t *testing.T) {
 		edit(&after)
 		s.c.update(s.put(&after), s.get)
 		all := strings.Join(slices.Sorted(maps.Keys(s.c.nodes.dirty)), " ")
-		s.write(s.c.changes())
+		s.write(s.c.takeChanges())
 		s.touch(s.absorb(s.c))
 		return all
 	}
@@ -162,7 +162,7 @@ func TestNodesAreNotTakenOver(t *testing.T) {
 			s.do(thief)
 			s.wantReasons()
 			engine := ovsdbtest.Engine(t, ovsdbtest.Northbound(t), northbound.Tables...)
-			if err := engine.Replace(context.Background(), s.c.everything()); err != nil {
+			if err := engine.Replace(context.Background(), s.c.takeEverything()); err != nil {
 				t.Fatal(err)
 			}
 
@@ -178,7 +178,7 @@ func TestNodesAreNotTakenOver(t *testing.T) {
 			}
 			s.c = newCluster(settings)
 			s.c.begin(r, w.keys(), w.get)
-			s.c.everything()
+			s.c.takeEverything()
 			s.touch(w.absorb(s.c))
 			n := s.c.nodes.all["victim"]
 			s.want("chassis", n.chassis(), "chassis-1")
@@ -199,7 +199,7 @@ func TestNodeFacts(t *testing.T) {
 	s := newScene(t, nil)
 	l1 := s.node("l1", "10.244.0.0/24")
 	s.do(l1, s.pod("default", "web", "l1"))
-	rows := func(name string) int { return len(s.c.nodeChange(name).Rows) }
+	rows := func(name string) int { return len(s.c.changeOf(northbound.NodeOwner(name)).Rows) }
 	bare := rows("l1")
 
 	good := *l1

@@ -5,11 +5,18 @@ import (
 	"net/netip"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovsdb"
 )
 
 // podBook is what is known of the pods that want a port: their addresses, and their ports on their nodes' hosts.
 type podBook struct {
-	*outbox
+	*part.Outbox
+	settings  *settings.Settings
 	around    surroundings
 	nodes     nodeView
 	services  serviceView
@@ -23,10 +30,49 @@ type podBook struct {
 	hostPorted map[numberedPort]map[string]struct{} // pods, by key
 }
 
-func newPodBook(o *outbox, around surroundings, nodes nodeView, services serviceView, policies policyView) podBook {
-	return podBook{outbox: o, around: around, nodes: nodes, services: services, policies: policies, all: map[string]*podState{}, namespaces: map[string]map[string]*podState{}, dirty: map[string]struct{}{},
+func newPodBook(o *part.Outbox, s *settings.Settings, around surroundings, nodes nodeView, services serviceView,
+	policies policyView) podBook {
+	return podBook{Outbox: o, settings: s, around: around, nodes: nodes, services: services, policies: policies, all: map[string]*podState{}, namespaces: map[string]map[string]*podState{}, dirty: map[string]struct{}{},
 		hostPorted: map[numberedPort]map[string]struct{}{}}
 }
+
+// Take is part of [part.Part].
+func (b *podBook) Take(batch *part.Batch) { b.update(batch.Looks(objects.PodKind), batch) }
+
+// Settle is part of [part.Part].
+func (b *podBook) Settle() {}
+
+// Dirty is part of [part.Part].
+func (b *podBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
+	return func(yield func(part.Stage, ovsdb.Owner) bool) {
+		for _, name := range part.Among(all, b.all, b.dirty) {
+			at := part.NewPorts
+			if p := b.all[name]; p == nil || p.there {
+				at = part.Ports
+			}
+			if !yield(at, northbound.PodOwner(name)) {
+				return
+			}
+		}
+	}
+}
+
+// Change is part of [part.Part].
+func (b *podBook) Change(owner ovsdb.Owner) part.Outcome {
+	_, name := part.Split(owner)
+	p := b.all[name]
+	if p == nil || len(p.addresses) == 0 || b.policies.lacks(p.object.Namespace) {
+		return part.Rows(ovsdb.Change{Owner: owner})
+	}
+	taken := func(wanted objects.Claim) bool { return b.keptFrom(p, wanted) }
+	change := podChange(b.settings, p.object, p.addresses, &p.node.placement, taken)
+	egressMembers(p, &change)
+	policyMembers(p, &change)
+	return part.Outcome{Change: change, Then: func() { p.there = true }}
+}
+
+// Clean is part of [part.Part].
+func (b *podBook) Clean() { part.Empty(&b.dirty) }
 
 // index keeps the pods of each namespace.
 func (b *podBook) index(name string, p *podState) {

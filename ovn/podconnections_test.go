@@ -23,10 +23,10 @@ func TestPodConnections(t *testing.T) {
 			config.WindowsPodConnections = connections
 		}))
 		c.begin(records{}, w.keys(), w.get)
-		c.changes()
+		c.takeChanges()
 		wants := func(pod, limit string) {
 			t.Helper()
-			port := c.podChange("default/" + pod).Rows[0].Model.(*nb.LogicalSwitchPort)
+			port := c.changeOf(northbound.PodOwner("default/" + pod)).Rows[0].Model.(*nb.LogicalSwitchPort)
 			if got, is := port.Options[zoneLimit]; got != limit || is != (limit != "") {
 				t.Errorf("%d connections: %s has the options %v", connections, pod, port.Options)
 			}
@@ -36,7 +36,7 @@ func TestPodConnections(t *testing.T) {
 		l2 := *w.objects[objects.Key{Kind: objects.NodeKind, Name: "l2"}].(*objects.Node)
 		l2.OS = contract.Windows
 		c.update(w.put(&l2), w.get)
-		if !slices.ContainsFunc(c.changes(), func(change ovsdb.Change) bool {
+		if !slices.ContainsFunc(c.takeChanges(), func(change ovsdb.Change) bool {
 			return change.Owner == northbound.PodOwner("default/web-l2")
 		}) {
 			t.Error("the node is another system's, and its pod's port is not looked at again")

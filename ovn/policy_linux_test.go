@@ -12,15 +12,16 @@ import (
 
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 )
 
 // undo removes policies.
 func (d *datapath) undo(policies ...any) {
 	d.t.Helper()
-	var keys []event
+	var keys []part.Event
 	for _, p := range policies {
 		o := p.(*objects.PolicyObject)
-		k := objects.Key{Kind: o.Kind, Name: objects.FullName(o.Namespace, o.Name)}
+		k := objects.Key{Kind: objects.PolicyKinds[o.Kind], Name: objects.FullName(o.Namespace, o.Name)}
 		delete(d.objects, k)
 		keys = append(keys, k)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/acl"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -226,7 +227,7 @@ func TestPoliciesOfAnOVNWithoutTiers(t *testing.T) {
 	settings.Lacks.AclTiers = true
 	c := newCluster(settings)
 	c.begin(records{}, w.keys(), w.get)
-	changes := c.everything()
+	changes := c.takeEverything()
 	acls := map[string]int{}
 	for _, change := range changes {
 		kind, _, _ := strings.Cut(string(change.Owner), "/")
@@ -242,11 +243,11 @@ func TestPoliciesOfAnOVNWithoutTiers(t *testing.T) {
 	if acls["NetworkPolicy"] == 0 || acls["Policies"] == 0 || acls["ClusterNetworkPolicy"]+acls["BaselineAdminNetworkPolicy"] > 0 {
 		t.Errorf("ACLs by kind of owner: %v", acls)
 	}
-	c.takeNotes() // those of nodes and pods
+	c.TakeNotes() // those of nodes and pods
 	c.policies.written(changes, nil)
-	for _, a := range c.takeNotes() {
-		if cluster := a.kind != objects.NetworkPolicyKind; cluster != strings.Contains(a.value, "OVN 23.06") {
-			t.Errorf("%v %s: %s", a.kind, a.name, a.value)
+	for _, a := range c.TakeNotes() {
+		if cluster := a.Kind != objects.NetworkPolicyKind; cluster != strings.Contains(a.Value, "OVN 23.06") {
+			t.Errorf("%v %s: %s", a.Kind, a.Name, a.Value)
 		}
 	}
 }
@@ -257,15 +258,15 @@ func TestPolicyStatuses(t *testing.T) {
 	policiesWorld(t, w)
 	c := newCluster(testSettings(t, dual))
 	c.begin(records{}, w.keys(), w.get)
-	c.takeNotes()
-	changes := c.everything()
-	if notes := c.takeNotes(); len(notes) > 0 {
+	c.TakeNotes()
+	changes := c.takeEverything()
+	if notes := c.TakeNotes(); len(notes) > 0 {
 		t.Fatalf("statuses before the rows: %v", notes)
 	}
 	c.policies.written(changes, &ovsdb.RefusedError{Owners: map[ovsdb.Owner]error{"NetworkPolicy/prod/web": errors.New("full")}})
 	got := map[string]string{}
-	for _, a := range c.takeNotes() {
-		got[a.kind.String()+" "+a.name] = a.value
+	for _, a := range c.TakeNotes() {
+		got[a.Kind.String()+" "+a.Name] = a.Value
 	}
 	for name, words := range map[string][]string{
 		"NetworkPolicy default-deny":         {`"inForce":true`, `"since":null`, "2 ACLs of owner NetworkPolicy/prod/default-deny", "port group pods_prod"},
@@ -284,22 +285,22 @@ func TestPolicyStatuses(t *testing.T) {
 		t.Errorf("of what was refused: %s", text)
 	}
 	w.absorb(c)
-	c.changes()
+	c.takeChanges()
 	c.policies.written(nil, nil)
-	if notes := c.takeNotes(); len(notes) > 0 {
+	if notes := c.TakeNotes(); len(notes) > 0 {
 		t.Errorf("again: %v", notes)
 	}
 }
 
 // written takes in events, and gives by policy what statuses say once the rows are there, and how many ACLs
 // these have.
-func (s *scene) written(keys []event) (statuses map[string]string, acls map[ovsdb.Owner]int) {
+func (s *scene) written(keys []part.Event) (statuses map[string]string, acls map[ovsdb.Owner]int) {
 	s.c.update(keys, s.get)
-	changes := s.c.changes()
+	changes := s.c.takeChanges()
 	s.c.policies.written(changes, nil)
 	statuses, acls = map[string]string{}, map[ovsdb.Owner]int{}
-	for _, a := range s.c.takeNotes() {
-		statuses[a.name] = a.value
+	for _, a := range s.c.TakeNotes() {
+		statuses[a.Name] = a.Value
 	}
 	for _, change := range changes {
 		acls[change.Owner] = len(change.Rows)
@@ -334,7 +335,7 @@ func TestPoliciesOfOnePriority(t *testing.T) {
 			}
 			gone := objects.Key{Kind: objects.ClusterPolicyKind, Name: "older"}
 			delete(s.objects, gone)
-			after, acls := s.written([]event{gone})
+			after, acls := s.written([]part.Event{gone})
 			maps.Copy(statuses, after)
 			if text := statuses["younger"]; !strings.Contains(text, `"InForce"`) || !strings.Contains(text, `"True"`) || acls[younger] != c.rules {
 				t.Errorf("once the older is gone the younger has %d ACLs, and its status is %s", acls[younger], text)

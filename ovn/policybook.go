@@ -3,52 +3,123 @@ package ovn
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"slices"
 
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
+// policyKinds are the kinds of network policies.
+var policyKinds = []*objects.Kind{
+	objects.NetworkPolicyKind, objects.ClusterPolicyKind, objects.AdminPolicyKind, objects.BaselinePolicyKind,
+}
+
 // policyBook is what is known of network policies.
-//
-// Policies name pods by selections. A selection that is a policy's subject is a port group, one that is a
-// rule's peer a pair of address sets; pods join both together with their ports, in one transaction. So a
-// policy costs rows by its rules, and a pod joins as many sets as select it.
 type policyBook struct {
-	*outbox
+	*part.Outbox
 	settings   *settings.Settings
 	clock      *clock
 	nodes      nodeView
 	pods       podView
 	namespaces namespaceView
 	domains    domainView
+	selections *selectionBook
+	nodeSets   *nodeSetBook
 
-	all        map[objects.Key]*policyState
-	selections selectionBook
-	nodeSets   map[policy.Nodes]*nodeSetState
+	all map[objects.Key]*policyState
 	// ranks are the policies of one tier and priority, the oldest first.
 	ranks   map[rank][]*policyState
 	logging map[string]string // contract.ACLLoggingAnnotation by namespace
 
-	dirty         map[objects.Key]struct{}
-	dirtyNodeSets map[policy.Nodes]struct{}
-	dirtyCommon   bool
+	dirty       map[objects.Key]struct{}
+	dirtyCommon bool
 	// unwritten are the statuses of policies whose rows are on their way.
-	unwritten map[ovsdb.Owner]annotation
+	unwritten map[ovsdb.Owner]unwrittenStatus
 }
 
 func newPolicyBook(
-	o *outbox, s *settings.Settings, t *clock, nodes nodeView, pods podView, namespaces namespaceView, domains domainView,
+	o *part.Outbox, s *settings.Settings, t *clock, nodes nodeView, pods podView, namespaces namespaceView,
+	domains domainView, selections *selectionBook, nodeSets *nodeSetBook,
 ) policyBook {
 	return policyBook{
-		outbox: o, settings: s, clock: t, nodes: nodes, pods: pods, namespaces: namespaces, domains: domains,
-		all: map[objects.Key]*policyState{}, selections: newSelectionBook(o, s, pods, namespaces),
-		nodeSets: map[policy.Nodes]*nodeSetState{}, ranks: map[rank][]*policyState{}, logging: map[string]string{},
-		dirty: map[objects.Key]struct{}{}, dirtyNodeSets: map[policy.Nodes]struct{}{},
-		unwritten: map[ovsdb.Owner]annotation{},
+		Outbox: o, settings: s, clock: t, nodes: nodes, pods: pods, namespaces: namespaces, domains: domains,
+		selections: selections, nodeSets: nodeSets,
+		all: map[objects.Key]*policyState{}, ranks: map[rank][]*policyState{}, logging: map[string]string{},
+		dirty: map[objects.Key]struct{}{}, unwritten: map[ovsdb.Owner]unwrittenStatus{},
 	}
+}
+
+// Take is part of [part.Part]. The pods that policies select are looked at again.
+func (b *policyBook) Take(batch *part.Batch) {
+	for _, kind := range policyKinds {
+		for _, name := range batch.Names(kind) {
+			b.update(objects.Key{Kind: kind, Name: name}, part.Object[objects.PolicyObject](batch, kind, name))
+		}
+		for _, name := range batch.Again(kind.String()) {
+			k := objects.Key{Kind: kind, Name: name}
+			b.dirty[k] = struct{}{}
+			b.all[k].forgetNote()
+		}
+	}
+	b.dirtyCommon = b.dirtyCommon || batch.AsksFor(northbound.PoliciesOwner)
+}
+
+// Settle is part of [part.Part].
+func (b *policyBook) Settle() {}
+
+// Dirty is part of [part.Part]: what all policies share, those that there are, those that are gone, and those that
+// have other numbers behind their ports' names and are the same otherwise.
+func (b *policyBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
+	return func(yield func(part.Stage, ovsdb.Owner) bool) {
+		if (all && len(b.all) > 0 || b.dirtyCommon) && !yield(part.Policies, northbound.PoliciesOwner) {
+			return
+		}
+		keys := maps.Keys(b.dirty)
+		if all {
+			keys = maps.Keys(b.all)
+		}
+		for _, k := range slices.SortedFunc(keys, compareKeys) {
+			at := part.Policies
+			if b.all[k] == nil {
+				at = part.NoPolicies
+			}
+			if !yield(at, northbound.PolicyOwner(k)) {
+				return
+			}
+		}
+		for _, k := range slices.SortedFunc(maps.Keys(b.selections.dirtyNumbers), compareKeys) {
+			if _, more := b.dirty[k]; !all && !more && b.all[k] != nil && !yield(part.Numbers, northbound.PolicyOwner(k)) {
+				return
+			}
+		}
+	}
+}
+
+func compareKeys(a, b objects.Key) int {
+	return cmp.Or(cmp.Compare(slices.Index(policyKinds, a.Kind), slices.Index(policyKinds, b.Kind)),
+		cmp.Compare(a.Name, b.Name))
+}
+
+// Change is part of [part.Part].
+func (b *policyBook) Change(owner ovsdb.Owner) part.Outcome {
+	word, name := part.Split(owner)
+	for _, kind := range policyKinds {
+		if kind.String() == word {
+			return b.change(objects.Key{Kind: kind, Name: name})
+		}
+	}
+	return part.Rows(b.commonChange())
+}
+
+// Clean is part of [part.Part].
+func (b *policyBook) Clean() {
+	part.Empty(&b.dirty)
+	b.dirtyCommon = false
 }
 
 // rank is where ClusterNetworkPolicies stand in the order.
@@ -62,9 +133,7 @@ type policyState struct {
 	key    objects.Key
 	object *objects.PolicyObject
 	uses   []use
-	// acls and refused are of its rows when they were last made: how many there are, and how many are beyond its named ports' bound.
-	acls, refused int
-	note          string // status that was asked for last
+	note   string // status that was asked for last
 }
 
 // use is what a policy needs of a set: the port group or the address sets of a selection, or those of the
@@ -78,15 +147,8 @@ type use struct {
 	nodes     policy.Nodes
 }
 
-// update takes in policies of a kind. The pods that they select are looked at again.
-func (b *policyBook) update(k objects.Kind, names []string, get lookup) {
-	for _, name := range names {
-		object, _ := get(objects.Key{Kind: k, Name: name}).(*objects.PolicyObject)
-		b.updateOne(objects.Key{Kind: k, Name: name}, object)
-	}
-}
-
-func (b *policyBook) updateOne(k objects.Key, object *objects.PolicyObject) {
+// update takes in a policy.
+func (b *policyBook) update(k objects.Key, object *objects.PolicyObject) {
 	p := b.all[k]
 	if p == nil {
 		if object == nil {
@@ -215,27 +277,15 @@ func usesOf(o *objects.PolicyObject) []use {
 	return list
 }
 
-// take counts a policy as a user.
+// take counts a policy as a user of a set.
 func (b *policyBook) take(p *policyState, u use) {
 	switch {
 	case u.domain != "":
 		b.domains.use(u.domain, 1)
-		return
 	case u.ofNodes:
-		b.takeNodes(u.nodes)
-		return
-	}
-	s := b.selections.all[u.selection.String()]
-	if s == nil {
-		s = b.selections.add(u.selection)
-	}
-	count := s.usage(u)
-	if u.port != "" {
-		s.ports[u.port].users[p]++
-	}
-	count.users++
-	if count.users == 1 && !count.lingering {
-		b.selections.touch(s)
+		b.nodeSets.take(u.nodes)
+	default:
+		b.selections.take(p, u)
 	}
 }
 
@@ -244,41 +294,10 @@ func (b *policyBook) drop(p *policyState, u use) {
 	switch {
 	case u.domain != "":
 		b.domains.use(u.domain, -1)
-		return
 	case u.ofNodes:
-		b.dropNodes(u.nodes)
-		return
-	}
-	s := b.selections.all[u.selection.String()]
-	count := s.usage(u)
-	if u.port != "" {
-		users := s.ports[u.port].users
-		if users[p]--; users[p] == 0 {
-			delete(users, p)
-		}
-	}
-	if count.users--; count.users == 0 {
-		count.lingering = true
-		b.expect(signal{selectionSignal, u.selection.String()})
-	}
-}
-
-// settle decides anew for the pods that were touched.
-func (b *policyBook) settle(touched iter.Seq2[string, *podState]) {
-	for _, p := range touched {
-		b.selections.selectPod(p)
-	}
-	b.selections.lingerNumbers()
-}
-
-// lookAt has a namespace's pods looked at again, since its labels have changed.
-func (b *policyBook) lookAt(namespace string) {
-	delete(b.selections.candidates, namespace)
-	if len(b.selections.all) == 0 {
-		return
-	}
-	for name := range b.pods.in(namespace) {
-		b.pods.touch(name)
+		b.nodeSets.drop(u.nodes)
+	default:
+		b.selections.drop(p, u)
 	}
 }
 
@@ -287,14 +306,6 @@ func (b *policyBook) lookAt(namespace string) {
 func (b *policyBook) lacks(namespace string) bool {
 	_, known := b.namespaces.labels(namespace)
 	return !known && len(b.ranks) > 0
-}
-
-func (b *policyBook) clean() {
-	empty(&b.dirty)
-	empty(&b.selections.dirtyNumbers)
-	empty(&b.selections.dirty)
-	empty(&b.dirtyNodeSets)
-	b.dirtyCommon = false
 }
 
 // noteLogging takes in how the connections are logged that a namespace's policies decide.
@@ -315,7 +326,7 @@ func (b *policyBook) noteLogging(name string, object *objects.Namespace) {
 		}
 	}
 	if object != nil {
-		b.tell(ovsdb.Owner(objects.NamespaceKind.String()+"/"+name), loggingProblems(objects.NamespaceKind, &object.ObjectMeta, text)...)
+		b.Tell(ovsdb.Owner(objects.NamespaceKind.String()+"/"+name), loggingProblems(objects.NamespaceKind, &object.ObjectMeta, text)...)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/ovn/acl"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -38,7 +39,7 @@ func TestPoliciesComeToTheSameAsAColdStart(t *testing.T) {
 			again := newCluster(l.settings)
 			again.begin(engine{Engine: l.engine}.Records(l.settings), l.w.keys(), l.w.get)
 			before := ovsdb.Dump(l.engine.Client())
-			if err := l.engine.Replace(context.Background(), again.everything()); err != nil {
+			if err := l.engine.Replace(context.Background(), again.takeEverything()); err != nil {
 				t.Fatal(err)
 			}
 			if after := ovsdb.Dump(l.engine.Client()); after != before {
@@ -57,7 +58,7 @@ type policyLife struct {
 	parted   bool
 	settings *settings.Settings
 	rows     map[ovsdb.Owner]ovsdb.Change
-	expected []event
+	expected []part.Event
 	judged   int
 }
 
@@ -77,7 +78,7 @@ func newPolicyLife(t *testing.T, seed uint64) *policyLife {
 	}
 	l := &policyLife{life: life{t: t, w: w, random: rand.New(rand.NewPCG(seed, 11))}, settings: s, rows: map[ovsdb.Owner]ovsdb.Change{}}
 	l.c, l.engine = cold(t, s, w)
-	l.take(l.c.everything())
+	l.take(l.c.takeEverything())
 	return l
 }
 
@@ -123,11 +124,11 @@ func (l *policyLife) quiesce() {
 }
 
 // follow takes in an event and makes its changes.
-func (l *policyLife) follow(what string, keys []event) {
+func (l *policyLife) follow(what string, keys []part.Event) {
 	l.t.Helper()
 	l.change(what, l.engine.Apply, func() []ovsdb.Change {
 		l.c.update(keys, l.w.get)
-		return l.c.changes()
+		return l.c.takeChanges()
 	})
 }
 
@@ -138,7 +139,7 @@ func (l *policyLife) failover(what string) {
 		l.c, l.expected = newCluster(l.settings), nil
 		l.c.begin(engine{Engine: l.engine}.Records(l.settings), l.w.keys(), l.w.get)
 		l.c.pods.seen(engine{Engine: l.engine}.Records(l.settings).pods)
-		return l.c.everything()
+		return l.c.takeEverything()
 	})
 }
 
@@ -170,7 +171,7 @@ func (l *policyLife) change(what string, apply func(context.Context, []ovsdb.Cha
 	if l.c != begun {
 		changes = l.withLeavers(whole)
 	}
-	l.expected = append(l.expected, l.c.takeExpected()...)
+	l.expected = append(l.expected, l.c.TakeExpected()...)
 	maps.DeleteFunc(pods, func(port string, addrs []netip.Addr) bool { return !slices.Equal(l.addresses()[port], addrs) })
 
 	var between []*acl.Tables
@@ -201,7 +202,7 @@ func (l *policyLife) asFresh(what string) {
 	l.t.Helper()
 	again := newCluster(l.settings)
 	again.begin(engine{Engine: l.engine}.Records(l.settings), l.w.keys(), l.w.get)
-	rows, err := acl.FromChanges(again.everything())
+	rows, err := acl.FromChanges(again.takeEverything())
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -295,7 +296,7 @@ func (l *policyLife) labels() objects.LabelSet {
 	return objects.NewLabelSet(labelMap([]string{"app=" + []string{"a", "b", "c"}[n(3)], "tier=" + []string{"x", "y"}[n(2)]}))
 }
 
-func (l *policyLife) event() (what string, keys []event) {
+func (l *policyLife) event() (what string, keys []part.Event) {
 	w, n := l.w, l.random.IntN
 	space, host := []string{"s0", "s1"}[n(2)], fmt.Sprint("n", n(3))
 	podKey := objects.Key{Kind: objects.PodKind, Name: fmt.Sprintf("%s/p%d", space, n(5))}
@@ -332,7 +333,7 @@ func (l *policyLife) event() (what string, keys []event) {
 }
 
 // policyEvent adds, changes or deletes one.
-func (l *policyLife) policyEvent(space string) (what string, keys []event) {
+func (l *policyLife) policyEvent(space string) (what string, keys []part.Event) {
 	w, n := l.w, l.random.IntN
 	pick := func(list ...string) string { return list[n(len(list))] }
 	pods := func() string {
@@ -364,7 +365,7 @@ func (l *policyLife) policyEvent(space string) (what string, keys []event) {
 			action(), pick("nodes: {}", "nodes: {matchLabels: {tier: x}}", `networks: [192.0.2.0/24, "2001:db8:1::/64"]`))
 	}
 	o := w.policies(l.t, text)[0].(*objects.PolicyObject)
-	k := objects.Key{Kind: o.Kind, Name: objects.FullName(o.Namespace, o.Name)}
+	k := objects.Key{Kind: objects.PolicyKinds[o.Kind], Name: objects.FullName(o.Namespace, o.Name)}
 	before, changes := w.objects[k].(*objects.PolicyObject)
 	if changes {
 		o.UID = before.UID

@@ -151,7 +151,7 @@ func TestNamedPortsHaveABound(t *testing.T) {
 			}
 			keys := s.put(s.policies(t, "{kind: NetworkPolicy, metadata: {namespace: prod, name: it}, spec: "+c.text+"}")...)
 			s.c.update(keys, s.get)
-			changes := s.c.changes()
+			changes := s.c.takeChanges()
 			s.c.policies.written(changes, nil)
 			length := 0
 			for _, change := range changes {
@@ -162,8 +162,8 @@ func TestNamedPortsHaveABound(t *testing.T) {
 				}
 			}
 			status := ""
-			for _, a := range s.c.takeNotes() {
-				status += a.value
+			for _, a := range s.c.TakeNotes() {
+				status += a.Value
 			}
 			if length > 4<<20 {
 				t.Errorf("its ACLs match by %d MiB of text", length>>20)
@@ -190,15 +190,15 @@ func TestANoteIsPutBack(t *testing.T) {
 	// say has the policy's note be a text, and gives what Weft says then, and how many owners have their rows made.
 	say := func(noted string) (string, int) {
 		s.c.update(s.put(policyOf(noted)), s.get)
-		changes := s.c.changes()
+		changes := s.c.takeChanges()
 		s.c.policies.written(changes, nil)
-		notes, made := s.c.takeNotes(), len(changes)
+		notes, made := s.c.TakeNotes(), len(changes)
 		s.absorb(s.c)
 		if len(notes) > 1 {
 			t.Fatalf("notes: %v", notes)
 		}
 		for _, note := range notes {
-			return note.value, made
+			return note.Value, made
 		}
 		return "", made
 	}
@@ -232,9 +232,9 @@ func TestStatusOfRefusedSets(t *testing.T) {
 			p.Labels = objects.NewLabelSet(map[string]string{"app": "db"})
 			s.do(s.namespace("prod"), n, p)
 			noted := func(err *ovsdb.RefusedError) (names []string) {
-				s.c.policies.written(s.c.changes(), err)
-				for _, a := range s.c.takeNotes() {
-					names = append(names, a.name)
+				s.c.policies.written(s.c.takeChanges(), err)
+				for _, a := range s.c.TakeNotes() {
+					names = append(names, a.Name)
 				}
 				return names
 			}
@@ -242,7 +242,7 @@ func TestStatusOfRefusedSets(t *testing.T) {
 			if names := noted(&ovsdb.RefusedError{Owners: map[ovsdb.Owner]error{refused: errors.New("no")}}); !slices.Equal(names, []string{"other"}) {
 				t.Errorf("in force are %q", names)
 			}
-			s.c.update(s.c.takeExpected(), s.get)
+			s.c.update(s.c.TakeExpected(), s.get)
 			if names := noted(nil); !slices.Equal(names, []string{"deny"}) {
 				t.Errorf("later in force are %q", names)
 			}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/policy"
 )
 
@@ -76,7 +77,7 @@ func (b *selectionBook) lingerNumbers() {
 			}
 		}
 	}
-	empty(&b.emptied)
+	part.Empty(&b.emptied)
 }
 
 // settleNumbers takes a step with the numbers that no pod has any more.
@@ -94,10 +95,10 @@ func (b *selectionBook) settleNumbers(s *selectionState, n *namedPortState) {
 	}
 }
 
-// expect has a selection settled later.
+// settleLater has a selection settled after a while.
 func (b *selectionBook) settleLater(s *selectionState) {
-	if later := (signal{selectionSignal, s.text}); !slices.Contains(b.expected, event(later)) {
-		b.expect(later)
+	if later := (part.Signal{What: lingering, Name: s.text}); !slices.Contains(b.Expected, part.Event(later)) {
+		b.Expect(later)
 	}
 }
 

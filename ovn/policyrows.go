@@ -13,6 +13,7 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
@@ -127,31 +128,6 @@ func policyMembers(p *podState, change *ovsdb.Change) {
 	}
 }
 
-// nodeSetChange is a set of nodes' addresses, which the nodes fill.
-func (b *policyBook) nodeSetChange(nodes policy.Nodes) ovsdb.Change {
-	r := newRows(northbound.NodeSetOwner(nodes))
-	if b.nodeSets[nodes] != nil {
-		for _, ipv4 := range []bool{true, false} {
-			r.Add(nb.AddressSetTable, northbound.IPWord(ipv4), &nb.AddressSet{Name: nodeSetName(nodes, ipv4)})
-		}
-	}
-	return r.Change
-}
-
-// nodeMembers puts a node's addresses into the sets that select it.
-func (b *policyBook) nodeMembers(n *nodeState, change *ovsdb.Change) {
-	r := rows{Builder: northbound.Extend(*change)}
-	for nodes, s := range b.nodeSets {
-		if !s.selector.Matches(n.object.Labels) {
-			continue
-		}
-		for _, addr := range n.policyAddresses() {
-			r.Member(nb.AddressSetTable, ovsdb.ID(nb.AddressSetTable, northbound.NodeSetOwner(nodes), northbound.IPWord(addr.Is4())), "addresses", addr.String())
-		}
-	}
-	*change = r.Change
-}
-
 // commonChange is what holds as soon as there is any policy, before all of them: a pod that its own Service
 // sends back to it reaches itself, nobody outside has a node's address among the pods, and pods have no addresses
 // that policies do not know.
@@ -251,24 +227,23 @@ func admitHost(n *nodeState, change *ovsdb.Change) {
 }
 
 // change is a policy's ACLs.
-func (b *policyBook) change(k objects.Key) ovsdb.Change {
+func (b *policyBook) change(k objects.Key) part.Outcome {
 	r := newRows(northbound.PolicyOwner(k))
 	p := b.all[k]
 	if p == nil {
-		b.tell(r.Owner)
-		return r.Change
+		return part.Outcome{Change: r.Change, Then: func() { b.Tell(r.Owner) }}
 	}
-	p.refused = 0
+	refused := 0
 	if o := p.object.Policy; o != nil {
 		if slot, room := b.slot(p); room {
-			p.refused = r.policyACLs(b, o, slot)
+			refused = r.policyACLs(b, o, slot)
 			r.isolation(b, o)
 		}
 	}
-	p.acls = len(r.Rows)
-	b.tell(r.Owner, b.policyProblems(p)...)
-	b.notePolicy(p)
-	return r.Change
+	return part.Outcome{Change: r.Change, Then: func() {
+		b.Tell(r.Owner, b.policyProblems(p, refused)...)
+		b.notePolicy(p, len(r.Rows), refused)
+	}}
 }
 
 // slot is the ACL priority of a policy's first rule; room is false where older policies of its priority

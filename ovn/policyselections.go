@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -9,14 +10,22 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
+// lingering ends the time in which the sets of a selection linger.
+var lingering = part.NewSignal("Pods", part.Patience)
+
 // selectionBook is what is known of whom policies select.
+//
+// Policies name pods by selections. A selection that is a policy's subject is a port group, one that is a rule's peer a
+// pair of address sets; pods join both together with their ports, in one transaction. So a policy costs rows by its
+// rules, and a pod joins as many sets as select it.
 type selectionBook struct {
-	*outbox
+	*part.Outbox
 	settings   *settings.Settings
 	pods       podView
 	namespaces namespaceView
@@ -31,12 +40,43 @@ type selectionBook struct {
 	dirtyNumbers map[objects.Key]struct{}
 }
 
-func newSelectionBook(o *outbox, s *settings.Settings, pods podView, namespaces namespaceView) selectionBook {
+func newSelectionBook(o *part.Outbox, s *settings.Settings, pods podView, namespaces namespaceView) selectionBook {
 	return selectionBook{
-		outbox: o, settings: s, pods: pods, namespaces: namespaces,
+		Outbox: o, settings: s, pods: pods, namespaces: namespaces,
 		all: map[string]*selectionState{}, candidates: map[string][]*selectionState{}, emptied: map[*selectionState]struct{}{},
 		dirty: map[string]struct{}{}, dirtyNumbers: map[objects.Key]struct{}{},
 	}
+}
+
+// Take is part of [part.Part].
+func (b *selectionBook) Take(batch *part.Batch) {
+	for _, text := range batch.Signals(lingering) {
+		b.settleUse(text)
+	}
+	for _, text := range batch.Again("Pods") {
+		if b.dirty[text] = struct{}{}; b.all[text] != nil {
+			b.touch(b.all[text])
+		}
+	}
+}
+
+// Settle is part of [part.Part]: it decides anew for the pods that were touched.
+func (b *selectionBook) Settle() {
+	for _, p := range b.pods.touched() {
+		b.selectPod(p)
+	}
+	b.lingerNumbers()
+}
+
+// Dirty is part of [part.Part].
+func (b *selectionBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
+	return part.Of(all, b.all, b.dirty, part.Sets, northbound.SelectionOwner)
+}
+
+// Clean is part of [part.Part].
+func (b *selectionBook) Clean() {
+	part.Empty(&b.dirty)
+	part.Empty(&b.dirtyNumbers)
 }
 
 // usage counts who needs a set. One that nobody needs any more lingers for a while: when many rows change,
@@ -74,6 +114,49 @@ func (s *selectionState) usage(u use) *usage {
 	return set
 }
 
+// take counts a policy as a user of a selection's set.
+func (b *selectionBook) take(p *policyState, u use) {
+	s := b.all[u.selection.String()]
+	if s == nil {
+		s = b.add(u.selection)
+	}
+	count := s.usage(u)
+	if u.port != "" {
+		s.ports[u.port].users[p]++
+	}
+	count.users++
+	if count.users == 1 && !count.lingering {
+		b.touch(s)
+	}
+}
+
+// drop ends a policy's use of a selection's set. The rows stay for now.
+func (b *selectionBook) drop(p *policyState, u use) {
+	s := b.all[u.selection.String()]
+	count := s.usage(u)
+	if u.port != "" {
+		users := s.ports[u.port].users
+		if users[p]--; users[p] == 0 {
+			delete(users, p)
+		}
+	}
+	if count.users--; count.users == 0 {
+		count.lingering = true
+		b.Expect(part.Signal{What: lingering, Name: s.text})
+	}
+}
+
+// namespaceChanged has a namespace's pods looked at again, since its labels have changed.
+func (b *selectionBook) namespaceChanged(namespace string) {
+	delete(b.candidates, namespace)
+	if len(b.all) == 0 {
+		return
+	}
+	for name := range b.pods.in(namespace) {
+		b.pods.touch(name)
+	}
+}
+
 // within says whether a namespace is a selection's.
 func (s *selectionState) within(namespace string, labelsOf func(string) (objects.LabelSet, bool)) bool {
 	if s.namespaces == nil {
@@ -101,8 +184,8 @@ func (b *selectionBook) forgetCandidates(s *selectionState) {
 	}
 }
 
-// settle drops what nobody has come to need again.
-func (b *selectionBook) settle(text string) {
+// settleUse drops what nobody has come to need again of a selection.
+func (b *selectionBook) settleUse(text string) {
 	b.dirty[text] = struct{}{}
 	s := b.all[text]
 	if s == nil {
@@ -174,12 +257,12 @@ func (b *selectionBook) selectPod(p *podState) {
 	}
 }
 
-// change is a selection's rows, which its pods fill.
-func (b *selectionBook) change(text string) ovsdb.Change {
-	r := newRows(northbound.SelectionOwner(text))
-	s := b.all[text]
+// Change is part of [part.Part]. The rows are filled by pods.
+func (b *selectionBook) Change(owner ovsdb.Owner) part.Outcome {
+	_, text := part.Split(owner)
+	r, s := newRows(owner), b.all[text]
 	if s == nil {
-		return r.Change
+		return part.Rows(r.Change)
 	}
 	s.each(func(set, group usage, port string, number objects.PortNumber) {
 		if group.live() {
@@ -191,5 +274,5 @@ func (b *selectionBook) change(text string) ovsdb.Change {
 			}
 		}
 	})
-	return r.Change
+	return part.Rows(r.Change)
 }

@@ -13,12 +13,13 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// policyProblems are what the owner of a policy is told.
-func (b *policyBook) policyProblems(p *policyState) []objects.Problem {
+// policyProblems are what the owner of a policy is told, of whose ACLs some are refused.
+func (b *policyBook) policyProblems(p *policyState, refused int) []objects.Problem {
 	kind, meta := p.key.Kind, &p.object.ObjectMeta
 	var found []objects.Problem
 	if p.object.Wrong != "" {
@@ -30,17 +31,17 @@ func (b *policyBook) policyProblems(p *policyState) []objects.Problem {
 	if p.object.Policy == nil {
 		return found
 	}
-	return slices.Concat(found, p.namedProblems(), b.rankProblems(p), loggingProblems(p.key.Kind, meta, p.object.Logging), b.windowsProblems(p))
+	return slices.Concat(found, p.namedProblems(refused), b.rankProblems(p), loggingProblems(p.key.Kind, meta, p.object.Logging), b.windowsProblems(p))
 }
 
 // namedProblems are about ACLs of named ports that are too many.
-func (p *policyState) namedProblems() []objects.Problem {
-	if p.refused == 0 {
+func (p *policyState) namedProblems(refused int) []objects.Problem {
+	if refused == 0 {
 		return nil
 	}
 	return []objects.Problem{objects.Problemf(p.key.Kind, &p.object.ObjectMeta, "BadPolicy",
 		"spec: %d numbers behind its named ports are beyond the %d terms, numbers times selectors and prefixes beside them, that a policy may have, and match nothing; write numbers, or make several policies of it",
-		p.refused, maxNamedTerms)}
+		refused, maxNamedTerms)}
 }
 
 // windowsProblems are about rules of which conntrack of Windows nodes does not know the protocol.
@@ -115,8 +116,8 @@ func (b *policyBook) missingPorts(o *policy.Policy) []string {
 	return missing
 }
 
-// policyWord is what a policy's status says: whether it is in force whole, and why not.
-func (b *policyBook) policyWord(p *policyState) (ok bool, reason, message string) {
+// policyWord is what the status of a policy with so many ACLs says: whether it is in force whole, and why not.
+func (b *policyBook) policyWord(p *policyState, count, refused int) (ok bool, reason, message string) {
 	o := p.object
 	room := false
 	if o.Policy != nil {
@@ -129,7 +130,7 @@ func (b *policyBook) policyWord(p *policyState) (ok bool, reason, message string
 	for _, wrong := range o.Problems {
 		texts = append(texts, wrong.String())
 	}
-	for _, wrong := range p.namedProblems() {
+	for _, wrong := range p.namedProblems(refused) {
 		texts = append(texts, wrong.Message)
 	}
 	switch {
@@ -140,8 +141,8 @@ func (b *policyBook) policyWord(p *policyState) (ok bool, reason, message string
 	case !room:
 		return false, "PriorityFull", "it is not in force: spec.priority: older policies of this priority leave it no room; give it another one"
 	}
-	acls := fmt.Sprintf("%d ACLs", p.acls)
-	if p.acls == 1 {
+	acls := fmt.Sprintf("%d ACLs", count)
+	if count == 1 {
 		acls = "1 ACL"
 	}
 	where := fmt.Sprintf("%s of owner %s in the OVN Northbound, port group %s", acls, northbound.PolicyOwner(p.key), groupName(o.Policy.Subject, "", objects.PortNumber{}))
@@ -156,8 +157,8 @@ func (b *policyBook) policyWord(p *policyState) (ok bool, reason, message string
 }
 
 // notePolicy remembers the status that a policy shall have once its rows are there.
-func (b *policyBook) notePolicy(p *policyState) {
-	ok, reason, message := b.policyWord(p)
+func (b *policyBook) notePolicy(p *policyState, acls, refused int) {
+	ok, reason, message := b.policyWord(p, acls, refused)
 	o := p.object
 	if p.key.Kind == objects.NetworkPolicyKind {
 		b.noteNetworkPolicy(p, contract.PolicyStatus{UID: string(o.UID), Generation: o.Generation, InForce: reason != "BadPolicy", Reason: reason, Message: objects.Cut(message, objects.MaxMessage)})
@@ -170,7 +171,7 @@ func (b *policyBook) notePolicy(p *policyState) {
 		return
 	}
 	p.note = text
-	b.later(p, annotation{p.key.Kind, "", o.Name, o.UID, statusKey, text})
+	b.later(p, part.NewAnnotation(p.key.Kind, &o.ObjectMeta, part.StatusKey, text))
 }
 
 // noteNetworkPolicy does so for a kind without a status, by an annotation. It keeps the time of the one that
@@ -199,8 +200,8 @@ func (p *policyState) forgetNote() {
 }
 
 // notice is the note that a NetworkPolicy shall have.
-func (p *policyState) notice() annotation {
-	return annotation{p.key.Kind, p.object.Namespace, p.object.Name, p.object.UID, contract.PolicyStatusAnnotation, p.note}
+func (p *policyState) notice() part.Annotation {
+	return part.NewAnnotation(p.key.Kind, &p.object.ObjectMeta, contract.PolicyStatusAnnotation, p.note)
 }
 
 // noteAgain puts a NetworkPolicy's note back where somebody has changed it, and nothing else: whoever owns the policy may write the
@@ -212,14 +213,20 @@ func (b *policyBook) noteAgain(p *policyState, now *objects.PolicyObject) bool {
 	_, waits := b.unwritten[northbound.PolicyOwner(p.key)]
 	_, dirty := b.dirty[p.key]
 	if now.Noted != p.note && !waits && !dirty {
-		b.note(p.notice())
+		b.Note(p.notice())
 	}
 	return true
 }
 
+// unwrittenStatus is the status of a policy whose rows are on their way.
+type unwrittenStatus struct {
+	of   objects.Key
+	note part.Annotation
+}
+
 // later keeps a note until the rows that it speaks of are written.
-func (b *policyBook) later(p *policyState, a annotation) {
-	b.unwritten[northbound.PolicyOwner(p.key)] = a
+func (b *policyBook) later(p *policyState, a part.Annotation) {
+	b.unwritten[northbound.PolicyOwner(p.key)] = unwrittenStatus{p.key, a}
 }
 
 // written takes in what has become of changes: a status speaks of rows that are there, and of sets that are
@@ -227,21 +234,21 @@ func (b *policyBook) later(p *policyState, a annotation) {
 func (b *policyBook) written(changes []ovsdb.Change, refused *ovsdb.RefusedError) {
 	for i := range changes {
 		owner := changes[i].Owner
-		a, ok := b.unwritten[owner]
+		status, ok := b.unwritten[owner]
 		if !ok {
 			continue
 		}
 		delete(b.unwritten, owner)
-		switch k, _ := ownerKey(owner); {
+		switch p := b.all[status.of]; {
 		case refused == nil:
-			b.note(a)
+			b.Note(status.note)
 		case refused.Owners[owner] != nil: // it will come again
-			b.all[k].forgetNote()
-		case b.misses(b.all[k], refused):
-			b.all[k].forgetNote()
-			b.expect(k)
+			p.forgetNote()
+		case b.misses(p, refused):
+			p.forgetNote()
+			b.Expect(status.of)
 		default:
-			b.note(a)
+			b.Note(status.note)
 		}
 	}
 }
@@ -266,8 +273,8 @@ func (b *policyBook) misses(p *policyState, refused *ovsdb.RefusedError) bool {
 		if uses[owner] {
 			return true
 		}
-		if k, _ := ownerKey(owner); k.Kind == objects.PodKind && b.pods.at(k.Name) != nil &&
-			slices.ContainsFunc(b.pods.at(k.Name).selections, func(s *selectionState) bool { return uses[northbound.SelectionOwner(s.text)] }) {
+		if word, name := part.Split(owner); word == objects.PodKind.String() && b.pods.at(name) != nil &&
+			slices.ContainsFunc(b.pods.at(name).selections, func(s *selectionState) bool { return uses[northbound.SelectionOwner(s.text)] }) {
 			return true
 		}
 	}
@@ -329,7 +336,7 @@ func parseLogging(text string) (logging contract.ACLLogging, wrong string) {
 	return logging, ""
 }
 
-func loggingProblems(k objects.Kind, meta *metav1.ObjectMeta, text string) []objects.Problem {
+func loggingProblems(k *objects.Kind, meta *metav1.ObjectMeta, text string) []objects.Problem {
 	if _, wrong := parseLogging(text); wrong != "" {
 		return []objects.Problem{objects.Problemf(k, meta, "BadAnnotation", "annotation %s %s; nothing is logged until it is corrected", contract.ACLLoggingAnnotation, wrong)}
 	}

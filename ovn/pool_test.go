@@ -14,7 +14,9 @@ import (
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -123,11 +125,11 @@ func TestWhoAllocates(t *testing.T) {
 			s.want("address", s.external("web"), c.want)
 			s.wantReasons()
 			addr, _ := netip.ParseAddr(c.want)
-			node, ours := s.c.balancers.announcer(addr)
+			node, ours := s.c.pools.announcers.of(addr)
 			if ours != c.ours || ours && node != "e1" {
 				t.Errorf("announced by %q: %v", node, ours)
 			}
-			s.touch(s.c.takeExpected())
+			s.touch(s.c.TakeExpected())
 			if c.told {
 				s.wantMessage("Service default/web", "NobodyGivesAddresses", "1m0s", "allocate-load-balancer-addresses",
 					v1alpha1.PoolClass, "AddressPool")
@@ -147,38 +149,38 @@ func TestSomebodyGivesAddressesInTime(t *testing.T) {
 	const told = "Service default/web NobodyGivesAddresses"
 	s := newScene(t, nil)
 	s.do(s.balanced("web"))
-	due := s.c.takeExpected()
-	s.want("expected", wait(due[0]).String(), "1m0s")
+	due := s.c.TakeExpected()
+	s.want("expected", part.Wait(due[0]).String(), "1m0s")
 	s.do(s.edited("web", answered))
 	s.touch(due)
 	s.wantReasons()
 
 	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Ingress, b.Answered = "", false }))
-	due = s.c.takeExpected()
+	due = s.c.TakeExpected()
 	s.touch(due)
 	s.wantReasons(told)
 	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Local = true })) // whatever else changes
-	s.touch(append(due, s.c.takeExpected()...))
+	s.touch(append(due, s.c.TakeExpected()...))
 	s.wantReasons()
 	s.do(s.edited("web", answered))
 	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Ingress, b.Answered = "", false }))
-	s.touch(s.c.takeExpected())
+	s.touch(s.c.TakeExpected())
 	s.wantReasons(told) // again, since it was right in between
 
 	s.remove(objects.ServiceKind, "default/web")
 	s.do(s.balanced("web"))
 	s.touch(due) // of the one that had the name before
 	s.wantReasons()
-	s.touch(s.c.takeExpected())
+	s.touch(s.c.TakeExpected())
 	s.wantReasons(told)
 	s.restart(nil)
-	s.touch(s.c.takeExpected())
+	s.touch(s.c.TakeExpected())
 	if len(s.problems) != 1 || !s.problems[0].Lasting { // its Event has a name that says so
 		t.Errorf("the next controller tells %v", s.problems)
 	}
 	s.problems = nil
 	s.remove(objects.ServiceKind, "default/web")
-	if len(s.c.balancers.addressless) != 0 || s.c.told[addresslessOwner("default/web")] != nil {
+	if len(s.c.pending.all) != 0 || s.c.Told[pendingOwner("default/web")] != nil {
 		t.Error("something is left of a Service that has gone")
 	}
 }
@@ -277,7 +279,7 @@ func TestTheOldestThatWaitsIsFirst(t *testing.T) {
 	s.problems = nil
 
 	delete(s.objects, objects.Key{Kind: objects.ServiceKind, Name: "default/one"})
-	s.c.told[poolOwner("default/young")] = nil // what is told again is seen
+	s.c.Told[poolOwner("default/young")] = nil // what is told again is seen
 	s.touch(append(s.put(aged("newest", 0)), objects.Key{Kind: objects.ServiceKind, Name: "default/one"}))
 	s.want("who asks for it is older", s.external("asks")+" "+s.external("old"), "203.0.113.64 ")
 	s.wantReasons("Service default/newest NoLoadBalancerAddress")
@@ -295,7 +297,7 @@ func TestTheOldestThatWaitsIsFirst(t *testing.T) {
 	s.want("who may have it", s.external("golden")+s.external("newest"), "203.0.113.80")
 	s.remove(objects.ServiceKind, "default/asks")
 	s.want("the lowest is given again", s.external("newest"), "203.0.113.64")
-	s.want("nobody waits but who asks", fmt.Sprint(len(s.c.balancers.waiting.of), len(s.c.balancers.waiting.line)), "1 0")
+	s.want("nobody waits but who asks", fmt.Sprint(len(s.c.pools.waiting.of), len(s.c.pools.waiting.line)), "1 0")
 }
 
 // TestPoolsRefused: bad ranges are named, and the others are in use.
@@ -359,13 +361,13 @@ func TestWhoAnnounces(t *testing.T) {
 	vip := netip.MustParseAddr("203.0.113.64")
 	owner := func() string {
 		t.Helper()
-		node, ok := s.c.balancers.announcer(vip)
+		node, ok := s.c.pools.announcers.of(vip)
 		if !ok {
 			t.Fatal("nobody knows the address")
 		}
 		var all []string
 		for _, name := range s.c.nodes.names {
-			if slices.Contains(s.c.balancers.announces(name), vip) {
+			if slices.Contains(s.c.pools.announcers.ofNode(name), vip) {
 				all = append(all, name)
 			}
 		}
@@ -375,7 +377,7 @@ func TestWhoAnnounces(t *testing.T) {
 		return node
 	}
 	garp := func(name string) string {
-		for _, r := range s.c.nodeChange(name).Rows {
+		for _, r := range s.c.changeOf(northbound.NodeOwner(name)).Rows {
 			if p, ok := r.Model.(*nb.LogicalSwitchPort); ok && p.Name == "etor-"+name {
 				return p.Options["nat-addresses"]
 			}
@@ -404,8 +406,8 @@ func TestWhoAnnounces(t *testing.T) {
 	})
 	third := owner()
 	alive := func(chassis string) {
-		s.objects[signal{livenessSignal, third}] = chassis
-		s.touch([]event{signal{livenessSignal, third}})
+		s.objects[part.Signal{What: livenessMoved, Name: third}] = chassis
+		s.touch([]part.Event{part.Signal{What: livenessMoved, Name: third}})
 	}
 	alive("chassis-9")
 	s.want("nobody but one that others have found dead", owner(), "")
@@ -423,7 +425,7 @@ func TestWhoAnnounces(t *testing.T) {
 	s.do(s.slice("web-a", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("10.244.1.9", first)))
 	s.want("with one", owner(), first)
 	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Class = "example.com/other" }))
-	if _, ok := s.c.balancers.announcer(vip); ok {
+	if _, ok := s.c.pools.announcers.of(vip); ok {
 		t.Error("somebody else's address is announced")
 	}
 }
@@ -446,10 +448,10 @@ func TestAnAddressIsAServicesOrAnEgressIPs(t *testing.T) {
 			}
 			s.do(s.addressPool("p", "203.0.113.64-203.0.113.65"), s.balanced("web"))
 			vip := netip.MustParseAddr("203.0.113.64")
-			first, _ := s.c.balancers.announcer(vip)
+			first, _ := s.c.pools.announcers.of(vip)
 			wantAnnounced := func(when string) {
 				t.Helper()
-				if node, ok := s.c.balancers.announcer(vip); !ok || node == "" || node != first {
+				if node, ok := s.c.pools.announcers.of(vip); !ok || node == "" || node != first {
 					t.Errorf("%s: %q announces what was %q's", when, node, first)
 				}
 				s.wantEgress("e", "False", "AddressTaken", "203.0.113.64", "Service default/web")

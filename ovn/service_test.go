@@ -17,6 +17,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -225,7 +226,7 @@ func balancers(t *testing.T, given []runtime.Object, windows ...string) []string
 	var s *objects.Service
 	var from []*objects.EndpointSlice
 	for _, o := range given {
-		switch o := must(objects.Trim(o)).(type) {
+		switch o := trim(o).(type) {
 		case *objects.Service:
 			s = o
 		case *objects.EndpointSlice:
@@ -300,11 +301,11 @@ func attached(change ovsdb.Change, id string, nodes []string) string {
 
 func TestBadAddressesAreReported(t *testing.T) {
 	w := newWorld()
-	s := must(objects.Trim(web())).(*objects.Service)
-	bad := must(objects.Trim(webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.400", "n1")))).(*objects.EndpointSlice)
+	s := trim(web()).(*objects.Service)
+	bad := trim(webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.400", "n1"))).(*objects.EndpointSlice)
 	c := newCluster(testSettings(t, nil))
 	c.update(w.put(s, bad), w.get)
-	c.changes()
+	c.takeChanges()
 	w.absorb(c)
 	if len(w.problems) != 1 {
 		t.Fatalf("problems %v", w.problems)
@@ -315,8 +316,8 @@ func TestBadAddressesAreReported(t *testing.T) {
 		}
 	}
 	w.problems = nil
-	c.update([]event{objects.Key{Kind: objects.ServiceKind, Name: "default/web"}}, w.get)
-	c.changes()
+	c.update([]part.Event{objects.Key{Kind: objects.ServiceKind, Name: "default/web"}}, w.get)
+	c.takeChanges()
 	if w.absorb(c); len(w.problems) > 0 {
 		t.Errorf("told twice: %v", w.problems)
 	}
@@ -356,9 +357,9 @@ func TestUnservableIsTold(t *testing.T) {
 			}
 			w := newWorld()
 			cluster := newCluster(testSettings(t, nil))
-			cluster.update(w.put(must(objects.Trim(s)), must(objects.Trim(sl))), w.get)
+			cluster.update(w.put(trim(s), trim(sl)), w.get)
 			var vips []string
-			for _, change := range cluster.changes() {
+			for _, change := range cluster.takeChanges() {
 				for _, r := range change.Rows {
 					if row, ok := r.Model.(*nb.LoadBalancer); ok && change.Owner == northbound.ServiceOwner("default/web") {
 						for at, to := range row.Vips {
@@ -386,17 +387,17 @@ func TestUnservableIsTold(t *testing.T) {
 // TestManyBadAddressesAreOneProblem a slice, and short.
 func TestManyBadAddressesAreOneProblem(t *testing.T) {
 	w := newWorld()
-	w.put(must(objects.Trim(web())))
+	w.put(trim(web()))
 	for _, suffix := range []string{"a", "b"} {
 		var endpoints []discoveryv1.Endpoint
 		for range 1000 {
 			endpoints = append(endpoints, at(strings.Repeat("x", 5000), "n1"))
 		}
-		w.put(must(objects.Trim(webSlice(suffix, endpoints...))))
+		w.put(trim(webSlice(suffix, endpoints...)))
 	}
 	c := newCluster(testSettings(t, nil))
 	c.update(w.keys(), w.get)
-	c.changes()
+	c.takeChanges()
 	w.absorb(c)
 	if len(w.problems) != 2 {
 		t.Fatalf("%d problems", len(w.problems))

@@ -2,35 +2,32 @@ package ovn
 
 import (
 	"cmp"
+	"iter"
+	"maps"
 	"net/netip"
 	"slices"
 
 	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// serviceBook is what is known of Services and their EndpointSlices, of the ranges that ClusterIPs come from, and of who
-// has which address and port outside.
+// serviceBook is what is known of Services and their EndpointSlices, and of who has which address and port outside.
 type serviceBook struct {
-	*outbox
+	*part.Outbox
 	settings *settings.Settings
 	around   surroundings
 	nodes    nodeView
 	pods     podView
 	pools    poolView
+	flushes  *flushBook
 
 	all     map[string]*serviceState
 	sliceOf map[string]string // slice → Service, by key
 	dirty   map[string]struct{}
-	flushes flushBook
-
-	given        []netip.Prefix // the ranges of ClusterIPs that it was started with
-	serviceCIDRs map[string]*objects.ServiceCIDR
-	occupants    occupants
-	reoccupied   bool // the ranges of ClusterIPs are to be settled again
 
 	claims     claimBook
 	hosts      hostBook
@@ -43,16 +40,37 @@ type serviceBook struct {
 	sctp    map[string]struct{} // Services with that protocol: their rows depend on which nodes' datapaths track it
 }
 
-func newServiceBook(o *outbox, s *settings.Settings, around surroundings, nodes nodeView, pods podView, pools poolView) serviceBook {
+func newServiceBook(o *part.Outbox, s *settings.Settings, around surroundings, nodes nodeView, pods podView,
+	pools poolView, flushes *flushBook) serviceBook {
 	return serviceBook{
-		outbox: o, settings: s, around: around, nodes: nodes, pods: pods, pools: pools,
-		all: map[string]*serviceState{}, sliceOf: map[string]string{}, dirty: map[string]struct{}{}, flushes: newFlushBook(o),
-		given: s.Services, serviceCIDRs: map[string]*objects.ServiceCIDR{},
+		Outbox: o, settings: s, around: around, nodes: nodes, pods: pods, pools: pools, flushes: flushes,
+		all: map[string]*serviceState{}, sliceOf: map[string]string{}, dirty: map[string]struct{}{},
 		claims: newClaimBook(), hosts: newHostBook(s, nodes),
 		gateways: newEntrances(), entranceOf: map[string]entrance{},
 		perNode: map[string]struct{}{}, outward: map[string]struct{}{}, hinted: map[string]struct{}{}, sctp: map[string]struct{}{},
 	}
 }
+
+// Take is part of [part.Part]: it takes in Services after their slices.
+func (b *serviceBook) Take(batch *part.Batch) {
+	for _, name := range batch.Names(objects.SliceKind) {
+		b.updateSlice(name, part.Object[objects.EndpointSlice](batch, objects.SliceKind, name))
+	}
+	for _, name := range batch.Looks(objects.ServiceKind) {
+		b.update(name, part.Object[objects.Service](batch, objects.ServiceKind, name))
+	}
+}
+
+// Settle is part of [part.Part].
+func (b *serviceBook) Settle() {}
+
+// Dirty is part of [part.Part].
+func (b *serviceBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
+	return part.Of(all, b.all, b.dirty, part.Balancers, northbound.ServiceOwner)
+}
+
+// Clean is part of [part.Part].
+func (b *serviceBook) Clean() { part.Empty(&b.dirty) }
 
 // serviceState is a Service, or nil, and its slices; either may come first.
 type serviceState struct {
@@ -98,19 +116,8 @@ func (b *serviceBook) touchAll(names map[string]struct{}) {
 	}
 }
 
-// update takes in Services, after their slices.
-func (b *serviceBook) update(slices, services []string, get lookup) {
-	for _, name := range slices {
-		object, _ := get(objects.Key{Kind: objects.SliceKind, Name: name}).(*objects.EndpointSlice)
-		b.updateSlice(name, object)
-	}
-	for _, name := range services {
-		object, _ := get(objects.Key{Kind: objects.ServiceKind, Name: name}).(*objects.Service)
-		b.updateOne(name, object)
-	}
-}
-
-func (b *serviceBook) updateOne(name string, object *objects.Service) {
+// update takes in a Service.
+func (b *serviceBook) update(name string, object *objects.Service) {
 	state := b.state(name)
 	state.object = object
 	delete(b.perNode, name)
@@ -175,29 +182,32 @@ func (b *serviceBook) forget(name string) {
 	}
 }
 
-// change is a Service's rows.
-func (b *serviceBook) change(name string) ovsdb.Change {
+// Change is part of [part.Part].
+func (b *serviceBook) Change(owner ovsdb.Owner) part.Outcome {
+	_, name := part.Split(owner)
 	s := b.all[name]
 	if s == nil || s.object == nil || s.object.Ignored {
-		var found []objects.Problem
-		if s != nil && s.object != nil {
-			found = addressProblems(s.object) // it may be ignored for these
-		}
-		b.tell(northbound.ServiceOwner(name), found...)
-		b.claims.tell(name, nil)
-		b.flushes.follow(name, nil)
-		return ovsdb.Change{Owner: northbound.ServiceOwner(name)}
+		return part.Outcome{Change: ovsdb.Change{Owner: owner}, Then: func() {
+			var found []objects.Problem
+			if s != nil && s.object != nil {
+				found = addressProblems(s.object) // it may be ignored for these
+			}
+			b.Tell(owner, found...)
+			b.claims.tell(name, nil)
+			b.flushes.follow(name, nil)
+		}}
 	}
 	on := b.nodeSet()
 	object, found := b.judge(name, s.object)
-	b.claims.tell(name, object.Rejected)
 	change, to := sized(object, s.slices, on)
-	b.tell(northbound.ServiceOwner(name), slices.Concat(found, addressProblems(object), sizeProblems(object, s.slices, to),
-		sliceProblems(object, s.slices), tunnelProblems(object, s.slices, on),
-		datapathProblems(object, on), affinityProblems(object), sourceProblems(object),
-		objects.UnservedProblems(objects.ServiceKind, &object.ObjectMeta, object.Asked))...)
-	b.flushes.follow(name, flushedPaths(change.Rows))
-	return change
+	return part.Outcome{Change: change, Then: func() {
+		b.claims.tell(name, object.Rejected)
+		b.Tell(owner, slices.Concat(found, addressProblems(object), sizeProblems(object, s.slices, to),
+			sliceProblems(object, s.slices), tunnelProblems(object, s.slices, on),
+			datapathProblems(object, on), affinityProblems(object), sourceProblems(object),
+			objects.UnservedProblems(objects.ServiceKind, &object.ObjectMeta, object.Asked))...)
+		b.flushes.follow(name, flushedPaths(change.Rows))
+	}}
 }
 
 // nodeSet are the nodes as Services' rows depend on them.
@@ -211,6 +221,16 @@ func (b *serviceBook) nodeSet() *nodeSet {
 func (b *serviceBook) at(key string) *serviceState { return b.all[key] }
 
 func (b *serviceBook) touch(key string) { b.dirty[key] = struct{}{} }
+
+// touched are the Services whose rows are made again.
+func (b *serviceBook) touched() iter.Seq[string] { return maps.Keys(b.dirty) }
+
+// touchEvery has the rows of all Services made again.
+func (b *serviceBook) touchEvery() {
+	for name := range b.all {
+		b.dirty[name] = struct{}{}
+	}
+}
 
 func (b *serviceBook) slicesOf(key string) []*objects.EndpointSlice {
 	if s := b.all[key]; s != nil {

@@ -24,10 +24,10 @@ func TestWhatChoosesAnEndpoint(t *testing.T) {
 		for i := 0; i < n; i += 100 { // as the controller cuts them
 			given = append(given, webSlice(fmt.Sprint(i), endpoints[i:min(n, i+100)]...))
 		}
-		s := must(objects.Trim(web())).(*objects.Service)
+		s := trim(web()).(*objects.Service)
 		var from []*objects.EndpointSlice
 		for _, o := range given {
-			from = append(from, must(objects.Trim(o)).(*objects.EndpointSlice))
+			from = append(from, trim(o).(*objects.EndpointSlice))
 		}
 		row := serviceChange(s, from, &nodeSet{names: []string{"n1"}}).Rows[0].Model.(*nb.LoadBalancer)
 		if !slices.Equal(row.SelectionFields, want) {

@@ -3,6 +3,7 @@ package ovn
 import (
 	"fmt"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"strings"
 	"testing"
 )
@@ -12,7 +13,7 @@ import (
 func TestStickyNodePortsCostByNodes(t *testing.T) {
 	work := func(nodes int) float64 {
 		s := newScene(t, dual)
-		var keys []event
+		var keys []part.Event
 		for i := range nodes {
 			n := s.node(fmt.Sprint("n", i), fmt.Sprintf("10.244.%d.0/24", i), fmt.Sprintf("fd00:10:244:%x::/64", i))
 			n.Facts = strings.NewReplacer(`"192.0.2.1"`, fmt.Sprintf(`"192.0.2.%d"`, 1+i), `"203.0.113.1/24"`, fmt.Sprintf(`"203.0.113.%d/16"`, 1+i),
@@ -35,8 +36,8 @@ func TestStickyNodePortsCostByNodes(t *testing.T) {
 		s.do(o, s.slice("sticky-1", "sticky", ports, list...))
 		key := objects.Key{Kind: objects.ServiceKind, Name: o.Namespace + "/" + o.Name}
 		return testing.AllocsPerRun(1, func() {
-			s.c.update([]event{key}, s.get)
-			s.c.changes()
+			s.c.update([]part.Event{key}, s.get)
+			s.c.takeChanges()
 		})
 	}
 	small, large := work(20), work(80)

@@ -1,11 +1,15 @@
 package ovn
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovsdb"
 )
 
 // outsideAddresses are those that nobody else may have, and whose they are.
@@ -35,7 +39,45 @@ func (c *cluster) outsideAddresses() map[netip.Addr]string {
 
 // placements are the nodes that have a switch, as Services' rows depend on them.
 func (c *cluster) placements() *nodeSet {
-	return &nodeSet{names: c.nodes.names, windows: c.nodes.windows, zones: c.nodes.zones, zoneOf: c.nodes.zoneOf, announcer: c.balancers.announcer}
+	return &nodeSet{names: c.nodes.names, windows: c.nodes.windows, zones: c.topology.zones, zoneOf: c.topology.zoneOf, announcer: c.pools.announcers.of}
+}
+
+func (c *cluster) hasSharedGateway() bool { return c.gateway.exists() }
+
+// addToNode adds what other parts have among a node's rows.
+func (c *cluster) addToNode(n *nodeState, change *ovsdb.Change) {
+	announceOn(change, n.facts.Gateway, c.pools.announcers.ofNode(n.name))
+	c.nodeSets.addTo(n, change)
+	if len(c.policies.all) > 0 {
+		admitHost(n, change)
+	}
+}
+
+// nodesChanged has the parts take in what they follow from of nodes. Then the nodes' owners are told what is wrong,
+// which may depend on all of them.
+func (c *cluster) nodesChanged(touched []*nodeState) {
+	before := c.gateway.exists()
+	for _, n := range touched {
+		c.nodes.updateDatapath(n)
+		c.topology.update(n)
+		c.gateway.update(n)
+		c.pools.announcers.outside.update(n)
+		c.services.updateHosts(n)
+		c.ranges.updateOccupants(n)
+	}
+	c.services.updateEntrances(touched)
+	c.noteTraits(touched)
+	if c.gateway.exists() != before {
+		for _, name := range slices.Sorted(maps.Keys(c.gateway.sharers)) {
+			c.nodes.touch(name)
+			touched = append(touched, c.nodes.all[name])
+		}
+	}
+	for _, n := range touched {
+		if n.object != nil {
+			c.Tell(northbound.NodeOwner(n.name), slices.Concat(n.problems, c.gateway.problems(n), n.datapathProblems())...)
+		}
+	}
 }
 
 func (c *cluster) placementsChanged() { c.services.touchPlaced() }
@@ -49,25 +91,35 @@ func (c *cluster) datapathsChanged(firstOrLast bool) {
 
 func (c *cluster) zonesChanged() { c.services.touchAll(c.services.hinted) }
 
+func (c *cluster) namespaceChanged(name string, object *objects.Namespace, relabelled bool) {
+	c.policies.noteLogging(name, object)
+	if relabelled {
+		c.selections.namespaceChanged(name)
+		c.pools.namespaceChanged(name)
+		c.egress.namespaceChanged(name)
+	}
+}
+
 func (c *cluster) podSeen(key string, object *objects.Pod) { c.domains.updatePod(key, object) }
 
 func (c *cluster) podEnds(p *podState) {
 	c.egress.leaveBy(p, [2]*egressState{})
-	c.policies.selections.uncountPorts(p)
+	c.selections.uncountPorts(p)
 }
 
 func (c *cluster) slicesChanged(service string) { c.domains.updateSlices(service) }
 
 func (c *cluster) serviceChanged(name string, object *objects.Service) {
-	c.balancers.expectAddresses(name, object)
+	c.pending.update(name, object)
 }
 
 func (c *cluster) apiServersMoved() { c.egress.replan = true }
 
 // rangesChanged has all looked at again that depends on the ranges of ClusterIPs, and the nodes told of them.
 func (c *cluster) rangesChanged() {
-	c.nodes.dirtyTopology, c.egress.replan, c.balancers.changed = true, true, true
-	c.notes = slices.DeleteFunc(c.notes, func(a annotation) bool { return a.key == contract.NodeNetworkAnnotation })
+	c.services.touchEvery()
+	c.topology.dirty, c.egress.replan, c.pools.changed = true, true, true
+	c.Notes = slices.DeleteFunc(c.Notes, func(a part.Annotation) bool { return a.Key == contract.NodeNetworkAnnotation })
 	for n := range c.nodes.placed() {
 		c.nodes.noteNode(n)
 	}

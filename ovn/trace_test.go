@@ -30,7 +30,7 @@ func compile(t testing.TB, s *settings.Settings, w *world) *ovn {
 	c := newCluster(s)
 	c.begin(records{}, w.keys(), w.get)
 	engine := ovsdb.NewEngine(ovsdbtest.Connect(t, d, o.northbound.Endpoint, northbound.Tables...))
-	if err := engine.Replace(context.Background(), c.everything()); err != nil {
+	if err := engine.Replace(context.Background(), c.takeEverything()); err != nil {
 		t.Fatal(err)
 	}
 	ovsdbtest.Run(t, "ovn-nbctl", "--timeout=60", "--db="+o.northbound.Endpoint, "--wait=sb", "sync")

@@ -55,19 +55,19 @@ func (c *cluster) noteTraits(touched []*nodeState) {
 		}
 		if before.ready != now.ready { // who may have addresses stays as it is
 			c.egress.turned = append(c.egress.turned, n)
-			c.balancers.turn(n)
+			c.pools.turn(n)
 		}
-		if before.hosted != now.hosted {
-			c.balancers.touchAlive()
+		if before.ready != now.ready || before.hosted != now.hosted {
+			c.liveness.touch()
 		}
 		switch {
 		case !before.placed && !now.placed: // nobody can have it
 		case !before.sameButLabels(&now):
 			c.egress.reshape(&before, &now)
-			c.balancers.reshape()
+			c.pools.reshape()
 		case before.labels != now.labels:
 			c.egress.relabel(before.labels, now.labels)
-			c.balancers.relabel(n, before.labels, now.labels)
+			c.pools.relabel(n, before.labels, now.labels)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -48,17 +49,13 @@ func (b *tunnelBook) take(n *nodeState) {
 
 // claim puts nodes in front at the addresses that earlier terms gave them: a name that sorts before another one is no older
 // claim.
-func (b *tunnelBook) claim(recorded map[string]nodeRecord, keys []event, get lookup) {
-	for _, e := range keys {
-		k, ok := e.(objects.Key)
-		if !ok || k.Kind != objects.NodeKind {
+func (b *tunnelBook) claim(recorded map[string]nodeRecord, batch *part.Batch) {
+	for _, name := range batch.Names(objects.NodeKind) {
+		if part.Object[objects.Node](batch, objects.NodeKind, name) == nil {
 			continue
 		}
-		if object, _ := get(k).(*objects.Node); object == nil {
-			continue
-		}
-		n := b.nodes.node(k.Name)
-		n.wanted = recorded[k.Name].tunnels
+		n := b.nodes.node(name)
+		n.wanted = recorded[name].tunnels
 		for _, addr := range n.wanted {
 			b.lines[addr] = append(b.lines[addr], n.name)
 		}

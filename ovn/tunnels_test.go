@@ -6,13 +6,14 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 )
 
 // vips are what all of a Service's load balancers have, by address and port.
 func (s *scene) vips(name string) map[string]string {
 	all := map[string]string{}
-	for _, r := range s.c.services.change("default/" + name).Rows {
+	for _, r := range s.c.changeOf(northbound.ServiceOwner("default/" + name)).Rows {
 		if row, ok := r.Model.(*nb.LoadBalancer); ok {
 			maps.Copy(all, row.Vips)
 		}

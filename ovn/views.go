@@ -1,10 +1,12 @@
 package ovn
 
 import (
-	"github.com/weftnet/weft/ovn/objects"
 	"iter"
 	"net/netip"
 	"time"
+
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovsdb"
 )
 
 // What the parts of a cluster see of each other. Whoever reads another part's state has its own rows made again when that
@@ -33,6 +35,8 @@ type podView interface {
 	// at is a pod, by key, nil for none; everyone are all, and in those of a namespace, by key.
 	at(key string) *podState
 	everyone() map[string]*podState
+	// touched are those of which the rows are made again, by key.
+	touched() iter.Seq2[string, *podState]
 	in(namespace string) map[string]*podState
 	byNamespace() map[string]map[string]*podState
 	// wantsHostPort says whether a pod wants such a port of its node's.
@@ -62,18 +66,26 @@ type serviceView interface {
 	// touch has a Service's rows made again, touchSelves those of the sticky ones that depend on what is balanced.
 	touch(key string)
 	touchSelves()
+	// touched are those of which the rows are made again, by key.
+	touched() iter.Seq[string]
 }
 
 // poolView is what others see of AddressPools.
 type poolView interface {
 	// holder is the Service that has an address of an AddressPool.
 	holder(addr netip.Addr) (service string, ok bool)
+	// any says whether there are AddressPools.
+	any() bool
+	// turn is told of a node that may announce addresses now, or may no more.
+	turn(n *nodeState)
 }
 
 // egressView is what others see of EgressIPs.
 type egressView interface {
 	// wanting are the EgressIPs that want addresses, by these.
 	wanting() map[netip.Addr]string
+	// changed says whether what all EgressIPs follow from is another thing since they were settled.
+	changed() bool
 }
 
 // domainView is what others see of domain names.
@@ -94,12 +106,20 @@ type surroundings interface {
 	outsideAddresses() map[netip.Addr]string
 	// placements are the nodes that have a switch, as Services' rows depend on them.
 	placements() *nodeSet
+	// hasSharedGateway says whether there is a gateway that nodes share.
+	hasSharedGateway() bool
+	// addToNode adds what other parts have among a node's rows.
+	addToNode(n *nodeState, change *ovsdb.Change)
+	// nodesChanged is told of nodes that were looked at.
+	nodesChanged(touched []*nodeState)
 	// placementsChanged is told that a node has come to have a switch or a gateway router, or has one no more,
 	// datapathsChanged that another node than before runs Windows, the first or the last one maybe, and zonesChanged
 	// that nodes are in other zones.
 	placementsChanged()
 	datapathsChanged(firstOrLast bool)
 	zonesChanged()
+	// namespaceChanged is told of a Namespace that has changed or is gone (nil), in its labels or otherwise.
+	namespaceChanged(name string, object *objects.Namespace, relabelled bool)
 	// podSeen is told of each pod that is there or gone (nil), whether it wants a port or not, and podEnds of one that
 	// wanted one.
 	podSeen(key string, object *objects.Pod)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -39,38 +40,38 @@ func TestALookAtAllFindsNothingNew(t *testing.T) {
 type selectiveLife struct{ *addressLife }
 
 // play makes an event's changes, and looks at everything again.
-func (l *selectiveLife) play(keys []event) {
+func (l *selectiveLife) play(keys []part.Event) {
 	l.t.Helper()
 	l.c.update(keys, l.w.get)
-	l.c.update(l.c.takeExpected(), l.w.get) // what is put off is due at once
-	l.take(l.rows, l.c.changes())
+	l.c.update(l.c.TakeExpected(), l.w.get) // what is put off is due at once
+	l.take(l.rows, l.c.takeChanges())
 	l.northd()
-	notes, problems := l.c.takeNotes(), l.c.takeProblems()
+	notes, problems := l.c.TakeNotes(), l.c.TakeProblems()
 	l.oneList() // which has all Services judged again, too
 
-	l.c.egress.replan, l.c.balancers.changed, l.c.nodes.vacated, l.c.services.reoccupied = true, true, true, true
-	l.c.update([]event{objects.Key{Kind: objects.NodeKind, Name: "nobody"}}, l.w.get)
-	l.take(l.rows, slices.DeleteFunc(l.c.changes(), func(change ovsdb.Change) bool {
+	l.c.egress.replan, l.c.pools.changed, l.c.nodes.vacated, l.c.ranges.reoccupied = true, true, true, true
+	l.c.update([]part.Event{objects.Key{Kind: objects.NodeKind, Name: "nobody"}}, l.w.get)
+	l.take(l.rows, slices.DeleteFunc(l.c.takeChanges(), func(change ovsdb.Change) bool {
 		if before, now := rowsText(l.rows[change.Owner]), rowsText(change); before != now {
 			l.t.Errorf("after %s a look at all has other rows of %s:\n%s", l.told[len(l.told)-1], change.Owner, diff(before, now))
 		}
 		return false
 	}))
-	if found := l.c.takeProblems(); len(found) > 0 {
+	if found := l.c.TakeProblems(); len(found) > 0 {
 		l.t.Errorf("after %s a look at all tells %v", l.told[len(l.told)-1], found)
 	}
-	noted := func(a annotation) bool { return slices.Contains(notes, a) }
-	if found := slices.DeleteFunc(l.c.takeNotes(), noted); len(found) > 0 {
+	noted := func(a part.Annotation) bool { return slices.Contains(notes, a) }
+	if found := slices.DeleteFunc(l.c.TakeNotes(), noted); len(found) > 0 {
 		l.t.Errorf("after %s a look at all notes %v", l.told[len(l.told)-1], found)
 	}
 	if l.t.Failed() {
 		l.t.FailNow()
 	}
-	l.c.notes, l.c.problems = notes, problems
+	l.c.Notes, l.c.Problems = notes, problems
 }
 
 // selectiveEvent is an event of an address's life, or of what selects nodes.
-func (l *selectiveLife) selectiveEvent() (what string, keys []event) {
+func (l *selectiveLife) selectiveEvent() (what string, keys []part.Event) {
 	w, n := l.w, l.random.IntN
 	defer func() { what = fmt.Sprintf("%s %v", what, keys) }()
 	selector := must(parseSelector([]string{"", "rack=1", "rack!=1", "rack in (1,2)"}[n(4)]))

@@ -2,12 +2,14 @@ package ovn
 
 import (
 	"cmp"
+	"iter"
 	"net/netip"
 	"slices"
 
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -21,16 +23,51 @@ func (n *nodeState) watched() bool {
 	return n.placed && n.outside != "" && n.facts.Chassis != ""
 }
 
-// aliveBook is what is known of these ports.
-type aliveBook struct {
+// livenessMoved says that another chassis than before has the port that shows whether a node lives.
+var livenessMoved = part.NewSignal("liveness of Node", part.Patience)
+
+// livenessBook is what is known of the ports that show which nodes live: see [northbound.LivenessOwner].
+type livenessBook struct {
 	settings *settings.Settings
 	nodes    nodeView
+	pools    poolView
 	hosting  map[string]string // the chassis that have the ports, by node
 	dirty    bool
 }
 
-// change are the rows; there are AddressPools where it is needed.
-func (b *aliveBook) change(needed bool) ovsdb.Change {
+func newLivenessBook(s *settings.Settings, nodes nodeView, pools poolView) livenessBook {
+	return livenessBook{settings: s, nodes: nodes, pools: pools, hosting: map[string]string{}}
+}
+
+// Take is part of [part.Part].
+func (b *livenessBook) Take(batch *part.Batch) {
+	for _, node := range batch.Signals(livenessMoved) {
+		if b.update(node, batch.Text(livenessMoved, node)) && b.nodes.at(node) != nil {
+			b.pools.turn(b.nodes.at(node))
+		}
+	}
+	b.dirty = b.dirty || batch.AsksFor(northbound.LivenessOwner)
+}
+
+// Settle is part of [part.Part].
+func (b *livenessBook) Settle() {}
+
+// Dirty is part of [part.Part].
+func (b *livenessBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
+	return part.Once(all || b.dirty, part.Common, northbound.LivenessOwner)
+}
+
+// Change is part of [part.Part].
+func (b *livenessBook) Change(ovsdb.Owner) part.Outcome { return part.Rows(b.change()) }
+
+// Clean is part of [part.Part].
+func (b *livenessBook) Clean() { b.dirty = false }
+
+// touch has the rows made again, if there are any.
+func (b *livenessBook) touch() { b.dirty = b.dirty || b.pools.any() }
+
+// change are the rows, which are there while there are AddressPools.
+func (b *livenessBook) change() ovsdb.Change {
 	r := newRows(northbound.LivenessOwner)
 	var all []*nodeState
 	for n := range b.nodes.placed() {
@@ -38,7 +75,7 @@ func (b *aliveBook) change(needed bool) ovsdb.Change {
 			all = append(all, n)
 		}
 	}
-	if !needed || len(all) <= watchers {
+	if !b.pools.any() || len(all) <= watchers {
 		return r.Change
 	}
 	ring := ringOf(all)
@@ -89,7 +126,7 @@ func following(ring []*nodeState, i int) []*nodeState {
 }
 
 // update takes in which chassis has the port that shows whether a node lives, and says whether that is another one.
-func (b *aliveBook) update(node, chassis string) (moved bool) {
+func (b *livenessBook) update(node, chassis string) (moved bool) {
 	if b.hosting[node] == chassis {
 		return false
 	}
@@ -100,13 +137,13 @@ func (b *aliveBook) update(node, chassis string) (moved bool) {
 }
 
 // lost says that another node has taken what a node that lives would have.
-func (b *aliveBook) lost(n *nodeState) bool {
+func (b *livenessBook) lost(n *nodeState) bool {
 	chassis := b.hosting[n.name]
 	return chassis != "" && n.watched() && chassis != n.chassis()
 }
 
 // mayAnnounce says whether a node's gateway router may answer for an address.
-func (b *aliveBook) mayAnnounce(n *nodeState, addr netip.Addr) bool {
+func (b *livenessBook) mayAnnounce(n *nodeState, addr netip.Addr) bool {
 	if n.outside == "" || !n.object.Ready || b.lost(n) {
 		return false
 	}

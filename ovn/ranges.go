@@ -11,21 +11,51 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/settings"
 )
+
+// rangeBook is what is known of the ranges that ClusterIPs come from.
+type rangeBook struct {
+	part.Rowless
+	*part.Outbox
+	settings *settings.Settings
+	around   surroundings
+	nodes    nodeView
+
+	given      []netip.Prefix // the ranges that it was started with
+	all        map[string]*objects.ServiceCIDR
+	occupants  occupants
+	reoccupied bool // the ranges are to be settled again
+}
+
+func newRangeBook(o *part.Outbox, s *settings.Settings, around surroundings, nodes nodeView) rangeBook {
+	return rangeBook{Outbox: o, settings: s, around: around, nodes: nodes, given: s.Services,
+		all: map[string]*objects.ServiceCIDR{}}
+}
+
+// Take is part of [part.Part]. What others take in after it has the ranges as they are now.
+func (b *rangeBook) Take(batch *part.Batch) {
+	b.update(batch.Names(objects.ServiceCIDRKind), batch)
+	b.settleRanges()
+}
+
+// Settle is part of [part.Part].
+func (b *rangeBook) Settle() {}
 
 // occupants are the nodes that have addresses of a ServiceCIDR's range, and which.
 type occupants map[netip.Prefix]map[string]string
 
-// updateServiceCIDRs takes in the ranges that the API server has.
-func (b *serviceBook) updateServiceCIDRs(names []string, get lookup) {
+// update takes in the ranges that the API server has.
+func (b *rangeBook) update(names []string, batch *part.Batch) {
 	for _, name := range names {
-		object, _ := get(objects.Key{Kind: objects.ServiceCIDRKind, Name: name}).(*objects.ServiceCIDR)
+		object := part.Object[objects.ServiceCIDR](batch, objects.ServiceCIDRKind, name)
 		if object == nil {
-			delete(b.serviceCIDRs, name)
-			b.tell(northbound.ServiceCIDROwner(name))
+			delete(b.all, name)
+			b.Tell(northbound.ServiceCIDROwner(name))
 			continue
 		}
-		b.serviceCIDRs[name] = object
+		b.all[name] = object
 	}
 	if len(names) == 0 {
 		return
@@ -33,7 +63,7 @@ func (b *serviceBook) updateServiceCIDRs(names []string, get lookup) {
 	b.reoccupied = true
 	before := b.occupants
 	b.occupants = occupants{}
-	for _, o := range b.serviceCIDRs {
+	for _, o := range b.all {
 		for _, p := range o.Ranges {
 			if b.occupants[p] = before[p]; b.occupants[p] == nil {
 				b.occupants[p] = map[string]string{}
@@ -46,14 +76,14 @@ func (b *serviceBook) updateServiceCIDRs(names []string, get lookup) {
 }
 
 // updateOccupants takes in what a node has of the ranges of ServiceCIDRs.
-func (b *serviceBook) updateOccupants(n *nodeState) {
+func (b *rangeBook) updateOccupants(n *nodeState) {
 	for p := range b.occupants {
 		b.reoccupied = b.occupy(n, p) || b.reoccupied
 	}
 }
 
 // occupy takes in what a node has of a range, and says whether that is something else than before.
-func (b *serviceBook) occupy(n *nodeState, p netip.Prefix) (changed bool) {
+func (b *rangeBook) occupy(n *nodeState, p netip.Prefix) (changed bool) {
 	before, now := b.occupants[p][n.name], n.occupies(p)
 	if b.occupants[p][n.name] = now; now == "" {
 		delete(b.occupants[p], n.name)
@@ -85,13 +115,13 @@ func (n *nodeState) occupies(p netip.Prefix) string {
 // settleRanges brings the ranges of ClusterIPs up to date: those that the controller was started with,
 // and those that the API server has, but for what something else in the cluster has. All nodes' hosts
 // route them into OVN, which drops what is for no Service of them.
-func (b *serviceBook) settleRanges() {
+func (b *rangeBook) settleRanges() {
 	if !b.reoccupied {
 		return
 	}
 	b.reoccupied = false
 	all := slices.Clone(b.given)
-	for _, o := range slices.SortedFunc(maps.Values(b.serviceCIDRs), func(a, b *objects.ServiceCIDR) int { return cmp.Compare(a.Name, b.Name) }) {
+	for _, o := range slices.SortedFunc(maps.Values(b.all), func(a, b *objects.ServiceCIDR) int { return cmp.Compare(a.Name, b.Name) }) {
 		var found []objects.Problem
 		complain := func(format string, args ...any) {
 			found = append(found, objects.Problemf(objects.ServiceCIDRKind, &o.ObjectMeta, "BadServiceCIDR",
@@ -110,20 +140,17 @@ func (b *serviceBook) settleRanges() {
 				all = append(all, p)
 			}
 		}
-		b.tell(northbound.ServiceCIDROwner(o.Name), found...)
+		b.Tell(northbound.ServiceCIDROwner(o.Name), found...)
 	}
 	if all = ipam.Disjoint(all); slices.Equal(all, b.settings.Services) {
 		return
 	}
 	b.settings.Services = all
-	for name := range b.all {
-		b.dirty[name] = struct{}{}
-	}
 	b.around.rangesChanged()
 }
 
 // occupied is what else in the cluster has addresses of a range, "" if nothing has.
-func (b *serviceBook) occupied(p netip.Prefix) string {
+func (b *rangeBook) occupied(p netip.Prefix) string {
 	for _, own := range b.settings.Pods {
 		if own.Overlaps(p) {
 			return "pod-cidrs " + own.String()
@@ -147,7 +174,7 @@ func (b *serviceBook) occupied(p netip.Prefix) string {
 		}
 	}
 	if nodes := b.occupants[p]; len(nodes) > 0 {
-		return nodes[slices.Min(keysOf(nodes))]
+		return nodes[slices.Min(slices.Collect(maps.Keys(nodes)))]
 	}
 	return ""
 }

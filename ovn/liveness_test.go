@@ -14,7 +14,7 @@ import (
 
 // watched are the members of each node's group, the node itself first.
 func (s *scene) watched() map[string]string {
-	change := s.c.balancers.aliveChange()
+	change := s.c.liveness.change()
 	rows, groups := map[string]*nb.HAChassis{}, map[string]string{}
 	for _, r := range change.Rows {
 		if m, ok := r.Model.(*nb.HAChassis); ok {

@@ -10,10 +10,99 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// announcerBook knows by which nodes' gateway routers the addresses of Services are answered on the network that has
+// them.
+type announcerBook struct {
+	nodes    nodeView
+	services serviceView
+	liveness *livenessBook
+	outside  outsideBook
+
+	turned []*nodeState // may announce now, or may no more: another choice among the same nodes
+	// announced says by which node's gateway router an address is answered, "" by none.
+	announced map[netip.Addr]string
+	byNode    map[string]map[netip.Addr]struct{}
+}
+
+func newAnnouncerBook(s *settings.Settings, nodes nodeView, services serviceView, liveness *livenessBook) announcerBook {
+	return announcerBook{nodes: nodes, services: services, liveness: liveness, outside: newOutsideBook(s, liveness),
+		announced: map[netip.Addr]string{}, byNode: map[string]map[netip.Addr]struct{}{}}
+}
+
+// turn takes in that a node may announce now, or may no more.
+func (b *announcerBook) turn(n *nodeState) { b.turned = append(b.turned, n) }
+
+// takeTurned are the nodes that have turned since the last call.
+func (b *announcerBook) takeTurned() []*nodeState {
+	turned := b.turned
+	b.turned = nil
+	return turned
+}
+
+// of is the node whose gateway router answers for a load balancer's address on the nodes' network. ok is false for an
+// address that Weft did not allocate, and which others announce, as a host its own; node is "" while no node can.
+func (b *announcerBook) of(vip netip.Addr) (node string, ok bool) {
+	node, ok = b.announced[vip]
+	return node, ok && !b.services.isHosts(vip)
+}
+
+// ofNode are the addresses that a node's gateway router answers for, sorted.
+func (b *announcerBook) ofNode(node string) []netip.Addr {
+	return slices.SortedFunc(maps.Keys(b.byNode[node]), netip.Addr.Compare)
+}
+
+// forget has nobody answer for an address that no Service has.
+func (b *announcerBook) forget(addr netip.Addr) {
+	delete(b.outside.ways, addr)
+	b.set(addr, "", false, "")
+}
+
+// set has a node answer for an address of a Service's, and the rows follow that name the node.
+func (b *announcerBook) set(addr netip.Addr, node string, ok bool, service string) {
+	before, had := b.announced[addr]
+	if had == ok && before == node {
+		return
+	}
+	if before != "" {
+		delete(b.byNode[before], addr)
+		if len(b.byNode[before]) == 0 {
+			delete(b.byNode, before)
+		}
+		b.nodes.touch(before)
+	}
+	delete(b.announced, addr)
+	if ok {
+		b.announced[addr] = node
+	}
+	if node != "" {
+		if b.byNode[node] == nil {
+			b.byNode[node] = map[netip.Addr]struct{}{}
+		}
+		b.byNode[node][addr] = struct{}{}
+		b.nodes.touch(node)
+	}
+	if service != "" {
+		b.services.touch(service)
+	}
+}
+
+// choose is the node whose gateway router answers for an address of a Service's, "" for none.
+func (b *announcerBook) choose(addr netip.Addr, p *poolState, s *serviceState) string {
+	way, known := b.outside.ways[addr]
+	if !known {
+		way = b.outside.wayIn(addr, p)
+		b.outside.ways[addr] = way
+	}
+	if !s.object.Balancer.Local {
+		return way.node
+	}
+	return b.outside.preferred(addr, p, way.network, b.serving(s, addr.Is4()))
+}
+
 // outsideBook finds the nodes whose gateways are on networks outside, by the subnets of these.
 type outsideBook struct {
 	settings *settings.Settings
-	alive    *aliveBook
+	liveness *livenessBook
 
 	nodes   map[netip.Prefix]map[string]*nodeState // by subnet and name
 	lengths [2]map[int]int                         // of IPv4 and IPv6: how many subnets have a prefix length
@@ -27,8 +116,8 @@ type wayIn struct {
 	node    string // that answers for it where all may, "" for none
 }
 
-func newOutsideBook(s *settings.Settings, alive *aliveBook) outsideBook {
-	return outsideBook{settings: s, alive: alive, nodes: map[netip.Prefix]map[string]*nodeState{}, lengths: [2]map[int]int{{}, {}}, of: map[string][]netip.Prefix{}, ways: map[netip.Addr]wayIn{}}
+func newOutsideBook(s *settings.Settings, liveness *livenessBook) outsideBook {
+	return outsideBook{settings: s, liveness: liveness, nodes: map[netip.Prefix]map[string]*nodeState{}, lengths: [2]map[int]int{{}, {}}, of: map[string][]netip.Prefix{}, ways: map[netip.Addr]wayIn{}}
 }
 
 // update takes in on which subnets outside a node's gateway is.
@@ -73,62 +162,13 @@ func (b *outsideBook) around(addr netip.Addr) (list []*nodeState) {
 	return list
 }
 
-// chooseAnnouncer is the node whose gateway router answers for an address of a Service's, "" for none.
-func (b *poolBook) chooseAnnouncer(addr netip.Addr, s *serviceState) string {
-	p := b.inPool(addr)
-	if _, reserved := b.reserved[addr]; p == nil || reserved {
-		return ""
-	}
-	way, known := b.outside.ways[addr]
-	if !known {
-		way = b.outside.wayIn(addr, p)
-		b.outside.ways[addr] = way
-	}
-	if !s.object.Balancer.Local {
-		return way.node
-	}
-	return b.outside.preferred(addr, p, way.network, b.serving(s, addr.Is4()))
-}
-
-// moveAnnouncers has the Services looked at again whose addresses some nodes have announced, or may take over. Where the
-// addresses come in stays as it is.
-func (b *poolBook) moveAnnouncers(nodes []*nodeState) {
-	if len(nodes) == 0 {
-		return
-	}
-	for name, h := range b.of {
-		s := b.services.at(name)
-		for _, addr := range h.addresses {
-			if slices.ContainsFunc(nodes, func(n *nodeState) bool { return b.moves(addr, s, n) }) {
-				delete(b.outside.ways, addr)
-				b.touched[name] = struct{}{}
-			}
-		}
-	}
-}
-
-// reannounce has the Services looked at again whose addresses are of pools that select other nodes than before.
-func (b *poolBook) reannounce() {
-	if len(b.reselected) == 0 {
-		return
-	}
-	for name, h := range b.of {
-		for _, addr := range h.addresses {
-			if _, other := b.reselected[b.inPool(addr)]; other {
-				delete(b.outside.ways, addr)
-				b.touched[name] = struct{}{}
-			}
-		}
-	}
-}
-
 // moves says whether a node that may announce now, or may no more, makes a difference to an address of a Service's.
-func (b *poolBook) moves(addr netip.Addr, s *serviceState, n *nodeState) bool {
+func (b *announcerBook) moves(addr netip.Addr, s *serviceState, n *nodeState) bool {
 	way := b.outside.ways[addr]
 	switch {
 	case n.name == way.node || n.name == b.announced[addr]:
 		return true
-	case n.object == nil || n.outside != way.network || !b.alive.mayAnnounce(n, addr):
+	case n.object == nil || n.outside != way.network || !b.liveness.mayAnnounce(n, addr):
 		return false
 	case s != nil && s.object != nil && s.object.Balancer.Local:
 		return slices.Contains(b.serving(s, addr.Is4()), n)
@@ -148,7 +188,7 @@ func (b *outsideBook) wayIn(addr netip.Addr, p *poolState) wayIn {
 func (b *outsideBook) preferred(addr netip.Addr, p *poolState, network string, nodes []*nodeState) string {
 	best, most := "", uint64(0)
 	for _, n := range nodes {
-		if n.outside != network || !b.alive.mayAnnounce(n, addr) || n.object.Labels.Has(corev1.LabelNodeExcludeBalancers) || !p.object.Nodes.Matches(n.object.Labels) {
+		if n.outside != network || !b.liveness.mayAnnounce(n, addr) || n.object.Labels.Has(corev1.LabelNodeExcludeBalancers) || !p.object.Nodes.Matches(n.object.Labels) {
 			continue
 		}
 		if rank := rendezvous(addr.String(), n.name); best == "" || rank > most {
@@ -159,7 +199,7 @@ func (b *outsideBook) preferred(addr netip.Addr, p *poolState, network string, n
 }
 
 // serving are the nodes that have an endpoint of a Service that gets its traffic.
-func (b *poolBook) serving(s *serviceState, ipv4 bool) (list []*nodeState) {
+func (b *announcerBook) serving(s *serviceState, ipv4 bool) (list []*nodeState) {
 	seen := map[string]bool{}
 	for _, sl := range s.slices {
 		if sl.IPv6 == ipv4 {

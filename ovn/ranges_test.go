@@ -27,14 +27,14 @@ func (w *world) serviceCIDR(name string, ranges ...string) *objects.ServiceCIDR 
 	meta := w.meta("", name)
 	o.SetName(name)
 	o.SetUID(meta.UID)
-	return must(objects.Trim(o)).(*objects.ServiceCIDR)
+	return trim(o).(*objects.ServiceCIDR)
 }
 
 // ranges are those of ClusterIPs as three see them: the cluster's router, and the annotations of all nodes.
 func (s *scene) ranges() string {
 	s.t.Helper()
 	var dropped []string
-	for _, r := range s.c.topologyChange().Rows {
+	for _, r := range s.c.changeOf(northbound.ClusterOwner).Rows {
 		if row, ok := r.Model.(*nb.LogicalRouterPolicy); ok && strings.HasPrefix(r.Key, "unknown service/") {
 			_, text, _ := strings.Cut(row.Match, "== ")
 			dropped = append(dropped, text)
@@ -131,7 +131,7 @@ func TestANodesEventSettlesServiceCIDRs(t *testing.T) {
 	// settled says what is told after a change of a node, all of which is forgotten.
 	settled := func(name string, edit func(*objects.Node)) string {
 		t.Helper()
-		delete(s.c.told, northbound.ServiceCIDROwner("more"))
+		delete(s.c.Told, northbound.ServiceCIDROwner("more"))
 		after := *s.objects[objects.Key{Kind: objects.NodeKind, Name: name}].(*objects.Node)
 		edit(&after)
 		s.do(&after)
