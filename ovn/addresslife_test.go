@@ -272,7 +272,7 @@ func (l *addressLife) next() []ovsdb.Change {
 	for _, k := range l.hosting() {
 		hosting[k] = l.w.objects[k].(string)
 	}
-	source := newCarriers(l.w, hosting)
+	source := newHostingSource(l.w, hosting)
 	l.c, l.late, l.moved = newCluster(l.settings), nil, nil
 	l.c.begin(engine{Engine: l.engine}.Records(l.settings), source.keys(), source.get)
 	l.c.pods.seen(engine{Engine: l.engine}.Records(l.settings).pods)

@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// confirm adds to a sticky Service the load balancer that maps each of its endpoints to itself, wherever
+// affinityBalancers adds to a sticky Service the load balancer that maps each of its endpoints to itself, wherever
 // the Service is served.
 //
 // OVN remembers a client's endpoint by a flow that the client's first packet makes, and that packet goes
@@ -24,10 +24,10 @@ import (
 // A row with the same VIP in another Service's load balancer does no harm: both make the same logical
 // flows, and OVN keeps one. An endpoint whose address and port is one that others are load-balanced at has none:
 // whoever may write EndpointSlices would take it from them.
-func (r *rows) confirm(s *objects.Service, kind objects.Protocol, list []frontend, nodes *nodeSet) {
+func (r *rows) affinityBalancers(s *objects.Service, kind objects.Protocol, list []frontend, nodes *nodeSet) {
 	endpoints := map[netip.AddrPort]struct{}{}
 	aliased := false
-	var places []place
+	var places []attachPoint
 	for i := range list {
 		for _, v := range list[i].vips {
 			for _, b := range v.backends {
@@ -42,7 +42,7 @@ func (r *rows) confirm(s *objects.Service, kind objects.Protocol, list []fronten
 	if len(endpoints) == 0 || r.tooLarge() {
 		return
 	}
-	all := r.self(s, kind, endpoints, "", nodes)
+	all := r.affinityBalancer(s, kind, endpoints, "", nodes)
 	slices.Sort(places)
 	for _, at := range slices.Compact(places) {
 		c := classOf(kind)
@@ -52,15 +52,15 @@ func (r *rows) confirm(s *objects.Service, kind objects.Protocol, list []fronten
 		}
 		for _, node := range nodes.at(at) {
 			if c.has(nodes.isWindows(node)) {
-				r.Member(attachment(at), attachmentID(at, node), "load_balancer", r.self(s, kind, endpoints, node, nodes))
+				r.Member(attachment(at), attachmentID(at, node), "load_balancer", r.affinityBalancer(s, kind, endpoints, node, nodes))
 			}
 		}
 	}
 }
 
-// self is the load balancer that maps endpoints to themselves: of a gateway router that shares addresses with
+// affinityBalancer is the load balancer that maps endpoints to themselves: of a gateway router that shares addresses with
 // its host those by the alias, and of all others, where node is "", by their addresses.
-func (r *rows) self(s *objects.Service, kind objects.Protocol, endpoints map[netip.AddrPort]struct{}, node string, nodes *nodeSet) (uuid string) {
+func (r *rows) affinityBalancer(s *objects.Service, kind objects.Protocol, endpoints map[netip.AddrPort]struct{}, node string, nodes *nodeSet) (uuid string) {
 	where := "self"
 	row := &nb.LoadBalancer{
 		Protocol: (*string)(&kind),
@@ -86,23 +86,8 @@ func (r *rows) self(s *objects.Service, kind objects.Protocol, endpoints map[net
 	return r.Add(nb.LoadBalancerTable, key, row)
 }
 
-// balanced says whether an address and port is one that a load balancer of a Service's or pod's has.
-func (b *serviceBook) balanced(at objects.Claim) bool {
-	inside := func(list []netip.Prefix) bool {
-		return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(at.Addr) })
-	}
-	switch {
-	case inside(b.settings.Pods):
-		return false
-	case inside(b.settings.Services), len(b.claims.by[at]) > 0:
-		return true
-	}
-	_, own := b.gateways.nodes[at.Addr]
-	return own && (len(b.claims.by[objects.Claim{Port: at.Port, Protocol: at.Protocol}]) > 0 || b.pods.wantsHostPort(numberedPort{at.Port, at.Protocol}))
-}
-
-// touchSelves has the sticky Services looked at again whose rows depend on what is balanced.
-func (b *serviceBook) touchSelves() {
+// touchSticky has the sticky Services looked at again whose rows depend on what is balanced.
+func (b *serviceBook) touchSticky() {
 	for name := range b.outward {
 		if s := b.all[name]; s != nil && s.object != nil && s.object.ClientIP {
 			b.dirty[name] = struct{}{}

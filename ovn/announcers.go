@@ -15,6 +15,7 @@ import (
 type announcerBook struct {
 	nodes    nodeView
 	services serviceView
+	claims   claimView
 	liveness *livenessBook
 	outside  outsideBook
 
@@ -24,8 +25,9 @@ type announcerBook struct {
 	byNode    map[string]map[netip.Addr]struct{}
 }
 
-func newAnnouncerBook(s *settings.Settings, nodes nodeView, services serviceView, liveness *livenessBook) announcerBook {
-	return announcerBook{nodes: nodes, services: services, liveness: liveness, outside: newOutsideBook(s, liveness),
+func newAnnouncerBook(s *settings.Settings, nodes nodeView, services serviceView, claims claimView,
+	liveness *livenessBook) announcerBook {
+	return announcerBook{nodes: nodes, services: services, claims: claims, liveness: liveness, outside: newOutsideBook(s, liveness),
 		announced: map[netip.Addr]string{}, byNode: map[string]map[netip.Addr]struct{}{}}
 }
 
@@ -43,7 +45,7 @@ func (b *announcerBook) takeTurned() []*nodeState {
 // address that Weft did not allocate, and which others announce, as a host its own; node is "" while no node can.
 func (b *announcerBook) of(vip netip.Addr) (node string, ok bool) {
 	node, ok = b.announced[vip]
-	return node, ok && !b.services.isHosts(vip)
+	return node, ok && !b.claims.isHosts(vip)
 }
 
 // ofNode are the addresses that a node's gateway router answers for, sorted.

@@ -54,7 +54,7 @@ func (c class) systems() []string {
 }
 
 // balancerGroups are those of a place on the node.
-func (n *placement) balancerGroups(at place) []string {
+func (n *placement) balancerGroups(at attachPoint) []string {
 	var groups []string
 	for _, c := range []class{everyNode, linuxNodes} {
 		if c.has(n.windows()) {
@@ -73,7 +73,7 @@ func (r *rows) serve(s *objects.Service, f *frontend, nodes *nodeSet) {
 
 // attach puts a frontend's load balancers in a place: one in the group of all nodes if nothing depends on the node, otherwise each
 // node's own to the node. Two that know the same VIP must not meet.
-func (r *rows) attach(s *objects.Service, f *frontend, at place, nodes *nodeSet) {
+func (r *rows) attach(s *objects.Service, f *frontend, at attachPoint, nodes *nodeSet) {
 	c := classOf(f.protocol)
 	switch to := f.reaches(s); {
 	case f.varies(at):
@@ -93,14 +93,14 @@ func (r *rows) attach(s *objects.Service, f *frontend, at place, nodes *nodeSet)
 }
 
 // attachment is the table whose rows have load balancers in a place.
-func attachment(at place) string {
+func attachment(at attachPoint) string {
 	if at == onRouters {
 		return nb.LogicalRouterTable
 	}
 	return nb.LogicalSwitchTable
 }
 
-func attachmentID(at place, node string) string {
+func attachmentID(at attachPoint, node string) string {
 	if at == onRouters {
 		return northbound.GatewayID(node)
 	}

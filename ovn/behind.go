@@ -20,7 +20,7 @@ type Door struct {
 	Outside bool
 }
 
-func (d Door) place() place {
+func (d Door) attachPoint() attachPoint {
 	if d.Outside {
 		return onRouters
 	}
@@ -47,7 +47,7 @@ func (r *Rehearsal) Behind(kind string, at netip.AddrPort, door Door) (b Behind,
 		if s.object == nil || s.object.Ignored {
 			continue
 		}
-		object, _ := c.services.judge(name, s.object)
+		object, _ := c.arbiter.arbitrate(name, s.object)
 		ask := func(to size) (Behind, bool) {
 			object := object.First(to.ports)
 			for _, f := range frontends(object, objects.Protocol(kind), s.slices, on, to.endpoints) {
@@ -91,7 +91,7 @@ func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
 		if s.object == nil || s.object.Ignored {
 			continue
 		}
-		object, _ := c.services.judge(name, s.object)
+		object, _ := c.arbiter.arbitrate(name, s.object)
 		for _, kind := range []objects.Protocol{"tcp", "udp", "sctp"} {
 			for _, f := range frontends(object, kind, s.slices, on, sizeOf(object, s.slices).endpoints) {
 				for _, one := range f.viewAt(object, door, on).vips {
@@ -117,7 +117,7 @@ func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
 
 // viewAt is what clients that come by a door have of a frontend: nothing, where it is not.
 func (f *frontend) viewAt(s *objects.Service, door Door, on *nodeSet) view {
-	where := door.place()
+	where := door.attachPoint()
 	if !slices.Contains(f.places, where) || door.Outside && !slices.Contains(on.gateways, door.Node) || f.owner != "" && f.owner != door.Node ||
 		!classOf(f.protocol).has(on.isWindows(door.Node)) {
 		return view{}

@@ -30,6 +30,7 @@ type cluster struct {
 	nodeSets   nodeSetBook
 	policies   policyBook
 	pods       podBook
+	arbiter    arbiter
 	services   serviceBook
 	flushes    flushBook
 	pending    pendingBook
@@ -66,13 +67,15 @@ func newCluster(s *settings.Settings) *cluster {
 	c.nodeSets = newNodeSetBook(out, &c.nodes)
 	c.policies = newPolicyBook(out, c.settings, c.clock, &c.nodes, &c.pods, &c.namespaces, &c.domains, &c.selections,
 		&c.nodeSets)
-	c.pods = newPodBook(out, c.settings, c, &c.nodes, &c.services, &c.policies)
-	c.services = newServiceBook(out, c.settings, c, &c.nodes, &c.pods, &c.pools, &c.flushes)
+	c.pods = newPodBook(out, c.settings, c, &c.nodes, &c.services, &c.arbiter, &c.policies)
+	c.arbiter = newArbiter(c.settings, &c.nodes, &c.pods, &c.pools)
+	c.services = newServiceBook(out, c.settings, c, &c.nodes, &c.pods, &c.arbiter, &c.flushes)
 	c.flushes = newFlushBook(out)
 	c.pending = newPendingBook(out, c.settings, &c.services)
 	c.domains = newDomainBook(out, c.settings, c.clock, &c.services)
 	c.liveness = newLivenessBook(c.settings, &c.nodes, &c.pools)
-	c.pools = newPoolBook(out, c.settings, c, &c.nodes, &c.namespaces, &c.services, &c.egress, &c.liveness)
+	c.pools = newPoolBook(out, c.settings, c, &c.nodes, &c.namespaces, &c.services, &c.arbiter, &c.egress,
+		&c.liveness)
 	c.egress = newEgressBook(out, c.settings, c.nodes.ids, c, &c.nodes, &c.pods, &c.namespaces, &c.pools)
 
 	// All that there is. Parts take in this order, and settle in the opposite one.

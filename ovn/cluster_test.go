@@ -130,7 +130,7 @@ func TestNothingRemains(t *testing.T) {
 		l.apply(keys)
 	}
 	c := l.c
-	claims, pools := &c.services.claims, &c.pools
+	claims, pools := &c.arbiter.claims, &c.pools
 	for what, n := range map[string]int{
 		"nodes": len(c.nodes.all), "node names": len(c.nodes.names), "unsettled": len(c.nodes.unsettled),
 		"pods": len(c.pods.all), "services": len(c.services.all), "slices": len(c.services.sliceOf),
@@ -138,7 +138,7 @@ func TestNothingRemains(t *testing.T) {
 		"gateway nodes": len(c.gateway.members), "nodes that share": len(c.gateway.sharers),
 		"claims": len(claims.by) + len(claims.of) + len(claims.at) + len(claims.as) + len(claims.told) +
 			len(claims.telling),
-		"host ports": len(c.pods.hostPorted), "API servers": len(c.services.hosts.apiServers),
+		"host ports": len(c.pods.hostPorted), "API servers": len(c.arbiter.hosts.apiServers),
 		"Services with hints": len(c.services.hinted),
 		"ServiceCIDRs":        len(c.ranges.all) + len(c.ranges.occupants) + len(c.settings.Services) - len(s.Services),
 		"zones":               len(c.topology.zones) + len(c.topology.zoneOf), "Services by datapath": len(c.services.sctp),

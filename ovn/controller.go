@@ -65,8 +65,8 @@ type database interface {
 	Records(*settings.Settings) records
 	// Hosting are the chassis that have the ports of EgressIPs (egressHosting) and nodes (livenessMoved) now.
 	Hosting() map[part.Event]string
-	// Carriers tells of such ports that are on another chassis than is known, until ctx is done.
-	Carriers(ctx context.Context, known map[part.Event]string, moved func(what part.Event, chassis string))
+	// WatchHosting tells of such ports that are on another chassis than is known, until ctx is done.
+	WatchHosting(ctx context.Context, known map[part.Event]string, moved func(what part.Event, chassis string))
 	// Disabled are the features that its server's schema has no columns for.
 	Disabled() []string
 	// Connected says whether there is a connection now.
@@ -241,7 +241,7 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 	notes := newAnnotator(c.annotate, there, logAnnotation(c.log, c.metrics.failed), report)
 	hosting := c.database.Hosting()
 	l := &leader{
-		cluster: newCluster(c.settings), source: newCarriers(c.informers, hosting), queue: c.queue,
+		cluster: newCluster(c.settings), source: newHostingSource(c.informers, hosting), queue: c.queue,
 		northbound: c.database, entitled: entitled, disabled: c.database.Disabled,
 		records: func() records { return c.database.Records(c.settings) },
 		ports:   func() map[types.UID][]netip.Addr { return c.database.Records(c.settings).pods },
@@ -249,7 +249,7 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 	}
 	var parts sync.WaitGroup
 	parts.Go(func() { notes.run(ctx) })
-	parts.Go(func() { c.database.Carriers(ctx, hosting, l.moved) })
+	parts.Go(func() { c.database.WatchHosting(ctx, hosting, l.moved) })
 	parts.Go(func() {
 		if err := c.database.Watch(ctx, func(owners []ovsdb.Owner) { l.suspect(ctx, owners) }); err != nil && ctx.Err() == nil {
 			c.log.Error("watch for foreign changes in the Northbound", "error", err)

@@ -28,8 +28,8 @@ var egressHosting = part.NewSignal("hosting chassis of EgressIP", part.Patience)
 // egressCount has the status of an EgressIP tell its number of pods.
 var egressCount = part.NewSignal("pods of EgressIP", part.Patience)
 
-// maxCarriers bounds the nodes that stand by for one EgressIP.
-const maxCarriers = 5
+// maxHosting bounds the nodes that stand by for one EgressIP.
+const maxHosting = 5
 
 // egressBook is what is known of EgressIPs, and of what they follow from.
 type egressBook struct {
@@ -73,7 +73,7 @@ func (b *egressBook) Take(batch *part.Batch) {
 	}
 	b.update(batch.Names(objects.EgressKind), batch)
 	for _, name := range batch.Signals(egressHosting) {
-		b.carriedBy(name, batch.Text(egressHosting, name))
+		b.hostedBy(name, batch.Text(egressHosting, name))
 	}
 	for _, name := range batch.Again(objects.EgressKind.String()) {
 		b.dirty[name] = struct{}{}
@@ -133,10 +133,10 @@ type egressState struct {
 	plan   egressPlan
 	// standing are the nodes among which the plan chooses.
 	standing []*nodeState
-	// pods is how many leave with its addresses; carrier is the chassis that has them now.
+	// pods is how many leave with its addresses; hosting is the chassis that has them now.
 	pods     int
 	counting bool // the status shall have the number later
-	carrier  string
+	hosting  string
 	noted    string // status that was asked for last
 }
 
@@ -193,7 +193,7 @@ func (b *egressBook) update(names []string, batch *part.Batch) {
 			}
 			continue
 		case e == nil:
-			e = &egressState{number: b.recorded[name], carrier: batch.Text(egressHosting, name)}
+			e = &egressState{number: b.recorded[name], hosting: batch.Text(egressHosting, name)}
 			b.all[name] = e
 		}
 		if e.object == nil || e.object.UID != object.UID || e.object.Status != object.Status {
@@ -406,7 +406,7 @@ func (b *egressBook) noteStatusOf(e *egressState) {
 		"pods":               e.pods,
 		"node":               nil,
 	}
-	if node := b.nodes.withChassis(e.carrier); len(e.plan.members) > 0 && node != "" {
+	if node := b.nodes.withChassis(e.hosting); len(e.plan.members) > 0 && node != "" {
 		status["node"] = node
 	}
 	b.NoteStatus(objects.EgressKind, &e.object.Custom, status, &e.noted)
@@ -419,10 +419,10 @@ func (e *egressState) statusMessage() string {
 	return e.plan.message + "; until then what the selected pods send outside is dropped"
 }
 
-// carriedBy takes in which chassis has an EgressIP's addresses.
-func (b *egressBook) carriedBy(name, chassis string) {
+// hostedBy takes in which chassis has an EgressIP's addresses.
+func (b *egressBook) hostedBy(name, chassis string) {
 	if e := b.all[name]; e != nil {
-		e.carrier, b.untold[name] = chassis, struct{}{}
+		e.hosting, b.untold[name] = chassis, struct{}{}
 	}
 }
 

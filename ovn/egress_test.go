@@ -213,7 +213,7 @@ func TestEgressSpreads(t *testing.T) {
 		name := fmt.Sprint("a", i)
 		s.do(s.egressIP(name, "team=a", fmt.Sprintf("203.0.113.%d", 100+i)))
 		list := strings.Fields(members(s.c.egress.change(name)))
-		if len(list) != maxCarriers {
+		if len(list) != maxHosting {
 			t.Fatalf("%d nodes stand by: %v", len(list), list)
 		}
 		first[list[0]]++

@@ -38,7 +38,7 @@ func (b *egressBook) planOf(e *egressState, taken map[netip.Addr]string) egressP
 			return refuse("NoSuchFamily", "spec.addresses: pods have no address of the family of %s (pod-cidrs %s); remove it", addr, ipam.Join(b.settings.Pods))
 		}
 	}
-	nodes, why := b.carriers(o)
+	nodes, why := b.candidatesFor(o)
 	if len(nodes) == 0 {
 		return refuse("NoNode", "%s", why)
 	}
@@ -56,7 +56,7 @@ func (b *egressBook) planOf(e *egressState, taken map[netip.Addr]string) egressP
 // choose is the plan with the nodes that are preferred of those which stand for an EgressIP, of which there is one at
 // least. Subnets and next hops are those of the first.
 func (b *egressBook) choose(e *egressState) (plan egressPlan) {
-	nodes := prefer(e.object.Name, slices.Clone(e.standing), maxCarriers)
+	nodes := prefer(e.object.Name, slices.Clone(e.standing), maxHosting)
 	first := nodes[0].facts.Gateway
 	plan.gateway = contract.Gateway{Network: nodes[0].outside, MAC: contract.MAC(e.object.Addresses...).String()}
 	for _, addr := range e.object.Addresses {
@@ -81,8 +81,8 @@ func (b *egressBook) choose(e *egressState) (plan egressPlan) {
 	return plan
 }
 
-// carriers are the nodes that an EgressIP selects and that can carry addresses at all, the oldest first.
-func (b *egressBook) carriers(o *objects.EgressIP) (nodes []*nodeState, why string) {
+// candidatesFor are the nodes that an EgressIP selects and that can host addresses at all, the oldest first.
+func (b *egressBook) candidatesFor(o *objects.EgressIP) (nodes []*nodeState, why string) {
 	selected, excuse := 0, ""
 	for n := range b.nodes.placed() {
 		if !o.Nodes.Matches(n.object.Labels) {

@@ -11,12 +11,12 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 )
 
-// place is where load balancers are, and so whose packets they see.
-type place int
+// attachPoint is where load balancers are, and so whose packets they see.
+type attachPoint int
 
 const (
-	onSwitches place = iota // of the nodes: what pods and the nodes' hosts send
-	onRouters               // gateway routers of nodes: what comes from outside
+	onSwitches attachPoint = iota // of the nodes: what pods and the nodes' hosts send
+	onRouters                     // gateway routers of nodes: what comes from outside
 )
 
 // elsewhere is the scope of the nodes that have no endpoint of a Service that is served by local ones
@@ -46,7 +46,7 @@ func (n *nodeSet) isWindows(name string) bool {
 }
 
 // at are the nodes that have a place.
-func (n *nodeSet) at(p place) []string {
+func (n *nodeSet) at(p attachPoint) []string {
 	if p == onRouters {
 		return n.gateways
 	}
@@ -59,7 +59,7 @@ type frontend struct {
 	protocol objects.Protocol
 	template string // the address family of a template: "ipv4" or "ipv6"; "" is none
 	vips     []vip
-	places   []place
+	places   []attachPoint
 	local    [2]bool // by place: clients get the endpoints of the node alone where they come in
 	// aliased: some gateway routers have an alias for an endpoint on their hosts.
 	aliased bool
@@ -107,7 +107,7 @@ func frontends(s *objects.Service, kind objects.Protocol, from []*objects.Endpoi
 }
 
 func clusterFrontend(s *objects.Service, kind objects.Protocol, behind *serviceEndpoints) frontend {
-	f := frontend{protocol: kind, places: []place{onSwitches}, local: [2]bool{onSwitches: s.InternalLocal}}
+	f := frontend{protocol: kind, places: []attachPoint{onSwitches}, local: [2]bool{onSwitches: s.InternalLocal}}
 	for _, port := range s.Ports {
 		for _, ip := range s.ClusterIPs {
 			f.serve(port, ip, port.Port, behind)
@@ -123,7 +123,7 @@ func clusterFrontend(s *objects.Service, kind objects.Protocol, behind *serviceE
 // A sticky Service's are written out: OVN remembers no client of a variable's, for which its flows have a
 // match that no packet fits (ip6 and an IPv4 address; build_lb_affinity_lr_flows in northd.c of 25.03).
 func nodePortFrontend(s *objects.Service, kind objects.Protocol, ipv4 bool, endpoints *serviceEndpoints, nodes *nodeSet) frontend {
-	f := frontend{sort: "nodeport" + northbound.IPVersion(ipv4), protocol: kind, template: "ipv" + northbound.IPVersion(ipv4), places: []place{onSwitches, onRouters}, local: [2]bool{onRouters: s.ExternalLocal}}
+	f := frontend{sort: "nodeport" + northbound.IPVersion(ipv4), protocol: kind, template: "ipv" + northbound.IPVersion(ipv4), places: []attachPoint{onSwitches, onRouters}, local: [2]bool{onRouters: s.ExternalLocal}}
 	if !s.HasFamily(ipv4) {
 		return f
 	}
@@ -152,8 +152,8 @@ func nodePortFrontend(s *objects.Service, kind objects.Protocol, ipv4 bool, endp
 // externalFrontends have the addresses by which a Service is known outside. Those that weft announces are
 // on the gateway router of the node that answers for them, and on no other.
 func externalFrontends(s *objects.Service, kind objects.Protocol, behind *serviceEndpoints, nodes *nodeSet) []frontend {
-	everywhere := frontend{sort: "external", protocol: kind, places: []place{onSwitches, onRouters}, local: [2]bool{onRouters: s.ExternalLocal}}
-	within := frontend{sort: "announced", protocol: kind, places: []place{onSwitches}}
+	everywhere := frontend{sort: "external", protocol: kind, places: []attachPoint{onSwitches, onRouters}, local: [2]bool{onRouters: s.ExternalLocal}}
+	within := frontend{sort: "announced", protocol: kind, places: []attachPoint{onSwitches}}
 	var announced []frontend
 	for _, ip := range s.ExternalAddresses() {
 		if !s.HasFamily(ip.Is4()) {
@@ -174,7 +174,7 @@ func externalFrontends(s *objects.Service, kind objects.Protocol, behind *servic
 		i := slices.IndexFunc(announced, func(f frontend) bool { return f.owner == node })
 		if i < 0 {
 			i = len(announced)
-			announced = append(announced, frontend{sort: "announced", protocol: kind, places: []place{onRouters}, local: [2]bool{onRouters: s.ExternalLocal}, owner: node})
+			announced = append(announced, frontend{sort: "announced", protocol: kind, places: []attachPoint{onRouters}, local: [2]bool{onRouters: s.ExternalLocal}, owner: node})
 		}
 		for _, port := range ports {
 			announced[i].serve(port, ip, port.Port, behind)
@@ -241,7 +241,7 @@ func (v *view) refuses() bool {
 }
 
 // varies says whether nodes may have different views of a frontend.
-func (f *frontend) varies(at place) bool {
+func (f *frontend) varies(at attachPoint) bool {
 	return f.local[at] || f.written || at == onRouters && (f.aliased || f.owner != "")
 }
 
@@ -252,7 +252,7 @@ func (f *frontend) differs() bool {
 
 // view is that of a node's clients; of any node's, where it does not vary. to is nil where no endpoint is
 // nearer than another.
-func (f *frontend) view(s *objects.Service, at place, node string, to []reach, nodes *nodeSet) view {
+func (f *frontend) view(s *objects.Service, at attachPoint, node string, to []reach, nodes *nodeSet) view {
 	var v view
 	if f.written {
 		f, to = f.ofNode(node, to)

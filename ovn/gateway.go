@@ -46,7 +46,7 @@ func (b *gatewayBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
 
 // Change is part of [part.Part].
 func (b *gatewayBook) Change(ovsdb.Owner) part.Outcome {
-	return part.Rows(gatewayChange(b.settings, b.carriers()))
+	return part.Rows(gatewayChange(b.settings, b.placements()))
 }
 
 // Clean is part of [part.Part].
@@ -164,9 +164,9 @@ func (b *gatewayBook) problems(n *nodeState) []objects.Problem {
 	return found
 }
 
-// carriers are the nodes that carry the shared gateway, the oldest first: who comes later does
+// placements are those of the nodes that carry the shared gateway, the oldest first: who comes later does
 // not take the connections of who is there.
-func (b *gatewayBook) carriers() []*placement {
+func (b *gatewayBook) placements() []*placement {
 	list := make([]*nodeState, 0, len(b.members))
 	for name := range maps.Keys(b.members) {
 		list = append(list, b.nodes.at(name))

@@ -87,7 +87,7 @@ func (f *frontend) nearView(s *objects.Service, to []reach, node, zone string) v
 
 // attachNear puts a frontend's load balancers with what is near to the clients: one in the group of each
 // zone, but for zones with nodes that see something of their own. There each node has its own.
-func (r *rows) attachNear(s *objects.Service, f *frontend, at place, nodes *nodeSet, to []reach) {
+func (r *rows) attachNear(s *objects.Service, f *frontend, at attachPoint, nodes *nodeSet, to []reach) {
 	c := classOf(f.protocol)
 	seen := func(node, zone string) (ids []string) { return r.balancers(s, f, f.nearView(s, to, node, zone)) }
 	for _, zone := range slices.Sorted(maps.Keys(nodes.zones)) {
@@ -111,7 +111,7 @@ func (r *rows) attachNear(s *objects.Service, f *frontend, at place, nodes *node
 }
 
 // within are a zone's nodes of a class that have a place.
-func (n *nodeSet) within(zone string, at place, c class) []string {
+func (n *nodeSet) within(zone string, at attachPoint, c class) []string {
 	var list []string
 	for _, node := range n.zones[zone] {
 		if _, has := slices.BinarySearch(n.at(at), node); has && c.has(n.isWindows(node)) {
@@ -123,7 +123,7 @@ func (n *nodeSet) within(zone string, at place, c class) []string {
 
 // zoneGroup is the key of the group of load balancers that a zone's nodes of an operating system have in a
 // place; nodes without a zone share one, too.
-func zoneGroup(zone, os string, at place) string {
+func zoneGroup(zone, os string, at attachPoint) string {
 	if zone == "" {
 		zone = "zoneless"
 	} else {
@@ -135,12 +135,12 @@ func zoneGroup(zone, os string, at place) string {
 	return zone + "-" + os
 }
 
-func zoneGroupID(zone, os string, at place) string {
+func zoneGroupID(zone, os string, at attachPoint) string {
 	return ovsdb.ID(nb.LoadBalancerGroupTable, northbound.ClusterOwner, zoneGroup(zone, os, at))
 }
 
 // zoneGroup is the UUID of the node's own.
-func (n *placement) zoneGroup(at place) string {
+func (n *placement) zoneGroup(at attachPoint) string {
 	if n.windows() {
 		return zoneGroupID(n.zone, contract.Windows, at)
 	}
@@ -151,7 +151,7 @@ func (n *placement) zoneGroup(at place) string {
 func (r *rows) zoneGroups(zones map[string][]string) {
 	for _, zone := range slices.Sorted(maps.Keys(zones)) {
 		for _, os := range []string{contract.Linux, contract.Windows} {
-			for _, at := range []place{onSwitches, onRouters} {
+			for _, at := range []attachPoint{onSwitches, onRouters} {
 				key := zoneGroup(zone, os, at)
 				r.Add(nb.LoadBalancerGroupTable, key, &nb.LoadBalancerGroup{Name: "weft-" + key})
 			}

@@ -101,7 +101,7 @@ func (b *podBook) indexHostPorts(n *nodeState, name string, before, now *objects
 		}
 	}
 	if before != nil && len(before.HostPorts) > 0 || now != nil && len(now.HostPorts) > 0 {
-		b.services.touchSelves()
+		b.services.touchSticky()
 	}
 }
 
@@ -166,6 +166,6 @@ func (b *podBook) touchHostPorts(claims []objects.Claim) {
 // or a Service or an older pod has it. What other nodes say of the address makes no difference.
 func (b *podBook) keptFrom(p *podState, wanted objects.Claim) bool {
 	kind, at := string(wanted.Protocol), netip.AddrPortFrom(wanted.Addr, wanted.Port)
-	return b.services.hostsKeep(kind, at) || p.node.listens(kind, at) ||
-		b.services.has(wanted) || b.olderHas(p, wanted)
+	return b.claims.hostsKeep(kind, at) || p.node.listens(kind, at) ||
+		b.claims.has(wanted) || b.olderHas(p, wanted)
 }

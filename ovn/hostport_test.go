@@ -21,7 +21,7 @@ import (
 // TestServicesGoBeforeHostPorts: a port of a node's address that a Service has is no pod's, for as long as
 // the Service has it.
 func TestServicesGoBeforeHostPorts(t *testing.T) {
-	s := entranceScene(t)
+	s := nodePortScene(t)
 	p := s.pod("default", "web", "own")
 	p.HostPorts = []objects.HostPort{{Protocol: "tcp", Port: 8443, Into: 443}}
 	other := s.pod("default", "other", "own")
@@ -104,7 +104,7 @@ func TestOneHostPortOfTwoPods(t *testing.T) {
 	} {
 		for _, order := range [][]string{{"old", "young"}, {"young", "old"}} {
 			t.Run(c.name+", first "+order[0], func(t *testing.T) {
-				s := entranceScene(t)
+				s := nodePortScene(t)
 				pods := map[string]*objects.Pod{"old": s.pod("default", "old", "own"), "young": s.pod("a", "young", c.node)}
 				s.do(s.namespace("a"), s.namespace("default"))
 				pods["old"].HostPorts, pods["young"].HostPorts = []objects.HostPort{c.old}, []objects.HostPort{c.young}
@@ -207,7 +207,7 @@ func TestHostPortsAtAnAddressOfAPool(t *testing.T) {
 // TestHostPortsOfOtherAddresses make nobody look again: of two pods with one number at different addresses each has its own.
 // A pod of all addresses is the rival of both.
 func TestHostPortsOfOtherAddresses(t *testing.T) {
-	s := entranceScene(t)
+	s := nodePortScene(t)
 	with := func(name string, at netip.Addr) *objects.Pod {
 		p := s.pod("default", name, "own")
 		p.HostPorts = []objects.HostPort{{Protocol: "tcp", IP: at, Port: 8443, Into: 443}}

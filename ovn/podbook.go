@@ -20,6 +20,7 @@ type podBook struct {
 	around    surroundings
 	nodes     nodeView
 	services  serviceView
+	claims    claimView
 	policies  policyView
 	recorded  map[types.UID][]netip.Addr // addresses of earlier terms, as far as no pod has claimed them yet
 	beginning bool
@@ -31,8 +32,8 @@ type podBook struct {
 }
 
 func newPodBook(o *part.Outbox, s *settings.Settings, around surroundings, nodes nodeView, services serviceView,
-	policies policyView) podBook {
-	return podBook{Outbox: o, settings: s, around: around, nodes: nodes, services: services, policies: policies, all: map[string]*podState{}, namespaces: map[string]map[string]*podState{}, dirty: map[string]struct{}{},
+	claims claimView, policies policyView) podBook {
+	return podBook{Outbox: o, settings: s, around: around, nodes: nodes, services: services, claims: claims, policies: policies, all: map[string]*podState{}, namespaces: map[string]map[string]*podState{}, dirty: map[string]struct{}{},
 		hostPorted: map[numberedPort]map[string]struct{}{}}
 }
 

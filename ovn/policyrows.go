@@ -203,10 +203,10 @@ func (r *rows) defaults(noTiers bool) {
 	}
 }
 
-// admitHost lets a node's host reach the pods on it, its probes too, whatever policies say. By a Service it
+// addHostACL lets a node's host reach the pods on it, its probes too, whatever policies say. By a Service it
 // comes in by the router, with the address that it has among the pods. What others send through the host
 // does not have an address of its own.
-func admitHost(n *nodeState, change *ovsdb.Change) {
+func addHostACL(n *nodeState, change *ovsdb.Change) {
 	r := rows{Builder: northbound.Extend(*change)}
 	var among, beside []string
 	for _, subnet := range n.subnets {

@@ -44,12 +44,12 @@ type poolBook struct {
 
 func newPoolBook(
 	o *part.Outbox, s *settings.Settings, around surroundings, nodes nodeView, namespaces namespaceView,
-	services serviceView, egress egressView, liveness *livenessBook,
+	services serviceView, claims claimView, egress egressView, liveness *livenessBook,
 ) poolBook {
 	reserved := &reservations{egress: egress}
 	return poolBook{
 		Outbox: o, settings: s, around: around, nodes: nodes, namespaces: namespaces, services: services, egress: egress,
-		liveness: liveness, announcers: newAnnouncerBook(s, nodes, services, liveness), all: map[string]*poolState{},
+		liveness: liveness, announcers: newAnnouncerBook(s, nodes, services, claims, liveness), all: map[string]*poolState{},
 		reserved: reserved, addresses: pools.New(reserved.has), of: map[string]*holding{}, touched: map[string]struct{}{}, reselected: map[*poolState]struct{}{},
 		waiting: newWaitBook(), left: map[string]struct{}{},
 	}
@@ -237,8 +237,8 @@ func (b *poolBook) hold(name string, addr netip.Addr) {
 	}
 }
 
-// confirm has a Service keep what it has, as its status says: the record of all terms.
-func (b *poolBook) confirm(name string, s *objects.Service) (problems []objects.Problem) {
+// keep has a Service keep what it has, as its status says: the record of all terms.
+func (b *poolBook) keep(name string, s *objects.Service) (problems []objects.Problem) {
 	h := b.of[name]
 	if h == nil {
 		h = &holding{}

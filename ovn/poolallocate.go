@@ -115,7 +115,7 @@ func (b *poolBook) settleTouched() {
 	confirm := func(names []string) {
 		for _, name := range names {
 			if _, confirmed := lost[name]; !confirmed {
-				lost[name] = b.confirm(name, b.services.at(name).object)
+				lost[name] = b.keep(name, b.services.at(name).object)
 			}
 		}
 	}

@@ -29,7 +29,7 @@ func TestUntoldPartsCostNoWords(t *testing.T) {
 		edit(o)
 		s.do(s.namespace("default"), n, first, o)
 		return func() []objects.Problem {
-			_, found := s.c.services.judge("default/second", o)
+			_, found := s.c.arbiter.arbitrate("default/second", o)
 			return slices.Concat(found, sourceProblems(o))
 		}
 	}

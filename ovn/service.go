@@ -26,10 +26,10 @@ func serviceRows(s *objects.Service, from []*objects.EndpointSlice, nodes *nodeS
 			r.serve(s, &list[i], nodes)
 		}
 		if s.ClientIP {
-			r.confirm(s, kind, list, nodes)
+			r.affinityBalancers(s, kind, list, nodes)
 		}
 	}
-	r.admit(s)
+	r.sourceRangeACLs(s)
 	return r
 }
 

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"iter"
 	"maps"
-	"net/netip"
 	"slices"
 
-	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
@@ -22,17 +20,14 @@ type serviceBook struct {
 	around   surroundings
 	nodes    nodeView
 	pods     podView
-	pools    poolView
 	flushes  *flushBook
 
 	all     map[string]*serviceState
 	sliceOf map[string]string // slice → Service, by key
 	dirty   map[string]struct{}
 
-	claims     claimBook
-	hosts      hostBook
-	gateways   entrances
-	entranceOf map[string]entrance // by node that has a switch
+	arbiter     *arbiter
+	nodePortsOf map[string]nodePort // by node that has a switch
 
 	perNode map[string]struct{} // Services of which each node has rows of its own
 	outward map[string]struct{} // Services that have endpoints that may be hosts: their rows depend on those
@@ -41,13 +36,12 @@ type serviceBook struct {
 }
 
 func newServiceBook(o *part.Outbox, s *settings.Settings, around surroundings, nodes nodeView, pods podView,
-	pools poolView, flushes *flushBook) serviceBook {
+	arbiter *arbiter, flushes *flushBook) serviceBook {
 	return serviceBook{
-		Outbox: o, settings: s, around: around, nodes: nodes, pods: pods, pools: pools, flushes: flushes,
-		all: map[string]*serviceState{}, sliceOf: map[string]string{}, dirty: map[string]struct{}{},
-		claims: newClaimBook(), hosts: newHostBook(s, nodes),
-		gateways: newEntrances(), entranceOf: map[string]entrance{},
-		perNode: map[string]struct{}{}, outward: map[string]struct{}{}, hinted: map[string]struct{}{}, sctp: map[string]struct{}{},
+		Outbox: o, settings: s, around: around, nodes: nodes, pods: pods, arbiter: arbiter, flushes: flushes,
+		all: arbiter.services, sliceOf: map[string]string{}, dirty: map[string]struct{}{},
+		nodePortsOf: map[string]nodePort{},
+		perNode:     map[string]struct{}{}, outward: map[string]struct{}{}, hinted: map[string]struct{}{}, sctp: map[string]struct{}{},
 	}
 }
 
@@ -76,19 +70,6 @@ func (b *serviceBook) Clean() { part.Empty(&b.dirty) }
 type serviceState struct {
 	object *objects.Service
 	slices []*objects.EndpointSlice // sorted by name
-}
-
-// has says whether a Service has a port of a node's address: as a NodePort, for its health check, or
-// because the address is one of the Service's own.
-func (b *serviceBook) has(wanted objects.Claim) bool {
-	for _, one := range []objects.Claim{wanted, wanted.Everywhere()} {
-		name, ok := b.holder(one)
-		if ok && b.claims.wants(name, one) && b.essential(one) == outside.Nobody && b.hosts.taken(b.all[name].object, one.Addr) == outside.Nobody &&
-			b.all[name].object.HasAt(one, wanted.Addr) {
-			return true
-		}
-	}
-	return false
 }
 
 // updateHinted takes in whether a Service has endpoints with hints.
@@ -193,15 +174,15 @@ func (b *serviceBook) Change(owner ovsdb.Owner) part.Outcome {
 				found = addressProblems(s.object) // it may be ignored for these
 			}
 			b.Tell(owner, found...)
-			b.claims.tell(name, nil)
+			b.arbiter.claims.tell(name, nil)
 			b.flushes.follow(name, nil)
 		}}
 	}
 	on := b.nodeSet()
-	object, found := b.judge(name, s.object)
+	object, found := b.arbiter.arbitrate(name, s.object)
 	change, to := sized(object, s.slices, on)
 	return part.Outcome{Change: change, Then: func() {
-		b.claims.tell(name, object.Rejected)
+		b.arbiter.claims.tell(name, object.Rejected)
 		b.Tell(owner, slices.Concat(found, addressProblems(object), sizeProblems(object, s.slices, to),
 			sliceProblems(object, s.slices), tunnelProblems(object, s.slices, on),
 			datapathProblems(object, on), affinityProblems(object), sourceProblems(object),
@@ -213,8 +194,8 @@ func (b *serviceBook) Change(owner ovsdb.Owner) part.Outcome {
 // nodeSet are the nodes as Services' rows depend on them.
 func (b *serviceBook) nodeSet() *nodeSet {
 	on := b.around.placements()
-	on.gateways, on.hosts, on.widths, on.own = b.gateways.names, b.gateways.hosts, b.gateways.widths, b.gateways.own
-	on.balanced, on.pods = b.balanced, b.settings.Pods
+	on.gateways, on.hosts, on.widths, on.own = b.arbiter.ports.names, b.arbiter.ports.hosts, b.arbiter.ports.widths, b.arbiter.ports.own
+	on.balanced, on.pods = b.arbiter.balanced, b.settings.Pods
 	return on
 }
 
@@ -239,23 +220,15 @@ func (b *serviceBook) slicesOf(key string) []*objects.EndpointSlice {
 	return nil
 }
 
-func (b *serviceBook) isHosts(addr netip.Addr) bool {
-	return b.hosts.rules().At(addr) != outside.Nobody
-}
-
-func (b *serviceBook) hostsKeep(protocol string, at netip.AddrPort) bool {
-	return b.hosts.rules().Keep(protocol, at) != outside.Nobody
-}
-
 // updateHosts takes in a node's addresses and who listens there, and has the Services looked at again that want
 // what has come or gone.
 func (b *serviceBook) updateHosts(n *nodeState) {
-	touched, heard := b.hosts.update(n)
+	touched, heard := b.arbiter.hosts.update(n)
 	for _, addr := range touched {
 		b.touchClaims(addr)
 		if !heard || len(n.facts.Listeners) > 0 { // what a Service has no more may be a pod's, on another node with this address
-			for name := range b.claims.at[addr] {
-				b.pods.touchHostPorts(b.claims.of[name])
+			for name := range b.arbiter.claims.at[addr] {
+				b.pods.touchHostPorts(b.arbiter.claims.of[name])
 			}
 		}
 	}

@@ -41,10 +41,10 @@ func (r *rows) joinPortGroups(n *placement) {
 	}
 }
 
-// admit lets only the clients of spec.loadBalancerSourceRanges reach a Service's load balancer addresses,
+// sourceRangeACLs let only the clients of spec.loadBalancerSourceRanges reach a Service's load balancer addresses,
 // and the nodes' hosts. An ACL sees a packet before it is load-balanced, and a connection's later packets
 // no more: they have the endpoint's address by then. Conntrack does not come into it.
-func (r *rows) admit(s *objects.Service) {
+func (r *rows) sourceRangeACLs(s *objects.Service) {
 	if len(s.SourceRanges) == 0 {
 		return
 	}

@@ -62,7 +62,7 @@ func TestSourceRanges(t *testing.T) {
 				c.edit(s)
 			}
 			r := newRows(northbound.ServiceOwner("default/web"))
-			r.admit(s)
+			r.sourceRangeACLs(s)
 			var got []string
 			for _, row := range r.Rows {
 				acl := row.Model.(*nb.ACL)

@@ -20,7 +20,7 @@ func (c *cluster) outsideAddresses() map[netip.Addr]string {
 			taken[addr] = whose
 		}
 	}
-	for at := range c.services.hosts.apiServers {
+	for at := range c.arbiter.hosts.apiServers {
 		taken[at.Addr()] = "the API server"
 	}
 	for n := range c.nodes.placed() {
@@ -49,7 +49,7 @@ func (c *cluster) addToNode(n *nodeState, change *ovsdb.Change) {
 	announceOn(change, n.facts.Gateway, c.pools.announcers.ofNode(n.name))
 	c.nodeSets.addTo(n, change)
 	if len(c.policies.all) > 0 {
-		admitHost(n, change)
+		addHostACL(n, change)
 	}
 }
 
@@ -65,7 +65,7 @@ func (c *cluster) nodesChanged(touched []*nodeState) {
 		c.services.updateHosts(n)
 		c.ranges.updateOccupants(n)
 	}
-	c.services.updateEntrances(touched)
+	c.services.updateNodePorts(touched)
 	c.noteTraits(touched)
 	if c.gateway.exists() != before {
 		for _, name := range slices.Sorted(maps.Keys(c.gateway.sharers)) {
@@ -129,8 +129,8 @@ func (c *cluster) rangesChanged() {
 // Services, pods whose host ports these want, and EgressIPs.
 func (c *cluster) heldByAnother(addr netip.Addr) {
 	c.services.touchClaims(addr)
-	for name := range c.services.claims.at[addr] {
-		c.pods.touchHostPorts(c.services.claims.of[name])
+	for name := range c.arbiter.claims.at[addr] {
+		c.pods.touchHostPorts(c.arbiter.claims.of[name])
 	}
 	if _, wanted := c.egress.wanted[addr]; wanted {
 		c.egress.replan = true

@@ -57,17 +57,21 @@ type serviceView interface {
 	// at is what is known of a Service, by key, nil for nothing; slicesOf are its EndpointSlices.
 	at(key string) *serviceState
 	slicesOf(key string) []*objects.EndpointSlice
+	// touch has a Service's rows made again, touchSticky those of the sticky ones that depend on what is balanced.
+	touch(key string)
+	touchSticky()
+	// touched are those of which the rows are made again, by key.
+	touched() iter.Seq[string]
+}
+
+// claimView is what others see of who has which address and port outside.
+type claimView interface {
 	// has says whether a Service has an address and port of a node's.
 	has(wanted objects.Claim) bool
 	// isHosts says whether an address is a host's, or one that hosts keep, and hostsKeep whether an address and port stays
 	// the hosts' own.
 	isHosts(addr netip.Addr) bool
 	hostsKeep(protocol string, at netip.AddrPort) bool
-	// touch has a Service's rows made again, touchSelves those of the sticky ones that depend on what is balanced.
-	touch(key string)
-	touchSelves()
-	// touched are those of which the rows are made again, by key.
-	touched() iter.Seq[string]
 }
 
 // poolView is what others see of AddressPools.

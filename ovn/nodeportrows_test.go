@@ -22,11 +22,11 @@ import (
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
 
-// entranceScene has a node with a gateway of its own (own), one whose gateway has the host's address
+// nodePortScene has a node with a gateway of its own (own), one whose gateway has the host's address
 // 203.0.113.2 (host), a Windows node like the first (win), and one without a gateway (bare).
-func entranceScene(t *testing.T) *scene { return entranceSceneOf(t, nil) }
+func nodePortScene(t *testing.T) *scene { return nodePortSceneOf(t, nil) }
 
-func entranceSceneOf(t *testing.T, edit func(*settings.Config)) *scene {
+func nodePortSceneOf(t *testing.T, edit func(*settings.Config)) *scene {
 	s := newScene(t, edit)
 	own, host, win := s.node("own", "10.244.1.0/24"), s.node("host", "10.244.2.0/24"), s.node("win", "10.244.3.0/24")
 	own.Facts = facts(1, false)
@@ -233,7 +233,7 @@ func TestServicesFromOutside(t *testing.T) {
 			sctp/external@gw=own [gw-own] keep drop 198.51.100.1:80=10.244.1.3:8080`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := entranceSceneOf(t, c.config)
+			s := nodePortSceneOf(t, c.config)
 			for _, o := range c.given {
 				s.do(trim(o))
 			}
@@ -271,7 +271,7 @@ func TestServicesFollowGateways(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := entranceScene(t)
+			s := nodePortScene(t)
 			web := s.service("web", "10.96.0.10")
 			web.NodePorts, web.ExternalIPs = []objects.NodePort{{ServicePort: web.Ports[0], Number: 30080}}, []netip.Addr{netip.MustParseAddr("198.51.100.1")}
 			sl := s.slice("web-a", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("10.244.1.3", "own"), ready("10.244.4.3", "bare"))
@@ -343,7 +343,7 @@ func TestHostPorts(t *testing.T) {
 		{"on a node that has said nothing", "bare", []objects.HostPort{all}, ``, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := entranceScene(t)
+			s := nodePortScene(t)
 			p := s.pod("default", "web", c.node)
 			p.HostPorts = c.ports
 			s.do(p)
@@ -356,10 +356,10 @@ func TestHostPorts(t *testing.T) {
 	}
 }
 
-// TestEntrancesFollowNodes: what a node's facts change of Services and pods is looked at again, and nothing
+// TestNodePortAddressesFollowNodes: what a node's facts change of Services and pods is looked at again, and nothing
 // else.
-func TestEntrancesFollowNodes(t *testing.T) {
-	s := entranceScene(t)
+func TestNodePortAddressesFollowNodes(t *testing.T) {
+	s := nodePortScene(t)
 	onNodes, host, plain := s.service("nodeport", "10.96.0.10"), s.service("host", "10.96.0.11"), s.service("plain", "10.96.0.12")
 	onNodes.NodePorts = []objects.NodePort{{ServicePort: onNodes.Ports[0], Number: 30080}}
 	host.ExternalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.1")}

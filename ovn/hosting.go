@@ -16,9 +16,9 @@ import (
 // hostingChassis is the key in a router port's status that ovn-northd keeps: the chassis that has the port.
 const hostingChassis = "hosting-chassis"
 
-// carrierSpacing is the least time between two looks at who carries addresses: a Northbound that changes
+// hostingSpacing is the least time between two looks at which chassis host addresses: a Northbound that changes
 // all the time needs no more.
-const carrierSpacing = 200 * time.Millisecond
+const hostingSpacing = 200 * time.Millisecond
 
 // Hosting is part of [database].
 func (e engine) Hosting() map[part.Event]string {
@@ -34,8 +34,8 @@ func (e engine) Hosting() map[part.Event]string {
 	return now
 }
 
-// Carriers is part of [database].
-func (e engine) Carriers(ctx context.Context, known map[part.Event]string, moved func(what part.Event, chassis string)) {
+// WatchHosting is part of [database].
+func (e engine) WatchHosting(ctx context.Context, known map[part.Event]string, moved func(what part.Event, chassis string)) {
 	for ctx.Err() == nil {
 		changed := e.Client().Changed()
 		now := e.Hosting()
@@ -53,7 +53,7 @@ func (e engine) Carriers(ctx context.Context, known map[part.Event]string, moved
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(carrierSpacing):
+		case <-time.After(hostingSpacing):
 		}
 		select {
 		case <-ctx.Done():
@@ -62,20 +62,20 @@ func (e engine) Carriers(ctx context.Context, known map[part.Event]string, moved
 	}
 }
 
-// carriers adds to a source which chassis carries an EgressIP's addresses, and which one has the port
+// hostingSource adds to a source which chassis has an EgressIP's addresses, and which one has the port
 // that shows whether a node lives, as the Northbound says.
-type carriers struct {
+type hostingSource struct {
 	source
 	mu      sync.Mutex
 	chassis map[part.Event]string
 }
 
-// newCarriers begins with what the Northbound says now: a term's first write shall know who lives and who carries.
-func newCarriers(s source, hosting map[part.Event]string) *carriers {
-	return &carriers{source: s, chassis: maps.Clone(hosting)}
+// newHostingSource begins with what the Northbound says now: a term's first write shall know who lives and who carries.
+func newHostingSource(s source, hosting map[part.Event]string) *hostingSource {
+	return &hostingSource{source: s, chassis: maps.Clone(hosting)}
 }
 
-func (c *carriers) get(e part.Event) any {
+func (c *hostingSource) get(e part.Event) any {
 	if _, ok := e.(part.Signal); !ok {
 		return c.source.get(e)
 	}
@@ -85,7 +85,7 @@ func (c *carriers) get(e part.Event) any {
 }
 
 // keys are also those whose chassis is known.
-func (c *carriers) keys() []part.Event {
+func (c *hostingSource) keys() []part.Event {
 	keys := c.source.keys()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,7 +97,7 @@ func (c *carriers) keys() []part.Event {
 
 // moved is told that a port is on another chassis.
 func (l *leader) moved(k part.Event, chassis string) {
-	c, ok := l.source.(*carriers)
+	c, ok := l.source.(*hostingSource)
 	if !ok {
 		return
 	}

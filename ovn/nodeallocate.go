@@ -88,7 +88,7 @@ func (b *nodeBook) update(names []string, batch *part.Batch) (touched []*nodeSta
 	b.rank(known)
 	b.rank(unknown)
 	for _, n := range append(known, unknown...) {
-		b.place(n)
+		b.allocate(n)
 	}
 	if len(names) > 0 && b.vacated {
 		b.vacated = false
@@ -100,7 +100,7 @@ func (b *nodeBook) update(names []string, batch *part.Batch) (touched []*nodeSta
 		}
 		b.rank(others)
 		for _, n := range others {
-			b.place(n)
+			b.allocate(n)
 		}
 	}
 	return slices.Concat(gone, known, unknown, others)
@@ -133,8 +133,8 @@ func (b *nodeBook) rank(list []*nodeState) {
 	})
 }
 
-// place decides a node's ID and subnets, or says why it cannot.
-func (b *nodeBook) place(n *nodeState) {
+// allocate decides a node's ID and subnets, or says why it cannot.
+func (b *nodeBook) allocate(n *nodeState) {
 	n.problems = nil
 	complain := func(reason, format string, args ...any) {
 		n.problems = append(n.problems, objects.Problemf(objects.NodeKind, &n.object.ObjectMeta, reason, format, args...))
@@ -163,7 +163,7 @@ func (b *nodeBook) place(n *nodeState) {
 	}
 	subnets, err := b.subnets(n, had.PodCIDRs)
 	if err != nil {
-		if !errors.Is(err, errNoSubnets) || b.late(n) {
+		if !errors.Is(err, errNoSubnets) || b.isOverdue(n) {
 			complain("NoPodSubnet", "%v", err)
 		}
 		b.unplace(n)
@@ -267,8 +267,8 @@ func (n *nodeState) takeFacts(s *settings.Settings) (errs []error) {
 
 var errNoSubnets = errors.New("the node has no spec.podCIDRs")
 
-// late says whether a node has waited long enough for its subnets; at first it has not.
-func (b *nodeBook) late(n *nodeState) bool {
+// isOverdue says whether a node has waited long enough for its subnets; at first it has not.
+func (b *nodeBook) isOverdue(n *nodeState) bool {
 	if n.expects == nothing {
 		n.expects = expecting
 		b.Expect(part.Signal{What: subnetsOverdue, Name: n.name})

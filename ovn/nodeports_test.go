@@ -13,12 +13,12 @@ import (
 	"github.com/weftnet/weft/models/contract"
 )
 
-// TestEntrancesAreThoseOfTheNodesThereAre changes nodes at random, which claim each other's addresses and one twice. What comes of the
+// TestNodePortAddressesAreThoseOfTheNodesThereAre changes nodes at random, which claim each other's addresses and one twice. What comes of the
 // changes is what the nodes come to that there are.
-func TestEntrancesAreThoseOfTheNodesThereAre(t *testing.T) {
+func TestNodePortAddressesAreThoseOfTheNodesThereAre(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 7))
 	addr := func() netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(1 + random.IntN(6))}) }
-	e, parts := newEntrances(), map[string]entrance{}
+	e, parts := newNodePorts(), map[string]nodePort{}
 	for range 3000 {
 		n := &nodeState{placement: placement{name: fmt.Sprint("n", random.IntN(6))}, placed: random.IntN(4) > 0}
 		for range random.IntN(4) {
@@ -30,7 +30,7 @@ func TestEntrancesAreThoseOfTheNodesThereAre(t *testing.T) {
 				n.facts.Gateway.Addresses = append(n.facts.Gateway.Addresses, netip.PrefixFrom(addr(), 20+random.IntN(5)))
 			}
 		}
-		now := entranceNow(n)
+		now := nodePortNow(n)
 		e.put(n.name, parts[n.name], now)
 		parts[n.name] = now
 		want := builtAnew(parts)
@@ -44,8 +44,8 @@ func TestEntrancesAreThoseOfTheNodesThereAre(t *testing.T) {
 }
 
 // builtAnew is what nodes' parts come to, node by node.
-func builtAnew(parts map[string]entrance) entrances {
-	e := newEntrances()
+func builtAnew(parts map[string]nodePort) nodePorts {
+	e := newNodePorts()
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		part := parts[name]
 		if part.gateway {

@@ -11,8 +11,9 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 )
 
-// entrances are where the cluster is entered from outside, as far as Services' rows depend on it.
-type entrances struct {
+// nodePorts are the addresses of nodes that NodePorts have, and the nodes that have gateway routers: where the cluster
+// is entered from outside, as far as Services' rows depend on it.
+type nodePorts struct {
 	names  []string                         // nodes that have a gateway router, sorted
 	nodes  map[netip.Addr]string            // nodes by the addresses that their NodePorts have, the first by name
 	hosts  map[netip.Addr][]string          // nodes by the addresses that their gateway routers share with their hosts
@@ -28,23 +29,23 @@ type ownAddress struct {
 	node string
 }
 
-func newEntrances() entrances {
-	return entrances{nodes: map[netip.Addr]string{}, hosts: map[netip.Addr][]string{}, at: map[netip.Addr][]string{}}
+func newNodePorts() nodePorts {
+	return nodePorts{nodes: map[netip.Addr]string{}, hosts: map[netip.Addr][]string{}, at: map[netip.Addr][]string{}}
 }
 
-// entrance is a node's part of entrances.
-type entrance struct {
+// nodePort is a node's part of them.
+type nodePort struct {
 	placed, gateway bool
 	own             [2][]netip.Addr
 	hosts           []netip.Addr // of its gateway router, where that shares them with the host
 }
 
-// entranceNow is a node's.
-func entranceNow(n *nodeState) (e entrance) {
+// nodePortNow is a node's.
+func nodePortNow(n *nodeState) (e nodePort) {
 	if !n.placed {
 		return e
 	}
-	e = entrance{placed: true, own: [2][]netip.Addr{n.nodePortAddresses(true), n.nodePortAddresses(false)}}
+	e = nodePort{placed: true, own: [2][]netip.Addr{n.nodePortAddresses(true), n.nodePortAddresses(false)}}
 	if g := n.facts.Gateway; g != nil {
 		if e.gateway = true; g.HostAddresses {
 			e.hosts = contract.Addrs(g.Addresses)
@@ -56,7 +57,7 @@ func entranceNow(n *nodeState) (e entrance) {
 }
 
 // put takes in what a node's part was and is now.
-func (e *entrances) put(name string, was, now entrance) {
+func (e *nodePorts) put(name string, was, now nodePort) {
 	if was.gateway != now.gateway {
 		e.names = toggle(e.names, name)
 	}
@@ -99,20 +100,20 @@ func toggleAt(index map[netip.Addr][]string, addr netip.Addr, name string) {
 	}
 }
 
-// updateEntrances has the Services and pods looked at again whose rows depend on what has changed of
+// updateNodePorts has the Services and pods looked at again whose rows depend on what has changed of
 // the touched nodes.
-func (b *serviceBook) updateEntrances(touched []*nodeState) {
+func (b *serviceBook) updateNodePorts(touched []*nodeState) {
 	var moved, shared, readdressed bool
-	widths, before := b.gateways.widths, map[netip.Addr]string{}
+	widths, before := b.arbiter.ports.widths, map[netip.Addr]string{}
 	for _, n := range touched {
 		for name, p := range n.pods {
 			if len(p.object.HostPorts) > 0 {
 				b.pods.touch(name)
 			}
 		}
-		was, now := b.entranceOf[n.name], entranceNow(n)
-		if b.entranceOf[n.name] = now; !now.placed {
-			delete(b.entranceOf, n.name)
+		was, now := b.nodePortsOf[n.name], nodePortNow(n)
+		if b.nodePortsOf[n.name] = now; !now.placed {
+			delete(b.nodePortsOf, n.name)
 		}
 		moved = moved || was.gateway != now.gateway
 		shared = shared || !slices.Equal(was.hosts, now.hosts)
@@ -120,11 +121,11 @@ func (b *serviceBook) updateEntrances(touched []*nodeState) {
 			readdressed = true
 			for _, addr := range slices.Concat(was.own[0], was.own[1], now.own[0], now.own[1]) {
 				if _, noted := before[addr]; !noted {
-					before[addr] = b.gateways.nodes[addr]
+					before[addr] = b.arbiter.ports.nodes[addr]
 				}
 			}
 		}
-		b.gateways.put(n.name, was, now)
+		b.arbiter.ports.put(n.name, was, now)
 	}
 	if moved {
 		b.touchPlaced()
@@ -132,14 +133,14 @@ func (b *serviceBook) updateEntrances(touched []*nodeState) {
 	if moved || shared {
 		b.touchAll(b.outward)
 	}
-	b.touchNodePortServices(b.gateways.widths != widths, readdressed)
+	b.touchNodePortServices(b.arbiter.ports.widths != widths, readdressed)
 	for addr, node := range before {
-		if b.gateways.nodes[addr] != node {
+		if b.arbiter.ports.nodes[addr] != node {
 			b.touchClaims(addr)
 		}
 	}
 	if readdressed {
-		b.touchSelves()
+		b.touchSticky()
 	}
 }
 
@@ -149,7 +150,7 @@ func (b *serviceBook) touchNodePortServices(wider, readdressed bool) {
 	if !wider && !readdressed {
 		return
 	}
-	for name := range b.claims.at[netip.Addr{}] {
+	for name := range b.arbiter.claims.at[netip.Addr{}] {
 		if wider || b.all[name].object.ClientIP {
 			b.dirty[name] = struct{}{}
 		}
@@ -169,16 +170,16 @@ func (b *serviceBook) updateAPIServers(state *serviceState) {
 			}
 		}
 	}
-	if maps.Equal(now, b.hosts.apiServers) {
+	if maps.Equal(now, b.arbiter.hosts.apiServers) {
 		return
 	}
-	for _, list := range []map[netip.AddrPort]bool{now, b.hosts.apiServers} {
+	for _, list := range []map[netip.AddrPort]bool{now, b.arbiter.hosts.apiServers} {
 		for at := range list {
 			b.touchClaims(at.Addr())
 			b.pods.touchHostPorts([]objects.Claim{{Addr: at.Addr(), Port: at.Port(), Protocol: "tcp"}})
 		}
 	}
-	b.hosts.apiServers = now
+	b.arbiter.hosts.apiServers = now
 	b.around.apiServersMoved()
 }
 
