@@ -3,6 +3,8 @@ package ovn
 import (
 	"slices"
 
+	"github.com/weftnet/weft/ovn/domains"
+	"github.com/weftnet/weft/ovn/flushes"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
@@ -17,7 +19,7 @@ import (
 // outbox what else does.
 type cluster struct {
 	*part.Outbox
-	*clock
+	*part.Clock
 	settings *settings.Settings    // its own: the ranges of ClusterIPs follow the API server's ServiceCIDRs
 	traits   map[string]nodeTraits // by node
 
@@ -32,9 +34,9 @@ type cluster struct {
 	pods       podBook
 	arbiter    arbiter
 	services   serviceBook
-	flushes    flushBook
+	flushes    *flushes.Part
 	pending    pendingBook
-	domains    domainBook
+	domains    *domains.Part
 	liveness   livenessBook
 	pools      poolBook
 	egress     egressBook
@@ -56,7 +58,7 @@ type (
 
 func newCluster(s *settings.Settings) *cluster {
 	own := *s
-	c := &cluster{Outbox: part.NewOutbox(), clock: &clock{}, settings: &own, traits: map[string]nodeTraits{}}
+	c := &cluster{Outbox: part.NewOutbox(), Clock: &part.Clock{}, settings: &own, traits: map[string]nodeTraits{}}
 	out := c.Outbox
 	c.nodes = newNodeBook(out, c.settings, c, &c.nodes, &c.pods)
 	c.topology = newTopologyBook(c.settings, c)
@@ -65,14 +67,14 @@ func newCluster(s *settings.Settings) *cluster {
 	c.namespaces = newNamespaceBook(c)
 	c.selections = newSelectionBook(out, c.settings, &c.pods, &c.namespaces)
 	c.nodeSets = newNodeSetBook(out, &c.nodes)
-	c.policies = newPolicyBook(out, c.settings, c.clock, &c.nodes, &c.pods, &c.namespaces, &c.domains, &c.selections,
+	c.domains = domains.New(out, c.settings, c.Clock, &c.services)
+	c.policies = newPolicyBook(out, c.settings, c.Clock, &c.nodes, &c.pods, &c.namespaces, c.domains, &c.selections,
 		&c.nodeSets)
 	c.pods = newPodBook(out, c.settings, c, &c.nodes, &c.services, &c.arbiter, &c.policies)
 	c.arbiter = newArbiter(c.settings, &c.nodes, &c.pods, &c.pools)
-	c.services = newServiceBook(out, c.settings, c, &c.nodes, &c.pods, &c.arbiter, &c.flushes)
-	c.flushes = newFlushBook(out)
+	c.flushes = flushes.New(out)
+	c.services = newServiceBook(out, c.settings, c, &c.nodes, &c.pods, &c.arbiter, c.flushes)
 	c.pending = newPendingBook(out, c.settings, &c.services)
-	c.domains = newDomainBook(out, c.settings, c.clock, &c.services)
 	c.liveness = newLivenessBook(c.settings, &c.nodes, &c.pools)
 	c.pools = newPoolBook(out, c.settings, c, &c.nodes, &c.namespaces, &c.services, &c.arbiter, &c.egress,
 		&c.liveness)
@@ -95,10 +97,10 @@ func newCluster(s *settings.Settings) *cluster {
 		{&c.selections, nil, gives{"Pods"}},
 		{&c.nodeSets, nil, gives{"Nodes"}},
 		{&c.policies, policyKinds, append(gives{"Policies"}, names(policyKinds)...)},
-		{&c.domains, takes{objects.ResolvedKind}, gives{"DomainName"}},
+		{c.domains, takes{objects.ResolvedKind}, gives{"DomainName"}},
 		{&c.pods, takes{objects.PodKind}, gives{"Pod"}},
 		{&c.services, takes{objects.ServiceKind, objects.SliceKind}, gives{"Service"}},
-		{&c.flushes, nil, gives{"Flush"}},
+		{c.flushes, nil, gives{"Flush"}},
 		{&c.pending, nil, nil},
 	}
 	return c

@@ -71,9 +71,9 @@ func TestWhoIsADNSServer(t *testing.T) {
 			for _, podFirst := range []bool{true, false} {
 				s := &dnsScene{T: t, w: newWorld(), now: midnight}
 				s.c = newCluster(testSettings(t, func(config *settings.Config) { dual(config); config.DNSNodes = c.nodes }))
-				s.c.at(s.now)
+				s.c.At(s.now)
 				s.c.begin(records{}, s.w.keys(), s.w.get)
-				s.c.domains.use("www.example.com", 1)
+				s.c.domains.Use("www.example.com", 1)
 				s.saw("l2", "www.example.com 203.0.113.66 90")
 				puts := []func(){
 					func() {
@@ -101,7 +101,7 @@ func TestWhoIsADNSServer(t *testing.T) {
 // TestDNSServersComeAndGo: what a node says after its server has gone is not believed.
 func TestDNSServersComeAndGo(t *testing.T) {
 	s := newDNSScene(t)
-	s.c.domains.use("www.example.com", 1)
+	s.c.domains.Use("www.example.com", 1)
 	s.touch(s.w.put(objects.TrimPod(dnsPod()), objects.TrimSlice(dnsSlice())))
 	s.saw("l2", "www.example.com 203.0.113.1 90")
 	s.want("with its server", "www.example.com: 203.0.113.1")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/domains"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
@@ -40,7 +41,7 @@ func newDNSScene(t *testing.T, serverNodes ...string) *dnsScene {
 // restart has a new controller begin.
 func (s *dnsScene) restart() {
 	s.c = newCluster(testSettings(s.T, dual))
-	s.c.at(s.now)
+	s.c.At(s.now)
 	s.c.begin(records{}, s.w.keys(), s.w.get)
 }
 
@@ -61,7 +62,7 @@ func (s *dnsScene) servers(nodes ...string) {
 
 func (s *dnsScene) touch(keys []part.Event) {
 	if s.c != nil {
-		s.c.at(s.now)
+		s.c.At(s.now)
 		s.c.update(keys, s.w.get)
 	}
 }
@@ -118,8 +119,8 @@ func (s *dnsScene) want(what string, sets ...string) {
 
 func TestAddressSetsOfDomains(t *testing.T) {
 	s := newDNSScene(t, "l1", "l2")
-	s.c.domains.use("WWW.Example.com.", 1)
-	s.c.domains.use("*.example.com", 1)
+	s.c.domains.Use("WWW.Example.com.", 1)
+	s.c.domains.Use("*.example.com", 1)
 	s.want("they are there before an answer", "*.example.com:", "www.example.com:")
 
 	s.saw("l1", "www.example.com 203.0.113.1 90", "other.example.org 203.0.113.9 90")
@@ -131,12 +132,12 @@ func TestAddressSetsOfDomains(t *testing.T) {
 	s.saw("l1")
 	s.want("a server forgets", "*.example.com: 203.0.113.2 2001:db8::1", "www.example.com: 2001:db8::1")
 
-	s.c.domains.use("www.example.com", 1)
-	s.c.domains.use("www.example.com", -1)
+	s.c.domains.Use("www.example.com", 1)
+	s.c.domains.Use("www.example.com", -1)
 	s.want("one of two policies goes")
-	s.c.domains.use("www.example.com", -1)
+	s.c.domains.Use("www.example.com", -1)
 	s.want("the last one goes", "www.example.com: gone")
-	s.c.domains.use("www.example.com", 1)
+	s.c.domains.Use("www.example.com", 1)
 	s.want("it comes back", "www.example.com: 2001:db8::1")
 
 	delete(s.w.objects, objects.Key{Kind: objects.ResolvedKind, Name: "l2"})
@@ -146,11 +147,11 @@ func TestAddressSetsOfDomains(t *testing.T) {
 
 func TestDomainsAddressesExpire(t *testing.T) {
 	s := newDNSScene(t, "l1", "l2")
-	s.c.domains.use("www.example.com", 1)
+	s.c.domains.Use("www.example.com", 1)
 	s.saw("l1", "www.example.com 203.0.113.1 90", "www.example.com 203.0.113.2 300")
 	s.saw("l2", "www.example.com 203.0.113.1 120")
 	s.want("both", "www.example.com: 203.0.113.1 203.0.113.2")
-	if expected := s.c.TakeExpected(); !slices.Equal(expected, []part.Event{part.Signal{What: instant}}) {
+	if expected := s.c.TakeExpected(); !slices.Equal(expected, []part.Event{part.Signal{What: domains.Instant}}) {
 		t.Fatalf("the cluster waits for %v", expected)
 	}
 	for _, step := range []struct {
@@ -164,7 +165,7 @@ func TestDomainsAddressesExpire(t *testing.T) {
 		{1, []string{"www.example.com:"}},
 	} {
 		s.now = s.now.Add(time.Duration(step.seconds) * time.Second)
-		s.touch([]part.Event{part.Signal{What: instant}})
+		s.touch([]part.Event{part.Signal{What: domains.Instant}})
 		s.want(s.now.Format("04:05"), step.sets...)
 		if waits := len(s.c.TakeExpected()) == 1; waits != (s.now.Sub(midnight) < 300*time.Second) {
 			t.Errorf("%s: the cluster waits for time to pass: %v", s.now.Format("04:05"), waits)
@@ -177,7 +178,7 @@ func TestDomainsAddressesExpire(t *testing.T) {
 // What a node without a DNS server says would open policies of the whole cluster.
 func TestOnlyNodesWithDNSServersAreBelieved(t *testing.T) {
 	s := newDNSScene(t, "l1")
-	s.c.domains.use("www.example.com", 1)
+	s.c.domains.Use("www.example.com", 1)
 	s.saw("l2", "www.example.com 203.0.113.66 90")
 	s.want("no server there", "www.example.com:")
 	s.servers("l2")
@@ -190,13 +191,13 @@ func TestOnlyNodesWithDNSServersAreBelieved(t *testing.T) {
 	s.want("but there are no new ones")
 	s.now = s.now.Add(30 * time.Second)
 	s.restart()
-	s.c.domains.use("www.example.com", 1)
+	s.c.domains.Use("www.example.com", 1)
 	s.want("a new controller believes those who are servers now", "www.example.com: 203.0.113.1")
 }
 
 func TestAddressesThatNoHostOutsideHas(t *testing.T) {
 	s := newDNSScene(t, "l1")
-	s.c.domains.use("www.example.com", 1)
+	s.c.domains.Use("www.example.com", 1)
 	var lines []string
 	for _, addr := range []string{"127.0.0.1", "::1", "169.254.169.254", "fe80::1", "0.0.0.0", "224.0.0.1", "fe80::1%eth0", "203.0.113", "::ffff:203.0.113.1", "10.1.2.3"} {
 		lines = append(lines, "www.example.com "+addr+" 90")
@@ -211,7 +212,7 @@ func TestNamesOfDomainSets(t *testing.T) {
 	long := strings.Repeat("a-very-long-label.", 13) + "example.com"
 	for _, name := range []string{"example.com", "*.example.com", "my-host.example.com", "my_host.example.com", long, "b" + long} {
 		for _, ipv4 := range []bool{true, false} {
-			set := domainSet(name, ipv4)
+			set := domains.SetName(name, ipv4)
 			if seen[set] != "" {
 				t.Errorf("%s and %s have the same set %s", name, seen[set], set)
 			}
@@ -223,7 +224,7 @@ func TestNamesOfDomainSets(t *testing.T) {
 			}
 		}
 	}
-	if domainSet("Example.COM.", true) != domainSet("example.com", true) || !strings.HasPrefix(domainSet("*.example.com", true), "domain_.example.com_") {
+	if domains.SetName("Example.COM.", true) != domains.SetName("example.com", true) || !strings.HasPrefix(domains.SetName("*.example.com", true), "domain_.example.com_") {
 		t.Errorf("names are %v", slices.Sorted(maps.Keys(seen)))
 	}
 }
@@ -238,7 +239,7 @@ func TestDomainsInTheNorthbound(t *testing.T) {
 	engine := ovsdb.NewEngine(client)
 	apply := func(c *cluster) {
 		t.Helper()
-		c.domains.use("www.example.com", 1)
+		c.domains.Use("www.example.com", 1)
 		if err := engine.Replace(t.Context(), c.takeEverything()); err != nil {
 			t.Fatal(err)
 		}
@@ -249,8 +250,8 @@ func TestDomainsInTheNorthbound(t *testing.T) {
 	for _, set := range sets {
 		members[set.Name] = set.Addresses
 	}
-	if len(members) != 2 || !slices.Equal(members[domainSet("www.example.com", true)], []string{"203.0.113.1"}) ||
-		!slices.Equal(members[domainSet("www.example.com", false)], []string{"2001:db8::1"}) {
+	if len(members) != 2 || !slices.Equal(members[domains.SetName("www.example.com", true)], []string{"203.0.113.1"}) ||
+		!slices.Equal(members[domains.SetName("www.example.com", false)], []string{"2001:db8::1"}) {
 		t.Fatalf("the Northbound has %v", members)
 	}
 	before := server.Transactions()
@@ -318,14 +319,14 @@ func TestHostileResolvedNames(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newDNSScene(t, "l1")
-			s.c.domains.use(c.uses, 1)
+			s.c.domains.Use(c.uses, 1)
 			object := objects.TrimResolvedNames(&unstructured.Unstructured{}, &v1alpha1.ResolvedNames{Names: c.names}, nil)
 			object.ObjectMeta = s.w.meta("", "l1")
 			said := fmt.Sprint(object.Names)
 			counts := func(what string, want int) {
 				t.Helper()
-				s.touch([]part.Event{part.Signal{What: instant}})
-				if got := len(s.c.domains.addresses[c.uses]); got != want {
+				s.touch([]part.Event{part.Signal{What: domains.Instant}})
+				if got := len(s.c.domains.Addresses(c.uses)); got != want {
 					t.Errorf("%s: %d addresses count, want %d", what, got, want)
 				}
 			}
@@ -337,9 +338,10 @@ func TestHostileResolvedNames(t *testing.T) {
 			s.now = midnight.Add(c.after - time.Second)
 			counts("before the end", c.count)
 			s.now = midnight.Add(c.after)
+			s.c.TakeExpected()
 			counts("at the end", 0)
-			if s.c.domains.next != 0 {
-				t.Errorf("it waits for %s", time.Unix(s.c.domains.next, 0).UTC())
+			if expected := s.c.TakeExpected(); len(expected) > 0 {
+				t.Errorf("it waits for %v", expected)
 			}
 		})
 	}

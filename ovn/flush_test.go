@@ -40,7 +40,7 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 	}
 	shown := func(s *scene) string {
 		var list []string
-		change := s.c.services.flushes.change("default/log")
+		change := s.c.changeOf(northbound.FlushOwner("default/log"))
 		for _, m := range change.Memberships {
 			if m.UUID != northbound.JoinSwitchID {
 				t.Errorf("a load balancer is a member of %v", m)
@@ -113,8 +113,8 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 		at(s, a)
 		s.remove(objects.ServiceKind, "default/log")
 		step(s, "nothing", "")
-		if len(s.c.services.flushes.of) > 0 {
-			t.Errorf("%v are kept", s.c.services.flushes.of)
+		for _, owner := range s.c.flushes.Dirty(true) {
+			t.Errorf("%s is kept", owner)
 		}
 	})
 	t.Run("TCP ends by itself", func(t *testing.T) {

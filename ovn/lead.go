@@ -86,7 +86,7 @@ func (l *leader) run(ctx context.Context) {
 	defer l.queue.collect(false)
 	start := time.Now()
 	l.begun.Store(start.UnixNano())
-	l.cluster.at(start)
+	l.cluster.At(start)
 	if !l.claim(ctx) {
 		return
 	}
@@ -148,7 +148,7 @@ func (l *leader) batch(ctx context.Context, entries map[part.Event]entry) {
 	for k := range entries {
 		keys = append(keys, k)
 	}
-	l.cluster.at(start)
+	l.cluster.At(start)
 	l.cluster.update(keys, l.source.get)
 	l.publish(ctx)
 	if l.fit() {

@@ -102,7 +102,7 @@ func judgeMirrorPod(t *testing.T, server, fake *corev1.Pod) {
 	t.Helper()
 	s := newDNSScene(t)
 	s.touch(s.w.put(s.w.node("l1", "10.244.0.0/24", "fd00:10:244::/64"), s.w.node("l2", "10.244.1.0/24", "fd00:10:244:1::/64")))
-	s.c.domains.use("db.example.com", 1)
+	s.c.domains.Use("db.example.com", 1)
 	endpoints := func(of ...*corev1.Pod) *objects.EndpointSlice {
 		object := objects.TrimSlice(dnsSlice())
 		object.Endpoints = nil

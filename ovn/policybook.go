@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/weftnet/weft/ovn/domains"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
@@ -23,11 +24,11 @@ var policyKinds = []*objects.Kind{
 type policyBook struct {
 	*part.Outbox
 	settings   *settings.Settings
-	clock      *clock
+	clock      *part.Clock
 	nodes      nodeView
 	pods       podView
 	namespaces namespaceView
-	domains    domainView
+	domains    *domains.Part
 	selections *selectionBook
 	nodeSets   *nodeSetBook
 
@@ -43,8 +44,8 @@ type policyBook struct {
 }
 
 func newPolicyBook(
-	o *part.Outbox, s *settings.Settings, t *clock, nodes nodeView, pods podView, namespaces namespaceView,
-	domains domainView, selections *selectionBook, nodeSets *nodeSetBook,
+	o *part.Outbox, s *settings.Settings, t *part.Clock, nodes nodeView, pods podView, namespaces namespaceView,
+	domains *domains.Part, selections *selectionBook, nodeSets *nodeSetBook,
 ) policyBook {
 	return policyBook{
 		Outbox: o, settings: s, clock: t, nodes: nodes, pods: pods, namespaces: namespaces, domains: domains,
@@ -281,7 +282,7 @@ func usesOf(o *objects.PolicyObject) []use {
 func (b *policyBook) take(p *policyState, u use) {
 	switch {
 	case u.domain != "":
-		b.domains.use(u.domain, 1)
+		b.domains.Use(u.domain, 1)
 	case u.ofNodes:
 		b.nodeSets.take(u.nodes)
 	default:
@@ -293,7 +294,7 @@ func (b *policyBook) take(p *policyState, u use) {
 func (b *policyBook) drop(p *policyState, u use) {
 	switch {
 	case u.domain != "":
-		b.domains.use(u.domain, -1)
+		b.domains.Use(u.domain, -1)
 	case u.ofNodes:
 		b.nodeSets.drop(u.nodes)
 	default:

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weftnet/weft/ovn/domains"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/policy"
@@ -111,7 +112,7 @@ func (b *policyBook) peersMatch(side string, rule *policy.Rule, named *ruleMatch
 			case peer.Nodes != nil:
 				f.values = append(f.values, "$"+nodeSetName(*peer.Nodes, ipv4))
 			case peer.Domain != "":
-				f.values = append(f.values, "$"+domainSet(peer.Domain, ipv4))
+				f.values = append(f.values, "$"+domains.SetName(peer.Domain, ipv4))
 			default:
 				f.blocks(peer.Blocks, ipv4, b, named)
 			}

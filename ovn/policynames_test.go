@@ -255,7 +255,7 @@ func TestForgedStatuses(t *testing.T) {
 	for since, kept := range map[string]bool{"2026-01-02T00:00:00Z": true, "2026-01-04T00:00:00Z": false, "2025-12-31T00:00:00Z": false} {
 		for _, uid := range []string{"own", "another's"} {
 			s := newScene(t, nil)
-			s.c.at(time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC))
+			s.c.At(time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC))
 			o := s.policies(t, `{kind: NetworkPolicy, metadata: {namespace: prod, name: p, creationTimestamp: "2026-01-01T00:00:00Z"}, spec: {podSelector: {}}}`)[0].(*objects.PolicyObject)
 			o.UID = "own"
 			o.Noted = fmt.Sprintf(`{"uid":%q,"generation":%d,"inForce":true,"since":%q,"reason":"InForce","message":"all is well"}`, uid, o.Generation, since)

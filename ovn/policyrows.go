@@ -3,7 +3,6 @@ package ovn
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/base32"
 	"encoding/hex"
 	"fmt"
 	"strings"
@@ -52,32 +51,13 @@ func setKey(what, port string, number objects.PortNumber) string {
 func setName(prefix string, s policy.Selection, port string, number objects.PortNumber) string {
 	base := strings.ReplaceAll(s.Namespace, "-", ".")
 	if s.Namespace == "" || s.Pods != "" {
-		base = distinct(strings.Join(without(cmp.Or(base, s.Namespaces, "all"), s.Pods), "_"), s.String())
+		base = northbound.Distinct(strings.Join(without(cmp.Or(base, s.Namespaces, "all"), s.Pods), "_"), s.String())
 	}
 	if port != "" {
 		base += fmt.Sprintf("_%s_%s_%d", strings.ReplaceAll(port, "-", "_"), number.Protocol, number.Number)
 	}
 	return prefix + base
 }
-
-// distinct is a name for what OVN's names cannot spell: as much of it as is readable, and a hash, which
-// nobody finds another text for: users write selectors, and OVN wants names that are unique.
-func distinct(readable, of string) string {
-	word := strings.Trim(strings.Map(func(c rune) rune {
-		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '.' {
-			return c
-		}
-		return '_'
-	}, readable), "_")
-	if len(word) > maxReadable {
-		word = word[:maxReadable]
-	}
-	sum := sha256.Sum256([]byte(of))
-	return word + "_" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
-}
-
-// maxReadable bounds what of a set's name is for people.
-const maxReadable = 40
 
 func groupName(s policy.Selection, port string, number objects.PortNumber) string {
 	return setName("pods_", s, port, number)
@@ -88,7 +68,7 @@ func addressesName(s policy.Selection, ipv4 bool, port string, number objects.Po
 }
 
 func nodeSetName(nodes policy.Nodes, ipv4 bool) string {
-	return "nodes_" + distinct(cmp.Or(string(nodes), "all"), string(nodes)) + "_" + northbound.IPWord(ipv4)
+	return "nodes_" + northbound.Distinct(cmp.Or(string(nodes), "all"), string(nodes)) + "_" + northbound.IPWord(ipv4)
 }
 
 // each calls with every set that a usage keeps alive: the selection's own, and those of its named ports.

@@ -180,7 +180,7 @@ func (b *policyBook) noteNetworkPolicy(p *policyState, now contract.PolicyStatus
 	o := p.object
 	before, _ := objects.ParseAnnotation[contract.PolicyStatus](contract.PolicyStatusAnnotation, o.Noted)
 	same := before.UID == now.UID && before.Generation == now.Generation && before.InForce == now.InForce
-	if same && before.Since != nil && !before.Since.Before(o.CreationTimestamp.Time) && before.Since.Unix() <= b.clock.now() {
+	if same && before.Since != nil && !before.Since.Before(o.CreationTimestamp.Time) && before.Since.Unix() <= b.clock.Now() {
 		now.Since = before.Since
 	}
 	text := contract.Format(now)

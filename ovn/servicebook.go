@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/weftnet/weft/ovn/flushes"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
@@ -20,7 +21,7 @@ type serviceBook struct {
 	around   surroundings
 	nodes    nodeView
 	pods     podView
-	flushes  *flushBook
+	flushes  *flushes.Part
 
 	all     map[string]*serviceState
 	sliceOf map[string]string // slice → Service, by key
@@ -36,7 +37,7 @@ type serviceBook struct {
 }
 
 func newServiceBook(o *part.Outbox, s *settings.Settings, around surroundings, nodes nodeView, pods podView,
-	arbiter *arbiter, flushes *flushBook) serviceBook {
+	arbiter *arbiter, flushes *flushes.Part) serviceBook {
 	return serviceBook{
 		Outbox: o, settings: s, around: around, nodes: nodes, pods: pods, arbiter: arbiter, flushes: flushes,
 		all: arbiter.services, sliceOf: map[string]string{}, dirty: map[string]struct{}{},
@@ -175,7 +176,7 @@ func (b *serviceBook) Change(owner ovsdb.Owner) part.Outcome {
 			}
 			b.Tell(owner, found...)
 			b.arbiter.claims.tell(name, nil)
-			b.flushes.follow(name, nil)
+			b.flushes.Follow(name, nil)
 		}}
 	}
 	on := b.nodeSet()
@@ -187,7 +188,7 @@ func (b *serviceBook) Change(owner ovsdb.Owner) part.Outcome {
 			sliceProblems(object, s.slices), tunnelProblems(object, s.slices, on),
 			datapathProblems(object, on), affinityProblems(object), sourceProblems(object),
 			objects.UnservedProblems(objects.ServiceKind, &object.ObjectMeta, object.Asked))...)
-		b.flushes.follow(name, flushedPaths(change.Rows))
+		b.flushes.Follow(name, flushes.PathsOf(change.Rows))
 	}}
 }
 
@@ -213,7 +214,8 @@ func (b *serviceBook) touchEvery() {
 	}
 }
 
-func (b *serviceBook) slicesOf(key string) []*objects.EndpointSlice {
+// SlicesOf is part of [domains.Services].
+func (b *serviceBook) SlicesOf(key string) []*objects.EndpointSlice {
 	if s := b.all[key]; s != nil {
 		return s.slices
 	}

@@ -100,14 +100,14 @@ func (c *cluster) namespaceChanged(name string, object *objects.Namespace, relab
 	}
 }
 
-func (c *cluster) podSeen(key string, object *objects.Pod) { c.domains.updatePod(key, object) }
+func (c *cluster) podSeen(key string, object *objects.Pod) { c.domains.UpdatePod(key, object) }
 
 func (c *cluster) podEnds(p *podState) {
 	c.egress.leaveBy(p, [2]*egressState{})
 	c.selections.uncountPorts(p)
 }
 
-func (c *cluster) slicesChanged(service string) { c.domains.updateSlices(service) }
+func (c *cluster) slicesChanged(service string) { c.domains.UpdateSlices(service) }
 
 func (c *cluster) serviceChanged(name string, object *objects.Service) {
 	c.pending.update(name, object)

@@ -3,7 +3,6 @@ package ovn
 import (
 	"iter"
 	"net/netip"
-	"time"
 
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
@@ -54,9 +53,8 @@ type namespaceView interface {
 
 // serviceView is what others see of Services.
 type serviceView interface {
-	// at is what is known of a Service, by key, nil for nothing; slicesOf are its EndpointSlices.
+	// at is what is known of a Service, by key, nil for nothing.
 	at(key string) *serviceState
-	slicesOf(key string) []*objects.EndpointSlice
 	// touch has a Service's rows made again, touchSticky those of the sticky ones that depend on what is balanced.
 	touch(key string)
 	touchSticky()
@@ -90,12 +88,6 @@ type egressView interface {
 	wanting() map[netip.Addr]string
 	// changed says whether what all EgressIPs follow from is another thing since they were settled.
 	changed() bool
-}
-
-// domainView is what others see of domain names.
-type domainView interface {
-	// use is told of a policy that begins (1) or ceases (-1) to name a domain.
-	use(name string, by int)
 }
 
 // policyView is what others see of policies.
@@ -138,11 +130,3 @@ type surroundings interface {
 	// heldByAnother is told that another Service than before has an address of an AddressPool, or none.
 	heldByAnother(addr netip.Addr)
 }
-
-// clock is the time of the last events.
-type clock struct{ seconds int64 } // since 1970
-
-// at tells what time it is.
-func (c *clock) at(now time.Time) { c.seconds = now.Unix() }
-
-func (c *clock) now() int64 { return c.seconds }

@@ -1,4 +1,4 @@
-package ovn
+package domains
 
 import (
 	"github.com/weftnet/weft/ovn/objects"
@@ -12,61 +12,61 @@ import (
 // NodeRestriction has a mirror pod owned by its Node, as its controller, so that no other adopts it, and no request for
 // a pod's status changes its owners. So a pod counts that a controller has made (a ReplicaSet, a DaemonSet), and the Scheduler has placed.
 
-// updatePod takes in a pod that may be a DNS server's, which may be on its host's network.
-func (b *domainBook) updatePod(name string, object *objects.Pod) {
+// UpdatePod takes in a pod that may be a DNS server's, which may be on its host's network.
+func (d *Part) UpdatePod(name string, object *objects.Pod) {
 	namespace, _, _ := strings.Cut(name, "/")
-	if !slices.ContainsFunc(b.settings.DNSServices, func(service string) bool { return strings.HasPrefix(service, namespace+"/") }) {
+	if !slices.ContainsFunc(d.settings.DNSServices, func(service string) bool { return strings.HasPrefix(service, namespace+"/") }) {
 		return
 	}
-	uid, known := b.podUID[name]
+	uid, known := d.podUID[name]
 	counts := object != nil && object.Controlled && !object.Completed && object.Node != ""
-	if known && counts && object.UID == uid && object.Node == b.pods[uid].Node {
+	if known && counts && object.UID == uid && object.Node == d.pods[uid].Node {
 		return
 	}
 	if known {
-		delete(b.pods, uid)
-		delete(b.podUID, name)
+		delete(d.pods, uid)
+		delete(d.podUID, name)
 	}
 	if counts {
-		b.pods[object.UID], b.podUID[name] = object, object.UID
+		d.pods[object.UID], d.podUID[name] = object, object.UID
 	}
-	b.moved = b.moved || known || counts
+	d.moved = d.moved || known || counts
 }
 
-// updateSlices is told of a Service's slices.
-func (b *domainBook) updateSlices(name string) {
-	b.moved = b.moved || slices.Contains(b.settings.DNSServices, name)
+// UpdateSlices is told of a Service's slices.
+func (d *Part) UpdateSlices(name string) {
+	d.moved = d.moved || slices.Contains(d.settings.DNSServices, name)
 }
 
 // followServers finds the nodes that DNS servers run on. Other nodes are not believed: their agents see no
 // server, and what they say would open policies of all.
-func (b *domainBook) followServers() {
-	if !b.moved {
+func (d *Part) followServers() {
+	if !d.moved {
 		return
 	}
-	b.moved = false
-	clear(b.servers)
-	for _, node := range b.settings.DNSNodes {
-		b.servers[node] = struct{}{}
+	d.moved = false
+	clear(d.servers)
+	for _, node := range d.settings.DNSNodes {
+		d.servers[node] = struct{}{}
 	}
-	for _, name := range b.settings.DNSServices {
-		for _, slice := range b.services.slicesOf(name) {
+	for _, name := range d.settings.DNSServices {
+		for _, slice := range d.services.SlicesOf(name) {
 			for i := range slice.Endpoints {
-				if e := &slice.Endpoints[i]; b.isServer(slice.Namespace, e) {
-					b.servers[e.Node] = struct{}{}
+				if e := &slice.Endpoints[i]; d.isServer(slice.Namespace, e) {
+					d.servers[e.Node] = struct{}{}
 				}
 			}
 		}
 	}
-	for node := range b.servers {
-		if object := b.seen[node]; object != nil && b.taken[node] != object {
-			b.take(node, object)
+	for node := range d.servers {
+		if object := d.seen[node]; object != nil && d.taken[node] != object {
+			d.take(node, object)
 		}
 	}
 }
 
 // isServer says whether an endpoint is a DNS server on the node that it names.
-func (b *domainBook) isServer(namespace string, e *objects.Endpoint) bool {
-	p := b.pods[e.Pod]
+func (d *Part) isServer(namespace string, e *objects.Endpoint) bool {
+	p := d.pods[e.Pod]
 	return p != nil && e.Serving && p.Namespace == namespace && p.Node == e.Node
 }

@@ -1,4 +1,4 @@
-package ovn
+package flushes
 
 import (
 	"cmp"
@@ -15,44 +15,39 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// ovn-controller has Open vSwitch forget the connections to an endpoint as soon as its flows are gone. Open
-// vSwitch drops its cached copies of these flows a moment later, and a datagram that comes in between makes the
-// connection anew: a socket that never rests would keep the endpoint for ever. So what is gone is flushed again:
-// after a while a load balancer has it that meets no packet, being on a switch of routers alone, and when that
-// goes ovn-controller flushes what it had. Nobody tells how long "a while" has to be, so it happens twice.
-
-// path is from an address of a load balancer to one of its endpoints, or to none.
-type path struct {
+// Path is from an address of a load balancer to one of its endpoints, or to none.
+type Path struct {
 	family   string // of a template's row; the address is a variable then
 	at       string
 	endpoint string
 }
 
-// flushPauses are the times for which paths to endpoints that have gone are hidden before the nodes are shown them
+// pauses are the times for which paths to endpoints that have gone are hidden before the nodes are shown them
 // again, and for which they are shown, in the first round and in the second. They are long enough for Open vSwitch to
 // have dropped its cached flows, and for ovn-northd and ovn-controller to have seen both. In the second round they are
 // long enough also where these are slow.
-var flushPauses = [2]time.Duration{time.Second, 5 * time.Second}
+var pauses = [2]time.Duration{time.Second, 5 * time.Second}
 
-// flushRounds are the signals that go a step on in the rounds of flushPauses.
-var flushRounds = [len(flushPauses)]*part.SignalKind{
-	part.NewSignal("flush of Service", flushPauses[0]), part.NewSignal("late flush of Service", flushPauses[1]),
+// signals go a step on in the rounds of pauses.
+var signals = [len(pauses)]*part.SignalKind{
+	part.NewSignal("flush of Service", pauses[0]), part.NewSignal("late flush of Service", pauses[1]),
 }
 
-// flushBook is what of each Service's paths is flushed again.
-type flushBook struct {
+// Part is what of each Service's paths is flushed again.
+type Part struct {
 	*part.Outbox
 	of    map[string]*flushing
 	dirty map[string]struct{}
 }
 
-func newFlushBook(o *part.Outbox) flushBook {
-	return flushBook{Outbox: o, of: map[string]*flushing{}, dirty: map[string]struct{}{}}
+// New is a part without paths.
+func New(o *part.Outbox) *Part {
+	return &Part{Outbox: o, of: map[string]*flushing{}, dirty: map[string]struct{}{}}
 }
 
 // Take is part of [part.Part].
-func (b *flushBook) Take(batch *part.Batch) {
-	for round, signal := range flushRounds {
+func (b *Part) Take(batch *part.Batch) {
+	for round, signal := range signals {
 		for _, name := range batch.Signals(signal) {
 			b.again(name, round)
 		}
@@ -63,62 +58,62 @@ func (b *flushBook) Take(batch *part.Batch) {
 }
 
 // Settle is part of [part.Part].
-func (b *flushBook) Settle() {}
+func (b *Part) Settle() {}
 
 // Dirty is part of [part.Part].
-func (b *flushBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
+func (b *Part) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
 	return part.Of(all, b.of, b.dirty, part.Balancers, northbound.FlushOwner)
 }
 
 // Change is part of [part.Part].
-func (b *flushBook) Change(owner ovsdb.Owner) part.Outcome {
+func (b *Part) Change(owner ovsdb.Owner) part.Outcome {
 	_, name := part.Split(owner)
 	return part.Rows(b.change(name))
 }
 
 // Clean is part of [part.Part].
-func (b *flushBook) Clean() { part.Empty(&b.dirty) }
+func (b *Part) Clean() { part.Empty(&b.dirty) }
 
 // flushing are a Service's paths, and those that its load balancers have no more.
 type flushing struct {
-	paths  map[path]struct{}
-	rounds [len(flushPauses)]flushRound
+	paths  map[Path]struct{}
+	rounds [len(pauses)]paths
 }
 
-// flushRound are paths that wait for being shown, and those that the nodes are shown.
-type flushRound struct{ gone, shown map[path]struct{} }
+// paths are those of a round: that wait for being shown, and those that the nodes are shown.
+type paths struct{ gone, shown map[Path]struct{} }
 
-func (r *flushRound) rests() bool { return len(r.gone)+len(r.shown) == 0 }
+func (r *paths) rests() bool { return len(r.gone)+len(r.shown) == 0 }
 
 func (f *flushing) rests() bool {
-	return !slices.ContainsFunc(f.rounds[:], func(r flushRound) bool { return !r.rests() })
+	return !slices.ContainsFunc(f.rounds[:], func(r paths) bool { return !r.rests() })
 }
 
-// flushIn has paths of a Service flushed in a round.
-func (b *flushBook) flushIn(name string, round int, paths map[path]struct{}) {
+// flushAgain has paths of a Service flushed in a round.
+func (b *Part) flushAgain(name string, round int, paths map[Path]struct{}) {
 	if len(paths) == 0 {
 		return
 	}
 	r := &b.of[name].rounds[round]
 	if r.rests() {
-		b.Expect(part.Signal{What: flushRounds[round], Name: name})
+		b.Expect(part.Signal{What: signals[round], Name: name})
 	}
 	if r.gone == nil {
-		r.gone = map[path]struct{}{}
+		r.gone = map[Path]struct{}{}
 	}
 	maps.Copy(r.gone, paths)
 }
 
-// flushedPaths are those of load balancers that ovn-controller flushes.
-func flushedPaths(all []ovsdb.Row) map[path]struct{} {
-	paths := map[path]struct{}{}
+// PathsOf are those of load balancers that ovn-controller flushes.
+func PathsOf(all []ovsdb.Row) map[Path]struct{} {
+	paths := map[Path]struct{}{}
 	for _, r := range all {
 		row, ok := r.Model.(*nb.LoadBalancer)
 		if !ok || row.Options["ct_flush"] != "true" {
 			continue
 		}
 		for at, endpoints := range row.Vips {
-			p := path{family: row.Options["address-family"], at: at}
+			p := Path{family: row.Options["address-family"], at: at}
 			paths[p] = struct{}{}
 			for p.endpoint = range strings.SplitSeq(endpoints, ",") {
 				paths[p] = struct{}{}
@@ -128,9 +123,9 @@ func flushedPaths(all []ovsdb.Row) map[path]struct{} {
 	return paths
 }
 
-// follow takes in which paths a Service has now. Those to endpoints that are gone are to be flushed again;
+// Follow takes in which paths a Service has now. Those to endpoints that are gone are to be flushed again;
 // an address that is gone leaves no client that asks there.
-func (b *flushBook) follow(name string, now map[path]struct{}) {
+func (b *Part) Follow(name string, now map[Path]struct{}) {
 	f := b.of[name]
 	if f == nil {
 		if len(now) > 0 {
@@ -138,26 +133,26 @@ func (b *flushBook) follow(name string, now map[path]struct{}) {
 		}
 		return
 	}
-	gone := map[path]struct{}{}
+	gone := map[Path]struct{}{}
 	for p := range f.paths {
 		_, still := now[p]
-		if _, serves := now[path{family: p.family, at: p.at}]; serves && !still {
+		if _, serves := now[Path{family: p.family, at: p.at}]; serves && !still {
 			gone[p] = struct{}{}
 		}
 	}
 	f.paths = now
-	b.flushIn(name, 0, gone)
+	b.flushAgain(name, 0, gone)
 	b.tidy(name)
 }
 
 // again goes a step on in a round: what has been shown is flushed, and what has gone since then is shown.
-func (b *flushBook) again(name string, round int) {
+func (b *Part) again(name string, round int) {
 	f := b.of[name]
 	if f == nil {
 		return
 	}
 	r := &f.rounds[round]
-	maps.DeleteFunc(r.gone, func(p path, _ struct{}) bool {
+	maps.DeleteFunc(r.gone, func(p Path, _ struct{}) bool {
 		_, back := f.paths[p]
 		return back
 	})
@@ -165,36 +160,36 @@ func (b *flushBook) again(name string, round int) {
 	r.shown, r.gone = r.gone, nil
 	b.dirty[name] = struct{}{}
 	if !r.rests() {
-		b.Expect(part.Signal{What: flushRounds[round], Name: name})
+		b.Expect(part.Signal{What: signals[round], Name: name})
 	}
 	if round+1 < len(f.rounds) {
-		b.flushIn(name, round+1, ended)
+		b.flushAgain(name, round+1, ended)
 	}
 	b.tidy(name)
 }
 
 // tidy forgets a Service that has nothing left.
-func (b *flushBook) tidy(name string) {
+func (b *Part) tidy(name string) {
 	if f := b.of[name]; len(f.paths) == 0 && f.rests() {
 		delete(b.of, name)
 	}
 }
 
 // change is what nodes are shown of a Service's paths that are gone.
-func (b *flushBook) change(name string) ovsdb.Change {
-	r := newRows(northbound.FlushOwner(name))
+func (b *Part) change(name string) ovsdb.Change {
+	r := northbound.NewBuilder(northbound.FlushOwner(name))
 	f := b.of[name]
 	if f == nil {
 		return r.Change
 	}
-	shown := map[path]struct{}{}
+	shown := map[Path]struct{}{}
 	for _, round := range f.rounds {
 		maps.Copy(shown, round.shown)
 	}
 	rows := map[string]*nb.LoadBalancer{}
 	kind := "udp"
 	namespace, service, _ := strings.Cut(name, "/")
-	for _, p := range slices.SortedFunc(maps.Keys(shown), path.compare) {
+	for _, p := range slices.SortedFunc(maps.Keys(shown), Path.compare) {
 		row := rows[p.family]
 		if row == nil {
 			where := "flush" + strings.TrimPrefix(p.family, "ipv")
@@ -214,6 +209,6 @@ func (b *flushBook) change(name string) ovsdb.Change {
 	return r.Change
 }
 
-func (p path) compare(o path) int {
+func (p Path) compare(o Path) int {
 	return cmp.Or(cmp.Compare(p.family, o.family), cmp.Compare(p.at, o.at), cmp.Compare(p.endpoint, o.endpoint))
 }

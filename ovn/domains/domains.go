@@ -1,4 +1,4 @@
-package ovn
+package domains
 
 import (
 	"iter"
@@ -18,15 +18,21 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// instant says that time has passed.
-var instant = part.NewSignal("instant", part.Patience)
+// Instant says that time has passed.
+var Instant = part.NewSignal("instant", part.Patience)
 
-// domainBook is what is known of the domain names that policies name, in normal form.
-type domainBook struct {
+// Services are what the part sees of Services.
+type Services interface {
+	// SlicesOf are the EndpointSlices of a Service, by key.
+	SlicesOf(key string) []*objects.EndpointSlice
+}
+
+// Part is what is known of the domain names that policies name, in normal form.
+type Part struct {
 	*part.Outbox
 	settings *settings.Settings
-	clock    *clock
-	services serviceView
+	clock    *part.Clock
+	services Services
 
 	used    map[string]int                    // how many want a name or a pattern
 	seen    map[string]*objects.ResolvedNames // by node
@@ -44,104 +50,106 @@ type domainBook struct {
 	waiting   bool // for time to pass
 }
 
-func newDomainBook(o *part.Outbox, s *settings.Settings, t *clock, services serviceView) domainBook {
-	return domainBook{
-		Outbox: o, settings: s, clock: t, services: services,
+// New is a part that no policy has told a name yet.
+func New(o *part.Outbox, s *settings.Settings, clock *part.Clock, services Services) *Part {
+	return &Part{
+		Outbox: o, settings: s, clock: clock, services: services,
 		used: map[string]int{}, seen: map[string]*objects.ResolvedNames{}, servers: map[string]struct{}{},
 		pods: map[types.UID]*objects.Pod{}, podUID: map[string]types.UID{}, taken: map[string]*objects.ResolvedNames{},
-		addresses: map[string]map[netip.Addr]struct{}{}, stale: map[string]struct{}{}, dirty: map[string]struct{}{}, moved: true,
+		addresses: map[string]map[netip.Addr]struct{}{}, stale: map[string]struct{}{}, dirty: map[string]struct{}{},
+		moved: true,
 	}
 }
 
-// domainSet is the name of the address set with a domain's addresses, which exists while somebody uses the
+// SetName is the name of the address set with a domain's addresses, which exists while somebody uses the
 // domain. It reads like the domain as far as OVN's names allow.
-func domainSet(name string, ipv4 bool) string {
+func SetName(name string, ipv4 bool) string {
 	name = contract.DomainName(name)
-	return "domain_" + distinct(name, name) + "_" + northbound.IPWord(ipv4)
+	return "domain_" + northbound.Distinct(name, name) + "_" + northbound.IPWord(ipv4)
 }
 
-// use is told of a policy that begins (1) or ceases (-1) to name a domain.
-func (b *domainBook) use(name string, by int) {
+// Use is told of a policy that begins (1) or ceases (-1) to name a domain.
+func (d *Part) Use(name string, by int) {
 	name = contract.DomainName(name)
-	before := b.used[name]
-	b.used[name] += by
+	before := d.used[name]
+	d.used[name] += by
 	switch {
 	case before == 0:
-		b.dirty[name] = struct{}{}
-		b.resolve(name)
-	case b.used[name] == 0:
-		delete(b.used, name)
-		delete(b.addresses, name)
-		b.dirty[name] = struct{}{}
+		d.dirty[name] = struct{}{}
+		d.resolve(name)
+	case d.used[name] == 0:
+		delete(d.used, name)
+		delete(d.addresses, name)
+		d.dirty[name] = struct{}{}
 	}
 }
 
 // Take is part of [part.Part].
-func (b *domainBook) Take(batch *part.Batch) {
-	if batch.Asks(instant) {
-		b.waiting = false
+func (d *Part) Take(batch *part.Batch) {
+	if batch.Asks(Instant) {
+		d.waiting = false
 	}
 	for _, name := range batch.Again("DomainName") {
-		b.dirty[name] = struct{}{}
+		d.dirty[name] = struct{}{}
 	}
-	b.update(batch.Names(objects.ResolvedKind), batch)
+	d.update(batch.Names(objects.ResolvedKind), batch)
 }
 
 // Settle is part of [part.Part]: it works out addresses anew where something has changed, or their time is over.
-func (b *domainBook) Settle() {
-	b.followServers()
-	if b.next > 0 && b.clock.now() >= b.next {
-		b.next = 0
-		for name := range b.used {
-			b.stale[name] = struct{}{}
+func (d *Part) Settle() {
+	d.followServers()
+	if d.next > 0 && d.clock.Now() >= d.next {
+		d.next = 0
+		for name := range d.used {
+			d.stale[name] = struct{}{}
 		}
 	}
-	for name := range b.stale {
-		if b.used[name] > 0 {
-			b.resolve(name)
+	for name := range d.stale {
+		if d.used[name] > 0 {
+			d.resolve(name)
 		}
 	}
-	part.Empty(&b.stale)
-	if b.next > 0 && !b.waiting {
-		b.waiting = true
-		b.Expect(part.Signal{What: instant})
+	part.Empty(&d.stale)
+	if d.next > 0 && !d.waiting {
+		d.waiting = true
+		d.Expect(part.Signal{What: Instant})
 	}
 }
 
 // Dirty is part of [part.Part].
-func (b *domainBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
-	return part.Of(all, b.used, b.dirty, part.Sets, northbound.DomainOwner)
+func (d *Part) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
+	return part.Of(all, d.used, d.dirty, part.Sets, northbound.DomainOwner)
 }
 
 // Clean is part of [part.Part].
-func (b *domainBook) Clean() { part.Empty(&b.dirty) }
+func (d *Part) Clean() { part.Empty(&d.dirty) }
 
 // update takes in what nodes' agents have seen.
-func (b *domainBook) update(nodes []string, batch *part.Batch) {
+func (d *Part) update(nodes []string, batch *part.Batch) {
 	for _, node := range nodes {
 		object := part.Object[objects.ResolvedNames](batch, objects.ResolvedKind, node)
 		if object != nil {
-			object = object.Bounded(b.clock.now())
+			object = object.Bounded(d.clock.Now())
 		}
-		b.seen[node] = object
-		_, server := b.servers[node]
+		d.seen[node] = object
+		_, server := d.servers[node]
 		switch {
 		case object == nil:
-			delete(b.seen, node)
-			b.take(node, nil)
+			delete(d.seen, node)
+			d.take(node, nil)
 		case server:
-			b.take(node, object)
+			d.take(node, object)
 		}
 	}
 }
 
 // take lets a node's word count, and notes for which names that makes a difference.
-func (b *domainBook) take(node string, object *objects.ResolvedNames) {
-	before := b.taken[node]
+func (d *Part) take(node string, object *objects.ResolvedNames) {
+	before := d.taken[node]
 	if object == nil {
-		delete(b.taken, node)
+		delete(d.taken, node)
 	} else {
-		b.taken[node] = object
+		d.taken[node] = object
 	}
 	differs := func(one, other *objects.ResolvedNames) {
 		if one == nil {
@@ -152,8 +160,8 @@ func (b *domainBook) take(node string, object *objects.ResolvedNames) {
 				continue
 			}
 			for pattern := range contract.DomainPatterns(name) {
-				if b.used[pattern] > 0 {
-					b.stale[pattern] = struct{}{}
+				if d.used[pattern] > 0 {
+					d.stale[pattern] = struct{}{}
 				}
 			}
 		}
@@ -162,22 +170,27 @@ func (b *domainBook) take(node string, object *objects.ResolvedNames) {
 	differs(object, before)
 }
 
+// Addresses are those that a name or a pattern has now, sorted.
+func (d *Part) Addresses(name string) []netip.Addr {
+	return slices.SortedFunc(maps.Keys(d.addresses[name]), netip.Addr.Compare)
+}
+
 // resolve finds the addresses that a name or a pattern has now.
-func (b *domainBook) resolve(pattern string) {
+func (d *Part) resolve(pattern string) {
 	now := map[netip.Addr]struct{}{}
 	collect := func(list []objects.ResolvedAddress) {
 		for _, a := range list {
-			if a.Until <= b.clock.now() {
+			if a.Until <= d.clock.Now() {
 				continue
 			}
 			now[a.Addr] = struct{}{}
-			if b.next == 0 || a.Until < b.next {
-				b.next = a.Until
+			if d.next == 0 || a.Until < d.next {
+				d.next = a.Until
 			}
 		}
 	}
 	suffix, wildcard := strings.CutPrefix(pattern, "*")
-	for _, object := range b.taken {
+	for _, object := range d.taken {
 		if !wildcard {
 			collect(object.Names[pattern])
 			continue
@@ -188,23 +201,23 @@ func (b *domainBook) resolve(pattern string) {
 			}
 		}
 	}
-	if !maps.Equal(b.addresses[pattern], now) {
-		b.addresses[pattern] = now
-		b.dirty[pattern] = struct{}{}
+	if !maps.Equal(d.addresses[pattern], now) {
+		d.addresses[pattern] = now
+		d.dirty[pattern] = struct{}{}
 	}
 }
 
 // Change is part of [part.Part]: a domain's pair of address sets.
-func (b *domainBook) Change(owner ovsdb.Owner) part.Outcome {
+func (d *Part) Change(owner ovsdb.Owner) part.Outcome {
 	_, name := part.Split(owner)
-	r := newRows(owner)
-	if b.used[name] == 0 {
+	r := northbound.NewBuilder(owner)
+	if d.used[name] == 0 {
 		return part.Rows(r.Change)
 	}
 	for _, ipv4 := range []bool{true, false} {
-		set := r.Add(nb.AddressSetTable, northbound.IPWord(ipv4), &nb.AddressSet{Name: domainSet(name, ipv4)})
+		set := r.Add(nb.AddressSetTable, northbound.IPWord(ipv4), &nb.AddressSet{Name: SetName(name, ipv4)})
 		var members []string
-		for addr := range b.addresses[name] {
+		for addr := range d.addresses[name] {
 			if addr.Is4() == ipv4 {
 				members = append(members, addr.String())
 			}
