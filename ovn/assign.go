@@ -1,18 +1,17 @@
 package ovn
 
 import (
-	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/policies"
 )
 
 // podState is a pod that wants a port, and the addresses it has, none while it waits for them.
@@ -24,11 +23,9 @@ type podState struct {
 	had   []netip.Addr
 	known evidence
 	// egress are the EgressIPs that it leaves by, of IPv4 and IPv6.
-	egress [2]*egressState
-	// selections are those of policies that it is in, counted where its named ports are counted.
-	selections []*selectionState
-	counted    []portCount
-	there      bool // its port is in the Northbound, or about to be
+	egress   [2]*egressState
+	selected policies.Selected
+	there    bool // its port is in the Northbound, or about to be
 }
 
 // evidence is where it is known from what addresses a pod has had, the best first.
@@ -59,7 +56,7 @@ func (b *podBook) update(names []string, batch *part.Batch) {
 	}
 	// Of two that claim one address, the older is right: its name says nothing, and whoever
 	// creates a pod may choose it.
-	slices.SortFunc(touched, func(a, b *podState) int { return Older(&a.object.ObjectMeta, &b.object.ObjectMeta) })
+	slices.SortFunc(touched, func(a, b *podState) int { return objects.Older(&a.object.ObjectMeta, &b.object.ObjectMeta) })
 	problems := make([][]objects.Problem, len(touched))
 	claims := make([][]netip.Addr, len(touched))
 	for known := allocated; known <= nowhere; known++ {
@@ -74,22 +71,11 @@ func (b *podBook) update(names []string, batch *part.Batch) {
 			problems[i] = append(problems[i], b.fill(p, claims[i])...)
 		}
 		problems[i] = append(problems[i], b.notePod(p, len(problems[i]) > 0)...)
-		problems[i] = slices.Concat(problems[i], hostPortProblems(p.object, &p.node.placement), numberProblems(p.object),
+		problems[i] = slices.Concat(problems[i], hostPortProblems(p.object, &p.node.placement), policies.NumberProblems(p.object),
 			objects.UnservedProblems(objects.PodKind, &p.object.ObjectMeta, p.object.Asked))
 		b.Tell(northbound.PodOwner(objects.FullName(p.object.Namespace, p.object.Name)), problems[i]...)
 		b.touchRivals(p)
 	}
-}
-
-// Older orders objects by age. One without a time is a manifest, and will be the youngest.
-func Older(a, b *metav1.ObjectMeta) int {
-	if there := !a.CreationTimestamp.IsZero(); there == b.CreationTimestamp.IsZero() {
-		if there {
-			return -1
-		}
-		return 1
-	}
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 }
 
 func (b *podBook) updatePod(name string, object *objects.Pod) {

@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/ovn/capability"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/policies"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -295,7 +296,7 @@ func sparesMeters(c *cluster, row any) string {
 	m, ok := row.(*nb.Meter)
 	switch {
 	case !ok || len(c.nodes.windows) == 0:
-	case m.Name != aclMeter:
+	case m.Name != policies.ACLMeter:
 		return "is one more"
 	case len(m.Bands) != 1:
 		return fmt.Sprintf("has %d bands", len(m.Bands))
@@ -336,7 +337,7 @@ func TestChecksOfLimitsFind(t *testing.T) {
 			&nb.LogicalRouter{Options: map[string]string{zoneLimit: "0"}}, &nb.LogicalSwitchPort{Options: map[string]string{zoneLimit: "0"}}},
 		"trunc":  {&nb.LogicalSwitchPort{MirrorRules: []string{"m"}}},
 		"QoS":    {&nb.LogicalSwitch{QOSRules: []string{"q"}}, &nb.LogicalSwitchPort{Options: map[string]string{"qos_max_rate": "1"}}},
-		"meters": {&nb.Meter{Name: "another"}, &nb.Meter{Name: aclMeter, Bands: []string{"b"}, Fair: &yes}, &nb.Meter{Name: aclMeter}},
+		"meters": {&nb.Meter{Name: "another"}, &nb.Meter{Name: policies.ACLMeter, Bands: []string{"b"}, Fair: &yes}, &nb.Meter{Name: policies.ACLMeter}},
 	} {
 		for _, row := range rows {
 			wrong := ""
@@ -355,7 +356,7 @@ func TestChecksOfLimitsFind(t *testing.T) {
 // windowsIsSpared checks that no row that a Windows chassis may come across uses what its datapath lacks.
 func windowsIsSpared(t *testing.T, c *cluster) {
 	t.Helper()
-	all := []ovsdb.Change{c.changeOf(northbound.ClusterOwner), c.changeOf(northbound.GatewayOwner), c.policies.commonChange()}
+	all := []ovsdb.Change{c.changeOf(northbound.ClusterOwner), c.changeOf(northbound.GatewayOwner), c.changeOf(northbound.PoliciesOwner)}
 	for _, name := range c.nodes.names {
 		all = append(all, c.changeOf(northbound.NodeOwner(name)))
 	}

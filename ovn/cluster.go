@@ -7,6 +7,7 @@ import (
 	"github.com/weftnet/weft/ovn/flushes"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/policies"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -28,9 +29,9 @@ type cluster struct {
 	gateway    gatewayBook
 	ranges     rangeBook
 	namespaces namespaceBook
-	selections selectionBook
-	nodeSets   nodeSetBook
-	policies   policyBook
+	selections *policies.Selections
+	nodeSets   *policies.NodeSets
+	policies   *policies.Part
 	pods       podBook
 	arbiter    arbiter
 	services   serviceBook
@@ -65,12 +66,12 @@ func newCluster(s *settings.Settings) *cluster {
 	c.gateway = newGatewayBook(c.settings, &c.nodes)
 	c.ranges = newRangeBook(out, c.settings, c, &c.nodes)
 	c.namespaces = newNamespaceBook(c)
-	c.selections = newSelectionBook(out, c.settings, &c.pods, &c.namespaces)
-	c.nodeSets = newNodeSetBook(out, &c.nodes)
+	pods, nodes := podsOfPolicies{&c.pods}, nodesOfPolicies{&c.nodes}
 	c.domains = domains.New(out, c.settings, c.Clock, &c.services)
-	c.policies = newPolicyBook(out, c.settings, c.Clock, &c.nodes, &c.pods, &c.namespaces, c.domains, &c.selections,
-		&c.nodeSets)
-	c.pods = newPodBook(out, c.settings, c, &c.nodes, &c.services, &c.arbiter, &c.policies)
+	c.selections = policies.NewSelections(out, c.settings, pods, &c.namespaces)
+	c.nodeSets = policies.NewNodeSets(out, nodes)
+	c.policies = policies.New(out, c.settings, c.Clock, nodes, pods, &c.namespaces, c.domains, c.selections, c.nodeSets)
+	c.pods = newPodBook(out, c.settings, c, &c.nodes, &c.services, &c.arbiter, c.policies)
 	c.arbiter = newArbiter(c.settings, &c.nodes, &c.pods, &c.pools)
 	c.flushes = flushes.New(out)
 	c.services = newServiceBook(out, c.settings, c, &c.nodes, &c.pods, &c.arbiter, c.flushes)
@@ -94,9 +95,9 @@ func newCluster(s *settings.Settings) *cluster {
 		{&c.egress, takes{objects.EgressKind}, gives{"EgressIP", "Egress"}},
 		{&c.pools, takes{objects.PoolKind}, nil},
 		{&c.liveness, nil, gives{"Alive"}},
-		{&c.selections, nil, gives{"Pods"}},
-		{&c.nodeSets, nil, gives{"Nodes"}},
-		{&c.policies, policyKinds, append(gives{"Policies"}, names(policyKinds)...)},
+		{c.selections, nil, gives{"Pods"}},
+		{c.nodeSets, nil, gives{"Nodes"}},
+		{c.policies, policies.Kinds, append(gives{"Policies"}, names(policies.Kinds)...)},
 		{c.domains, takes{objects.ResolvedKind}, gives{"DomainName"}},
 		{&c.pods, takes{objects.PodKind}, gives{"Pod"}},
 		{&c.services, takes{objects.ServiceKind, objects.SliceKind}, gives{"Service"}},

@@ -205,7 +205,7 @@ func (b *egressBook) update(names []string, batch *part.Batch) {
 		return
 	}
 	b.order = slices.SortedFunc(maps.Values(b.all), func(a, b *egressState) int {
-		return cmp.Or(Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.object.Name, b.object.Name))
+		return cmp.Or(objects.Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.object.Name, b.object.Name))
 	})
 	b.wanted = map[netip.Addr]string{}
 	for _, e := range slices.Backward(b.order) {
@@ -283,7 +283,7 @@ func (b *egressBook) selecting(namespace string) []*egressState {
 	if known {
 		return list
 	}
-	set, there := b.namespaces.labels(namespace)
+	set, there := b.namespaces.Labels(namespace)
 	if !there || len(b.order) == 0 {
 		return nil
 	}

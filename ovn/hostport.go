@@ -137,7 +137,7 @@ func (b *podBook) olderHas(p *podState, wanted objects.Claim) bool {
 	for _, at := range []objects.Claim{wanted, wanted.Everywhere()} {
 		for name := range p.node.hostPorted[at] {
 			other := p.node.pods[name]
-			if other != p && len(other.addresses) > 0 && !b.policies.lacks(other.object.Namespace) && comesBefore(other.object, p.object) {
+			if other != p && len(other.addresses) > 0 && !b.policies.Lacks(other.object.Namespace) && comesBefore(other.object, p.object) {
 				return true
 			}
 		}

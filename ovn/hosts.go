@@ -100,3 +100,19 @@ func (b *hostBook) ownerName(owner outside.Owner, addr netip.Addr) string {
 func (b *hostBook) taken(s *objects.Service, addr netip.Addr) outside.Owner {
 	return b.rules().Deny(addr, slices.Contains(s.Ingress, addr))
 }
+
+// hostAddresses are those that a node's host has by its status and its agent's facts.
+func (n *nodeState) hostAddresses() []netip.Addr {
+	list := slices.Concat(n.object.Addresses, n.facts.Addresses)
+	slices.SortFunc(list, netip.Addr.Compare)
+	return slices.Compact(list)
+}
+
+// policyAddresses are all by which a node's host is known to policies: those, and what it has among the pods.
+func (n *nodeState) policyAddresses() []netip.Addr {
+	list := n.hostAddresses()
+	for _, subnet := range n.subnets {
+		list = append(list, contract.ManagementAddress(subnet))
+	}
+	return list
+}

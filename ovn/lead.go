@@ -208,7 +208,7 @@ func lost(err error) bool {
 func (l *leader) settle(ctx context.Context, changes []ovsdb.Change, err error) {
 	var refused *ovsdb.RefusedError
 	errors.As(err, &refused)
-	l.cluster.policies.written(changes, refused)
+	l.cluster.policies.Written(changes, refused)
 	l.handOut(refused)
 	l.publish(ctx)
 	if len(l.backoff) > 0 {

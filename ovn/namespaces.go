@@ -34,7 +34,8 @@ func (b *namespaceBook) Take(batch *part.Batch) {
 // Settle is part of [part.Part].
 func (b *namespaceBook) Settle() {}
 
-func (b *namespaceBook) labels(name string) (set objects.LabelSet, there bool) {
+// Labels is part of [policies.Namespaces].
+func (b *namespaceBook) Labels(name string) (set objects.LabelSet, there bool) {
 	set, there = b.all[name]
 	return set, there
 }

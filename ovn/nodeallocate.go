@@ -129,7 +129,7 @@ func (b *nodeBook) rank(list []*nodeState) {
 		}
 	}
 	slices.SortFunc(list, func(a, b *nodeState) int {
-		return cmp.Or(doubt[a]-doubt[b], Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.name, b.name))
+		return cmp.Or(doubt[a]-doubt[b], objects.Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.name, b.name))
 	})
 }
 

@@ -65,5 +65,5 @@ func networkOf(s *settings.Settings, named string, nodes []*nodeState) string {
 
 // byAge orders nodes, the oldest first.
 func byAge(a, b *nodeState) int {
-	return cmp.Or(Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.name, b.name))
+	return cmp.Or(objects.Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.name, b.name))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/policies"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -62,13 +63,13 @@ func (b *podBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
 func (b *podBook) Change(owner ovsdb.Owner) part.Outcome {
 	_, name := part.Split(owner)
 	p := b.all[name]
-	if p == nil || len(p.addresses) == 0 || b.policies.lacks(p.object.Namespace) {
+	if p == nil || len(p.addresses) == 0 || b.policies.Lacks(p.object.Namespace) {
 		return part.Rows(ovsdb.Change{Owner: owner})
 	}
 	taken := func(wanted objects.Claim) bool { return b.keptFrom(p, wanted) }
 	change := podChange(b.settings, p.object, p.addresses, &p.node.placement, taken)
 	egressMembers(p, &change)
-	policyMembers(p, &change)
+	policies.AddTo(p, &change)
 	return part.Outcome{Change: change, Then: func() { p.there = true }}
 }
 

@@ -244,7 +244,7 @@ func TestPoliciesOfAnOVNWithoutTiers(t *testing.T) {
 		t.Errorf("ACLs by kind of owner: %v", acls)
 	}
 	c.TakeNotes() // those of nodes and pods
-	c.policies.written(changes, nil)
+	c.policies.Written(changes, nil)
 	for _, a := range c.TakeNotes() {
 		if cluster := a.Kind != objects.NetworkPolicyKind; cluster != strings.Contains(a.Value, "OVN 23.06") {
 			t.Errorf("%v %s: %s", a.Kind, a.Name, a.Value)
@@ -263,7 +263,7 @@ func TestPolicyStatuses(t *testing.T) {
 	if notes := c.TakeNotes(); len(notes) > 0 {
 		t.Fatalf("statuses before the rows: %v", notes)
 	}
-	c.policies.written(changes, &ovsdb.RefusedError{Owners: map[ovsdb.Owner]error{"NetworkPolicy/prod/web": errors.New("full")}})
+	c.policies.Written(changes, &ovsdb.RefusedError{Owners: map[ovsdb.Owner]error{"NetworkPolicy/prod/web": errors.New("full")}})
 	got := map[string]string{}
 	for _, a := range c.TakeNotes() {
 		got[a.Kind.String()+" "+a.Name] = a.Value
@@ -286,7 +286,7 @@ func TestPolicyStatuses(t *testing.T) {
 	}
 	w.absorb(c)
 	c.takeChanges()
-	c.policies.written(nil, nil)
+	c.policies.Written(nil, nil)
 	if notes := c.TakeNotes(); len(notes) > 0 {
 		t.Errorf("again: %v", notes)
 	}
@@ -297,7 +297,7 @@ func TestPolicyStatuses(t *testing.T) {
 func (s *scene) written(keys []part.Event) (statuses map[string]string, acls map[ovsdb.Owner]int) {
 	s.c.update(keys, s.get)
 	changes := s.c.takeChanges()
-	s.c.policies.written(changes, nil)
+	s.c.policies.Written(changes, nil)
 	statuses, acls = map[string]string{}, map[ovsdb.Owner]int{}
 	for _, a := range s.c.TakeNotes() {
 		statuses[a.Name] = a.Value

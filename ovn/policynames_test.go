@@ -49,19 +49,6 @@ func TestForeignSelectors(t *testing.T) {
 	}
 }
 
-// TestNamesOfSets: two selections have two names, also where a user has looked for two with one.
-func TestNamesOfSets(t *testing.T) {
-	seen := map[string]policy.Selection{}
-	for i := range 100000 {
-		s := policy.Selection{Pods: fmt.Sprintf("!%s%d", strings.Repeat("x", 45), i)}
-		name := groupName(s, "", objects.PortNumber{})
-		if other, twice := seen[name]; twice {
-			t.Fatalf("%v and %v are both %s", s, other, name)
-		}
-		seen[name] = s
-	}
-}
-
 // TestCostlyPolicies: what one policy, or one pod, may cost all others is bounded, and what is beyond is told.
 func TestCostlyPolicies(t *testing.T) {
 	s := newScene(t, nil)
@@ -96,15 +83,8 @@ func TestCostlyPolicies(t *testing.T) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
-	if n := len(s.c.policies.selections.all); n > 1110 {
-		t.Errorf("%d selections", n)
-	}
-	pairs := 0
-	for _, selection := range s.c.policies.selections.all {
-		pairs += len(selection.ports)
-	}
-	if pairs > 1010 {
-		t.Errorf("%d pairs of a named port and those that have it", pairs)
+	if selections, pairs := s.c.selections.Size(); selections > 1110 || pairs > 1010 {
+		t.Errorf("%d selections, and %d pairs of a named port and those that have it", selections, pairs)
 	}
 	if n := acls["NetworkPolicy/prod/rules"]; n != 1001 {
 		t.Errorf("%d rows for the rules", n)
@@ -152,7 +132,7 @@ func TestNamedPortsHaveABound(t *testing.T) {
 			keys := s.put(s.policies(t, "{kind: NetworkPolicy, metadata: {namespace: prod, name: it}, spec: "+c.text+"}")...)
 			s.c.update(keys, s.get)
 			changes := s.c.takeChanges()
-			s.c.policies.written(changes, nil)
+			s.c.policies.Written(changes, nil)
 			length := 0
 			for _, change := range changes {
 				for _, row := range change.Rows {
@@ -191,7 +171,7 @@ func TestANoteIsPutBack(t *testing.T) {
 	say := func(noted string) (string, int) {
 		s.c.update(s.put(policyOf(noted)), s.get)
 		changes := s.c.takeChanges()
-		s.c.policies.written(changes, nil)
+		s.c.policies.Written(changes, nil)
 		notes, made := s.c.TakeNotes(), len(changes)
 		s.absorb(s.c)
 		if len(notes) > 1 {
@@ -232,7 +212,7 @@ func TestStatusOfRefusedSets(t *testing.T) {
 			p.Labels = objects.NewLabelSet(map[string]string{"app": "db"})
 			s.do(s.namespace("prod"), n, p)
 			noted := func(err *ovsdb.RefusedError) (names []string) {
-				s.c.policies.written(s.c.takeChanges(), err)
+				s.c.policies.Written(s.c.takeChanges(), err)
 				for _, a := range s.c.TakeNotes() {
 					names = append(names, a.Name)
 				}

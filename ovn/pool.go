@@ -159,7 +159,7 @@ func (b *poolBook) update(names []string, batch *part.Batch) {
 }
 
 func (b *poolBook) labelsOf(namespace string) objects.LabelSet {
-	set, _ := b.namespaces.labels(namespace)
+	set, _ := b.namespaces.Labels(namespace)
 	return set
 }
 

@@ -62,7 +62,9 @@ type waiter struct {
 	wanted []netip.Addr // it waits for
 }
 
-func byWaiting(a, b *waiter) int { return cmp.Or(Older(a.meta, b.meta), cmp.Compare(a.name, b.name)) }
+func byWaiting(a, b *waiter) int {
+	return cmp.Or(objects.Older(a.meta, b.meta), cmp.Compare(a.name, b.name))
+}
 
 // waitBook knows who waits for an address.
 type waitBook struct {
@@ -185,7 +187,7 @@ func (p *poolState) serves(s *objects.Service, namespace objects.LabelSet) bool 
 // byAge are Services, the oldest first.
 func (b *poolBook) byAge(names map[string]struct{}) []string {
 	return slices.SortedFunc(maps.Keys(names), func(one, other string) int {
-		return cmp.Or(Older(&b.services.at(one).object.ObjectMeta, &b.services.at(other).object.ObjectMeta), cmp.Compare(one, other))
+		return cmp.Or(objects.Older(&b.services.at(one).object.ObjectMeta, &b.services.at(other).object.ObjectMeta), cmp.Compare(one, other))
 	})
 }
 

@@ -36,7 +36,7 @@ func (b *poolBook) checkPools() {
 		}
 	}
 	byAge := slices.SortedFunc(maps.Values(b.all), func(a, b *poolState) int {
-		return cmp.Or(Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.object.Name, b.object.Name))
+		return cmp.Or(objects.Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.object.Name, b.object.Name))
 	})
 	for i, p := range byAge {
 		b.checkPool(p, byAge[:i], networks, func(r objects.AddressRange) string {

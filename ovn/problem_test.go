@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/policies"
 )
 
 // TestUntoldPartsCostNoWords: a tenant's object has a thousand parts that something is wrong with, and of these maxTold are
@@ -56,7 +57,7 @@ func TestUntoldPartsCostNoWords(t *testing.T) {
 				p.Ports = append(p.Ports, objects.ContainerPort{Name: fmt.Sprint("p", i), Protocol: "TCP", Number: uint16(1 + j)})
 			}
 		}
-		return func() []objects.Problem { return numberProblems(p) }
+		return func() []objects.Problem { return policies.NumberProblems(p) }
 	}
 	for _, c := range []struct {
 		name, reason string

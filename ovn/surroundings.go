@@ -9,6 +9,7 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/policies"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -47,9 +48,9 @@ func (c *cluster) hasSharedGateway() bool { return c.gateway.exists() }
 // addToNode adds what other parts have among a node's rows.
 func (c *cluster) addToNode(n *nodeState, change *ovsdb.Change) {
 	announceOn(change, n.facts.Gateway, c.pools.announcers.ofNode(n.name))
-	c.nodeSets.addTo(n, change)
-	if len(c.policies.all) > 0 {
-		addHostACL(n, change)
+	c.nodeSets.AddTo(n.object.Labels, n.policyAddresses(), change)
+	if c.policies.Any() {
+		policies.AddHostACL(n.name, n.subnets, n.hostAddresses(), change)
 	}
 }
 
@@ -85,16 +86,16 @@ func (c *cluster) placementsChanged() { c.services.touchPlaced() }
 func (c *cluster) datapathsChanged(firstOrLast bool) {
 	c.services.touchAll(c.services.sctp)
 	if firstOrLast {
-		c.policies.windowsChanged()
+		c.policies.WindowsChanged()
 	}
 }
 
 func (c *cluster) zonesChanged() { c.services.touchAll(c.services.hinted) }
 
 func (c *cluster) namespaceChanged(name string, object *objects.Namespace, relabelled bool) {
-	c.policies.noteLogging(name, object)
+	c.policies.NoteLogging(name, object)
 	if relabelled {
-		c.selections.namespaceChanged(name)
+		c.selections.NamespaceChanged(name)
 		c.pools.namespaceChanged(name)
 		c.egress.namespaceChanged(name)
 	}
@@ -104,7 +105,7 @@ func (c *cluster) podSeen(key string, object *objects.Pod) { c.domains.UpdatePod
 
 func (c *cluster) podEnds(p *podState) {
 	c.egress.leaveBy(p, [2]*egressState{})
-	c.selections.uncountPorts(p)
+	c.selections.Leave(p)
 }
 
 func (c *cluster) slicesChanged(service string) { c.domains.UpdateSlices(service) }

@@ -47,8 +47,8 @@ type podView interface {
 
 // namespaceView is what others see of Namespaces.
 type namespaceView interface {
-	// labels are those of a Namespace that is there.
-	labels(name string) (set objects.LabelSet, there bool)
+	// Labels are those of a Namespace that is there.
+	Labels(name string) (set objects.LabelSet, there bool)
 }
 
 // serviceView is what others see of Services.
@@ -92,8 +92,8 @@ type egressView interface {
 
 // policyView is what others see of policies.
 type policyView interface {
-	// lacks says whether pods of a namespace wait until it is there.
-	lacks(namespace string) bool
+	// Lacks says whether pods of a namespace wait until it is there.
+	Lacks(namespace string) bool
 }
 
 // surroundings is what concerns several parts. The cluster knows which.

@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"cmp"
 	"errors"
 	"unique"
 
@@ -75,4 +76,15 @@ func AnnotationMap(key, value string) map[string]string {
 		return nil
 	}
 	return map[string]string{key: value}
+}
+
+// Older orders objects by age. One without a time is a manifest, and will be the youngest.
+func Older(a, b *metav1.ObjectMeta) int {
+	if there := !a.CreationTimestamp.IsZero(); there == b.CreationTimestamp.IsZero() {
+		if there {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 }

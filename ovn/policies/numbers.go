@@ -1,4 +1,4 @@
-package ovn
+package policies
 
 import (
 	"fmt"
@@ -33,12 +33,12 @@ func (n *numberState) there() bool { return n.pods > 0 }
 func (n *numberState) named() bool { return n.pods > 0 || !n.unnamed }
 
 // countPorts keeps the numbers behind the names that policies ask for. Where one comes, their rows depend on it.
-func (b *selectionBook) countPorts(p *podState, s *selectionState) {
-	if len(p.addresses) == 0 {
+func (b *Selections) countPorts(p Pod, s *selectionState) {
+	if len(p.Addresses()) == 0 {
 		return
 	}
 	for name, n := range s.ports {
-		for _, number := range p.object.Numbers(name) {
+		for _, number := range p.Object().Numbers(name) {
 			at := n.numbers[number]
 			if at == nil || !at.named() {
 				at = &numberState{}
@@ -46,18 +46,21 @@ func (b *selectionBook) countPorts(p *podState, s *selectionState) {
 				b.touchNumbers(s, n)
 			}
 			at.pods++
-			p.counted = append(p.counted, portCount{s, at})
+			in := p.Selected()
+			in.counted = append(in.counted, portCount{s, at})
 		}
 	}
 }
 
-func (b *selectionBook) uncountPorts(p *podState) {
-	for _, counted := range p.counted {
+// Leave is told of a pod that ends, or is in other selections now: its named ports count no more.
+func (b *Selections) Leave(p Pod) {
+	in := p.Selected()
+	for _, counted := range in.counted {
 		if counted.at.pods--; counted.at.pods == 0 {
 			b.emptied[counted.selection] = struct{}{}
 		}
 	}
-	p.counted = p.counted[:0]
+	in.counted = in.counted[:0]
 }
 
 // portCount is where a pod's named port is counted.
@@ -67,7 +70,7 @@ type portCount struct {
 }
 
 // lingerNumbers has those looked at again later that no pod has any more.
-func (b *selectionBook) lingerNumbers() {
+func (b *Selections) lingerNumbers() {
 	for s := range b.emptied {
 		for _, n := range s.ports {
 			for _, at := range n.numbers {
@@ -81,7 +84,7 @@ func (b *selectionBook) lingerNumbers() {
 }
 
 // settleNumbers takes a step with the numbers that no pod has any more.
-func (b *selectionBook) settleNumbers(s *selectionState, n *namedPortState) {
+func (b *Selections) settleNumbers(s *selectionState, n *namedPortState) {
 	for number, at := range n.numbers {
 		switch {
 		case at.there():
@@ -96,21 +99,21 @@ func (b *selectionBook) settleNumbers(s *selectionState, n *namedPortState) {
 }
 
 // settleLater has a selection settled after a while.
-func (b *selectionBook) settleLater(s *selectionState) {
+func (b *Selections) settleLater(s *selectionState) {
 	if later := (part.Signal{What: lingering, Name: s.text}); !slices.Contains(b.Expected, part.Event(later)) {
 		b.Expect(later)
 	}
 }
 
-func (b *selectionBook) touchNumbers(s *selectionState, n *namedPortState) {
+func (b *Selections) touchNumbers(s *selectionState, n *namedPortState) {
 	b.dirty[s.text] = struct{}{}
 	for p := range n.users {
 		b.dirtyNumbers[p.key] = struct{}{}
 	}
 }
 
-// numberProblems are about a pod with more numbers behind a name than count.
-func numberProblems(o *objects.Pod) []objects.Problem {
+// NumberProblems are about a pod with more numbers behind a name than count.
+func NumberProblems(o *objects.Pod) []objects.Problem {
 	found := objects.NewComplaints(objects.PodKind, &o.ObjectMeta)
 	count := map[string]int{}
 	for _, port := range o.Ports {
@@ -141,7 +144,7 @@ func namedAmong(rule *policy.Rule) []policy.Selection {
 }
 
 // numbersBehind are those behind a port's name of which something is so, sorted.
-func (b *selectionBook) numbersBehind(o *policy.Policy, rule *policy.Rule, name string, is func(*numberState) bool) []objects.PortNumber {
+func (b *Selections) numbersBehind(o *policy.Policy, rule *policy.Rule, name string, is func(*numberState) bool) []objects.PortNumber {
 	among := []policy.Selection{o.Subject}
 	if rule.Direction == policy.Egress {
 		among = namedAmong(rule)
@@ -159,7 +162,7 @@ func (b *selectionBook) numbersBehind(o *policy.Policy, rule *policy.Rule, name 
 	})
 }
 
-func (b *selectionBook) numbersIn(s policy.Selection, name string) map[objects.PortNumber]*numberState {
+func (b *Selections) numbersIn(s policy.Selection, name string) map[objects.PortNumber]*numberState {
 	if n := b.all[s.String()].ports[name]; n != nil {
 		return n.numbers
 	}
@@ -167,7 +170,7 @@ func (b *selectionBook) numbersIn(s policy.Selection, name string) map[objects.P
 }
 
 // isNamed says whether rules name the pods of a selection with a port's name and number.
-func (b *selectionBook) isNamed(s policy.Selection, port *ruleMatch) bool {
+func (b *Selections) isNamed(s policy.Selection, port *ruleMatch) bool {
 	at := b.numbersIn(s, port.port)[port.number]
 	return at != nil && at.named()
 }

@@ -1,4 +1,4 @@
-package ovn
+package policies
 
 import (
 	"encoding/json"
@@ -19,7 +19,7 @@ import (
 )
 
 // policyProblems are what the owner of a policy is told, of whose ACLs some are refused.
-func (b *policyBook) policyProblems(p *policyState, refused int) []objects.Problem {
+func (b *Part) policyProblems(p *policyState, refused int) []objects.Problem {
 	kind, meta := p.key.Kind, &p.object.ObjectMeta
 	var found []objects.Problem
 	if p.object.Wrong != "" {
@@ -45,8 +45,8 @@ func (p *policyState) namedProblems(refused int) []objects.Problem {
 }
 
 // windowsProblems are about rules of which conntrack of Windows nodes does not know the protocol.
-func (b *policyBook) windowsProblems(p *policyState) []objects.Problem {
-	if !b.nodes.hasWindows() || !p.asksSCTP() {
+func (b *Part) windowsProblems(p *policyState) []objects.Problem {
+	if !b.nodes.HasWindows() || !p.asksSCTP() {
 		return nil
 	}
 	return []objects.Problem{objects.Limitf(p.key.Kind, &p.object.ObjectMeta, "NoSCTPOnWindows",
@@ -58,7 +58,7 @@ func (b *policyBook) windowsProblems(p *policyState) []objects.Problem {
 const noACLTiers = "it is not in force: the ACLs of this OVN have no tiers, which OVN 23.06 is the first to have; upgrade OVN"
 
 // rankProblems are about other policies of the same priority.
-func (b *policyBook) rankProblems(p *policyState) []objects.Problem {
+func (b *Part) rankProblems(p *policyState) []objects.Problem {
 	at, wide := p.rank()
 	if !wide {
 		return nil
@@ -95,7 +95,7 @@ func (p *policyState) asksSCTP() bool {
 }
 
 // missingPorts are the named ports of a policy that nobody has now.
-func (b *policyBook) missingPorts(o *policy.Policy) []string {
+func (b *Part) missingPorts(o *policy.Policy) []string {
 	var missing []string
 	for i := range o.Rules {
 		rule := &o.Rules[i]
@@ -117,7 +117,7 @@ func (b *policyBook) missingPorts(o *policy.Policy) []string {
 }
 
 // policyWord is what the status of a policy with so many ACLs says: whether it is in force whole, and why not.
-func (b *policyBook) policyWord(p *policyState, count, refused int) (ok bool, reason, message string) {
+func (b *Part) policyWord(p *policyState, count, refused int) (ok bool, reason, message string) {
 	o := p.object
 	room := false
 	if o.Policy != nil {
@@ -157,7 +157,7 @@ func (b *policyBook) policyWord(p *policyState, count, refused int) (ok bool, re
 }
 
 // notePolicy remembers the status that a policy shall have once its rows are there.
-func (b *policyBook) notePolicy(p *policyState, acls, refused int) {
+func (b *Part) notePolicy(p *policyState, acls, refused int) {
 	ok, reason, message := b.policyWord(p, acls, refused)
 	o := p.object
 	if p.key.Kind == objects.NetworkPolicyKind {
@@ -176,7 +176,7 @@ func (b *policyBook) notePolicy(p *policyState, acls, refused int) {
 
 // noteNetworkPolicy does so for a kind without a status, by an annotation. It keeps the time of the one that
 // is there where it says the same.
-func (b *policyBook) noteNetworkPolicy(p *policyState, now contract.PolicyStatus) {
+func (b *Part) noteNetworkPolicy(p *policyState, now contract.PolicyStatus) {
 	o := p.object
 	before, _ := objects.ParseAnnotation[contract.PolicyStatus](contract.PolicyStatusAnnotation, o.Noted)
 	same := before.UID == now.UID && before.Generation == now.Generation && before.InForce == now.InForce
@@ -206,7 +206,7 @@ func (p *policyState) notice() part.Annotation {
 
 // noteAgain puts a NetworkPolicy's note back where somebody has changed it, and nothing else: whoever owns the policy may write the
 // note, as often as he likes. It says whether that is all that there is to do.
-func (b *policyBook) noteAgain(p *policyState, now *objects.PolicyObject) bool {
+func (b *Part) noteAgain(p *policyState, now *objects.PolicyObject) bool {
 	if p.key.Kind != objects.NetworkPolicyKind || p.note == "" {
 		return false
 	}
@@ -225,13 +225,13 @@ type unwrittenStatus struct {
 }
 
 // later keeps a note until the rows that it speaks of are written.
-func (b *policyBook) later(p *policyState, a part.Annotation) {
+func (b *Part) later(p *policyState, a part.Annotation) {
 	b.unwritten[northbound.PolicyOwner(p.key)] = unwrittenStatus{p.key, a}
 }
 
-// written takes in what has become of changes: a status speaks of rows that are there, and of sets that are
+// Written takes in what has become of changes: a status speaks of rows that are there, and of sets that are
 // and have in them whom they should. Where the Northbound has refused one of these, it is asked for later.
-func (b *policyBook) written(changes []ovsdb.Change, refused *ovsdb.RefusedError) {
+func (b *Part) Written(changes []ovsdb.Change, refused *ovsdb.RefusedError) {
 	for i := range changes {
 		owner := changes[i].Owner
 		status, ok := b.unwritten[owner]
@@ -254,7 +254,7 @@ func (b *policyBook) written(changes []ovsdb.Change, refused *ovsdb.RefusedError
 }
 
 // misses says whether a set of a policy's was refused, or a pod in it.
-func (b *policyBook) misses(p *policyState, refused *ovsdb.RefusedError) bool {
+func (b *Part) misses(p *policyState, refused *ovsdb.RefusedError) bool {
 	if p == nil {
 		return false
 	}
@@ -273,9 +273,12 @@ func (b *policyBook) misses(p *policyState, refused *ovsdb.RefusedError) bool {
 		if uses[owner] {
 			return true
 		}
-		if word, name := part.Split(owner); word == objects.PodKind.String() && b.pods.at(name) != nil &&
-			slices.ContainsFunc(b.pods.at(name).selections, func(s *selectionState) bool { return uses[northbound.SelectionOwner(s.text)] }) {
-			return true
+		if word, name := part.Split(owner); word == objects.PodKind.String() {
+			if p, ok := b.pods.At(name); ok && slices.ContainsFunc(p.Selected().by, func(s *selectionState) bool {
+				return uses[northbound.SelectionOwner(s.text)]
+			}) {
+				return true
+			}
 		}
 	}
 	return false
@@ -289,22 +292,22 @@ func marshal(v any) string {
 	return string(text)
 }
 
-// aclMeter bounds the log lines of policies.
+// ACLMeter bounds the log lines of policies.
 const (
-	aclMeter   = "weft-acl-logging"
+	ACLMeter   = "weft-acl-logging"
 	aclLogRate = 20 // a second on each chassis: of each ACL, or of all, see logMeter
 )
 
-// logMeter is the row of aclMeter. OVN makes a meter of each ACL's own of one that is fair, and the datapath of a
+// logMeter is the row of ACLMeter. OVN makes a meter of each ACL's own of one that is fair, and the datapath of a
 // Windows node has few: Open vSwitch would refuse the flows of the ACLs beyond them, and so what they say. A cluster
 // with such nodes has one meter for all ACLs.
-func (r *rows) logMeter(fair bool) {
+func logMeter(r *northbound.Builder, fair bool) {
 	band := r.Add(nb.MeterBandTable, "acl-logging", &nb.MeterBand{Action: nb.MeterBandActionDrop, Rate: aclLogRate})
-	r.Add(nb.MeterTable, "acl-logging", &nb.Meter{Name: aclMeter, Unit: nb.MeterUnitPktps, Fair: &fair, Bands: []string{band}})
+	r.Add(nb.MeterTable, "acl-logging", &nb.Meter{Name: ACLMeter, Unit: nb.MeterUnitPktps, Fair: &fair, Bands: []string{band}})
 }
 
 // logACL has an ACL logged as its namespace's annotation, or a cluster-wide policy's own, says.
-func (b *policyBook) logACL(acl *nb.ACL, o *policy.Policy) {
+func (b *Part) logACL(acl *nb.ACL, o *policy.Policy) {
 	text := b.logging[o.Namespace]
 	if o.Namespace == "" {
 		text = b.all[objects.Key{Kind: objects.PolicyKinds[o.Kind], Name: o.Name}].object.Logging
@@ -315,7 +318,7 @@ func (b *policyBook) logACL(acl *nb.ACL, o *policy.Policy) {
 	}
 	word := map[nb.ACLAction]string{nb.ACLActionAllowRelated: logging.Allow, nb.ACLActionDrop: logging.Deny, nb.ACLActionPass: logging.Pass}[acl.Action]
 	if word != "" {
-		severity, meter := nb.ACLSeverity(word), aclMeter
+		severity, meter := nb.ACLSeverity(word), ACLMeter
 		acl.Log, acl.Severity, acl.Meter = true, &severity, &meter
 	}
 }

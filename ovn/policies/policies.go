@@ -1,4 +1,4 @@
-package ovn
+package policies
 
 import (
 	"cmp"
@@ -15,22 +15,22 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// policyKinds are the kinds of network policies.
-var policyKinds = []*objects.Kind{
+// Kinds are the kinds of network policies.
+var Kinds = []*objects.Kind{
 	objects.NetworkPolicyKind, objects.ClusterPolicyKind, objects.AdminPolicyKind, objects.BaselinePolicyKind,
 }
 
-// policyBook is what is known of network policies.
-type policyBook struct {
+// Part is what is known of network policies.
+type Part struct {
 	*part.Outbox
 	settings   *settings.Settings
 	clock      *part.Clock
-	nodes      nodeView
-	pods       podView
-	namespaces namespaceView
+	nodes      Nodes
+	pods       Pods
+	namespaces Namespaces
 	domains    *domains.Part
-	selections *selectionBook
-	nodeSets   *nodeSetBook
+	selections *Selections
+	nodeSets   *NodeSets
 
 	all map[objects.Key]*policyState
 	// ranks are the policies of one tier and priority, the oldest first.
@@ -43,11 +43,12 @@ type policyBook struct {
 	unwritten map[ovsdb.Owner]unwrittenStatus
 }
 
-func newPolicyBook(
-	o *part.Outbox, s *settings.Settings, t *part.Clock, nodes nodeView, pods podView, namespaces namespaceView,
-	domains *domains.Part, selections *selectionBook, nodeSets *nodeSetBook,
-) policyBook {
-	return policyBook{
+// New is a part without policies, which makes use of the parts of what they name.
+func New(
+	o *part.Outbox, s *settings.Settings, t *part.Clock, nodes Nodes, pods Pods, namespaces Namespaces,
+	domains *domains.Part, selections *Selections, nodeSets *NodeSets,
+) *Part {
+	return &Part{
 		Outbox: o, settings: s, clock: t, nodes: nodes, pods: pods, namespaces: namespaces, domains: domains,
 		selections: selections, nodeSets: nodeSets,
 		all: map[objects.Key]*policyState{}, ranks: map[rank][]*policyState{}, logging: map[string]string{},
@@ -56,8 +57,8 @@ func newPolicyBook(
 }
 
 // Take is part of [part.Part]. The pods that policies select are looked at again.
-func (b *policyBook) Take(batch *part.Batch) {
-	for _, kind := range policyKinds {
+func (b *Part) Take(batch *part.Batch) {
+	for _, kind := range Kinds {
 		for _, name := range batch.Names(kind) {
 			b.update(objects.Key{Kind: kind, Name: name}, part.Object[objects.PolicyObject](batch, kind, name))
 		}
@@ -71,11 +72,11 @@ func (b *policyBook) Take(batch *part.Batch) {
 }
 
 // Settle is part of [part.Part].
-func (b *policyBook) Settle() {}
+func (b *Part) Settle() {}
 
 // Dirty is part of [part.Part]: what all policies share, those that there are, those that are gone, and those that
 // have other numbers behind their ports' names and are the same otherwise.
-func (b *policyBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
+func (b *Part) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
 	return func(yield func(part.Stage, ovsdb.Owner) bool) {
 		if (all && len(b.all) > 0 || b.dirtyCommon) && !yield(part.Policies, northbound.PoliciesOwner) {
 			return
@@ -102,14 +103,14 @@ func (b *policyBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
 }
 
 func compareKeys(a, b objects.Key) int {
-	return cmp.Or(cmp.Compare(slices.Index(policyKinds, a.Kind), slices.Index(policyKinds, b.Kind)),
+	return cmp.Or(cmp.Compare(slices.Index(Kinds, a.Kind), slices.Index(Kinds, b.Kind)),
 		cmp.Compare(a.Name, b.Name))
 }
 
 // Change is part of [part.Part].
-func (b *policyBook) Change(owner ovsdb.Owner) part.Outcome {
+func (b *Part) Change(owner ovsdb.Owner) part.Outcome {
 	word, name := part.Split(owner)
-	for _, kind := range policyKinds {
+	for _, kind := range Kinds {
 		if kind.String() == word {
 			return b.change(objects.Key{Kind: kind, Name: name})
 		}
@@ -118,7 +119,7 @@ func (b *policyBook) Change(owner ovsdb.Owner) part.Outcome {
 }
 
 // Clean is part of [part.Part].
-func (b *policyBook) Clean() {
+func (b *Part) Clean() {
 	part.Empty(&b.dirty)
 	b.dirtyCommon = false
 }
@@ -149,7 +150,7 @@ type use struct {
 }
 
 // update takes in a policy.
-func (b *policyBook) update(k objects.Key, object *objects.PolicyObject) {
+func (b *Part) update(k objects.Key, object *objects.PolicyObject) {
 	p := b.all[k]
 	if p == nil {
 		if object == nil {
@@ -189,27 +190,30 @@ func (b *policyBook) update(k objects.Key, object *objects.PolicyObject) {
 	b.rankPolicy(p)
 }
 
+// Any says whether there are policies.
+func (b *Part) Any() bool { return len(b.all) > 0 }
+
 // touchAll has all looked at again that depends on whether there is any policy.
-func (b *policyBook) touchAll() {
+func (b *Part) touchAll() {
 	b.dirtyCommon = true
-	for n := range b.nodes.placed() {
-		b.nodes.touch(n.name)
+	for name := range b.nodes.All() {
+		b.nodes.Touch(name)
 	}
 }
 
 // rankPolicy puts a cluster-wide policy among those of its priority, whose rows depend on it.
-func (b *policyBook) rankPolicy(p *policyState) {
+func (b *Part) rankPolicy(p *policyState) {
 	if r, ok := p.rank(); ok {
 		list := append(b.ranks[r], p)
 		slices.SortFunc(list, func(a, b *policyState) int {
-			return cmp.Or(Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.key.Name, b.key.Name))
+			return cmp.Or(objects.Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.key.Name, b.key.Name))
 		})
 		b.ranks[r] = list
 		b.touchRank(list)
 	}
 }
 
-func (b *policyBook) unrankPolicy(p *policyState) {
+func (b *Part) unrankPolicy(p *policyState) {
 	if r, ok := p.rank(); ok {
 		list := slices.DeleteFunc(b.ranks[r], func(o *policyState) bool { return o == p })
 		b.ranks[r] = list
@@ -220,7 +224,7 @@ func (b *policyBook) unrankPolicy(p *policyState) {
 	}
 }
 
-func (b *policyBook) touchRank(list []*policyState) {
+func (b *Part) touchRank(list []*policyState) {
 	for _, p := range list {
 		b.dirty[p.key] = struct{}{}
 	}
@@ -279,7 +283,7 @@ func usesOf(o *objects.PolicyObject) []use {
 }
 
 // take counts a policy as a user of a set.
-func (b *policyBook) take(p *policyState, u use) {
+func (b *Part) take(p *policyState, u use) {
 	switch {
 	case u.domain != "":
 		b.domains.Use(u.domain, 1)
@@ -291,7 +295,7 @@ func (b *policyBook) take(p *policyState, u use) {
 }
 
 // drop ends a use. The rows stay for now.
-func (b *policyBook) drop(p *policyState, u use) {
+func (b *Part) drop(p *policyState, u use) {
 	switch {
 	case u.domain != "":
 		b.domains.Use(u.domain, -1)
@@ -302,15 +306,15 @@ func (b *policyBook) drop(p *policyState, u use) {
 	}
 }
 
-// lacks says of a namespace that nothing is known of it yet, and that it might matter: a pod that comes
+// Lacks says of a namespace that nothing is known of it yet, and that it might matter: a pod that comes
 // before its namespace waits, so that no policy misses it.
-func (b *policyBook) lacks(namespace string) bool {
-	_, known := b.namespaces.labels(namespace)
+func (b *Part) Lacks(namespace string) bool {
+	_, known := b.namespaces.Labels(namespace)
 	return !known && len(b.ranks) > 0
 }
 
-// noteLogging takes in how the connections are logged that a namespace's policies decide.
-func (b *policyBook) noteLogging(name string, object *objects.Namespace) {
+// NoteLogging takes in how the connections are logged that a namespace's policies decide.
+func (b *Part) NoteLogging(name string, object *objects.Namespace) {
 	text := ""
 	if object != nil {
 		text = object.Logging
@@ -331,9 +335,9 @@ func (b *policyBook) noteLogging(name string, object *objects.Namespace) {
 	}
 }
 
-// windowsChanged has the rows made again that depend on whether there is a Windows node: the log's meter, and what
+// WindowsChanged has the rows made again that depend on whether there is a Windows node: the log's meter, and what
 // the owners of policies about SCTP are told.
-func (b *policyBook) windowsChanged() {
+func (b *Part) WindowsChanged() {
 	b.dirtyCommon = true
 	for k, p := range b.all {
 		if p.asksSCTP() {

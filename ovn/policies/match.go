@@ -1,4 +1,4 @@
-package ovn
+package policies
 
 import (
 	"fmt"
@@ -52,7 +52,7 @@ func (t *namedTerms) take(rule *policy.Rule) bool {
 }
 
 // matches are the rule's, but for its subject. A rule that no connection can match has none.
-func (b *policyBook) matches(o *policy.Policy, rule *policy.Rule, terms *namedTerms) []ruleMatch {
+func (b *Part) matches(o *policy.Policy, rule *policy.Rule, terms *namedTerms) []ruleMatch {
 	if rule.Nothing() {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (b *policyBook) matches(o *policy.Policy, rule *policy.Rule, terms *namedTe
 
 // peersMatch matches the other end; some is false where there can be nobody. With a named port it
 // matches only pods that have it.
-func (b *policyBook) peersMatch(side string, rule *policy.Rule, named *ruleMatch) (match string, some bool) {
+func (b *Part) peersMatch(side string, rule *policy.Rule, named *ruleMatch) (match string, some bool) {
 	var families []string
 	for _, ipv4 := range b.settings.Families() {
 		ip := northbound.IPWord(ipv4)
@@ -130,7 +130,7 @@ type familyMatch struct {
 	others    []string // matches that no set can say
 }
 
-func (f *familyMatch) pods(s policy.Selection, ipv4 bool, b *policyBook, named *ruleMatch) {
+func (f *familyMatch) pods(s policy.Selection, ipv4 bool, b *Part, named *ruleMatch) {
 	if named == nil {
 		f.values = append(f.values, "$"+addressesName(s, ipv4, "", objects.PortNumber{}))
 	} else if b.selections.isNamed(s, named) {
@@ -138,7 +138,7 @@ func (f *familyMatch) pods(s policy.Selection, ipv4 bool, b *policyBook, named *
 	}
 }
 
-func (f *familyMatch) blocks(list []netip.Prefix, ipv4 bool, b *policyBook, named *ruleMatch) {
+func (f *familyMatch) blocks(list []netip.Prefix, ipv4 bool, b *Part, named *ruleMatch) {
 	within := familyMatch{field: f.field, ip: f.ip}
 	for _, p := range list {
 		switch {

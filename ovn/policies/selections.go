@@ -1,4 +1,4 @@
-package ovn
+package policies
 
 import (
 	"cmp"
@@ -19,16 +19,16 @@ import (
 // lingering ends the time in which the sets of a selection linger.
 var lingering = part.NewSignal("Pods", part.Patience)
 
-// selectionBook is what is known of whom policies select.
+// Selections are what is known of whom policies select. They are a part of their own.
 //
 // Policies name pods by selections. A selection that is a policy's subject is a port group, one that is a rule's peer a
 // pair of address sets; pods join both together with their ports, in one transaction. So a policy costs rows by its
 // rules, and a pod joins as many sets as select it.
-type selectionBook struct {
+type Selections struct {
 	*part.Outbox
 	settings   *settings.Settings
-	pods       podView
-	namespaces namespaceView
+	pods       Pods
+	namespaces Namespaces
 
 	all map[string]*selectionState // by their texts
 	// candidates are the selections that a namespace's pods may be in, as far as somebody asked.
@@ -40,8 +40,9 @@ type selectionBook struct {
 	dirtyNumbers map[objects.Key]struct{}
 }
 
-func newSelectionBook(o *part.Outbox, s *settings.Settings, pods podView, namespaces namespaceView) selectionBook {
-	return selectionBook{
+// NewSelections are none.
+func NewSelections(o *part.Outbox, s *settings.Settings, pods Pods, namespaces Namespaces) *Selections {
+	return &Selections{
 		Outbox: o, settings: s, pods: pods, namespaces: namespaces,
 		all: map[string]*selectionState{}, candidates: map[string][]*selectionState{}, emptied: map[*selectionState]struct{}{},
 		dirty: map[string]struct{}{}, dirtyNumbers: map[objects.Key]struct{}{},
@@ -49,7 +50,7 @@ func newSelectionBook(o *part.Outbox, s *settings.Settings, pods podView, namesp
 }
 
 // Take is part of [part.Part].
-func (b *selectionBook) Take(batch *part.Batch) {
+func (b *Selections) Take(batch *part.Batch) {
 	for _, text := range batch.Signals(lingering) {
 		b.settleUse(text)
 	}
@@ -61,22 +62,30 @@ func (b *selectionBook) Take(batch *part.Batch) {
 }
 
 // Settle is part of [part.Part]: it decides anew for the pods that were touched.
-func (b *selectionBook) Settle() {
-	for _, p := range b.pods.touched() {
+func (b *Selections) Settle() {
+	for _, p := range b.pods.Touched() {
 		b.selectPod(p)
 	}
 	b.lingerNumbers()
 }
 
 // Dirty is part of [part.Part].
-func (b *selectionBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
+func (b *Selections) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
 	return part.Of(all, b.all, b.dirty, part.Sets, northbound.SelectionOwner)
 }
 
 // Clean is part of [part.Part].
-func (b *selectionBook) Clean() {
+func (b *Selections) Clean() {
 	part.Empty(&b.dirty)
 	part.Empty(&b.dirtyNumbers)
+}
+
+// Size is how many selections there are, and how many pairs of one with the name of a port.
+func (b *Selections) Size() (selections, namedPorts int) {
+	for _, s := range b.all {
+		namedPorts += len(s.ports)
+	}
+	return len(b.all), namedPorts
 }
 
 // usage counts who needs a set. One that nobody needs any more lingers for a while: when many rows change,
@@ -115,7 +124,7 @@ func (s *selectionState) usage(u use) *usage {
 }
 
 // take counts a policy as a user of a selection's set.
-func (b *selectionBook) take(p *policyState, u use) {
+func (b *Selections) take(p *policyState, u use) {
 	s := b.all[u.selection.String()]
 	if s == nil {
 		s = b.add(u.selection)
@@ -131,7 +140,7 @@ func (b *selectionBook) take(p *policyState, u use) {
 }
 
 // drop ends a policy's use of a selection's set. The rows stay for now.
-func (b *selectionBook) drop(p *policyState, u use) {
+func (b *Selections) drop(p *policyState, u use) {
 	s := b.all[u.selection.String()]
 	count := s.usage(u)
 	if u.port != "" {
@@ -146,14 +155,14 @@ func (b *selectionBook) drop(p *policyState, u use) {
 	}
 }
 
-// namespaceChanged has a namespace's pods looked at again, since its labels have changed.
-func (b *selectionBook) namespaceChanged(namespace string) {
+// NamespaceChanged has a namespace's pods looked at again, since its labels have changed.
+func (b *Selections) NamespaceChanged(namespace string) {
 	delete(b.candidates, namespace)
 	if len(b.all) == 0 {
 		return
 	}
-	for name := range b.pods.in(namespace) {
-		b.pods.touch(name)
+	for name := range b.pods.In(namespace) {
+		b.pods.Touch(name)
 	}
 }
 
@@ -167,7 +176,7 @@ func (s *selectionState) within(namespace string, labelsOf func(string) (objects
 }
 
 // add begins to keep a selection.
-func (b *selectionBook) add(selection policy.Selection) *selectionState {
+func (b *Selections) add(selection policy.Selection) *selectionState {
 	s := &selectionState{Selection: selection, text: selection.String(), ports: map[string]*namedPortState{}}
 	s.namespaces, s.pods = selection.Selectors()
 	b.all[s.text] = s
@@ -176,7 +185,7 @@ func (b *selectionBook) add(selection policy.Selection) *selectionState {
 }
 
 // forgetCandidates has those of a selection's namespaces looked for anew.
-func (b *selectionBook) forgetCandidates(s *selectionState) {
+func (b *Selections) forgetCandidates(s *selectionState) {
 	if s.namespaces == nil {
 		delete(b.candidates, s.Namespace)
 	} else {
@@ -185,7 +194,7 @@ func (b *selectionBook) forgetCandidates(s *selectionState) {
 }
 
 // settleUse drops what nobody has come to need again of a selection.
-func (b *selectionBook) settleUse(text string) {
+func (b *Selections) settleUse(text string) {
 	b.dirty[text] = struct{}{}
 	s := b.all[text]
 	if s == nil {
@@ -207,36 +216,36 @@ func (b *selectionBook) settleUse(text string) {
 }
 
 // touch has a selection's rows and its pods looked at again.
-func (b *selectionBook) touch(s *selectionState) {
+func (b *Selections) touch(s *selectionState) {
 	b.dirty[s.text] = struct{}{}
-	for namespace, pods := range b.podsIn(s) {
-		if !s.within(namespace, b.namespaces.labels) {
+	for namespace := range b.namespacesOf(s) {
+		if !s.within(namespace, b.namespaces.Labels) {
 			continue
 		}
-		for name, p := range pods {
-			if s.pods.Matches(p.object.Labels) {
-				b.pods.touch(name)
+		for name, p := range b.pods.In(namespace) {
+			if s.pods.Matches(p.Object().Labels) {
+				b.pods.Touch(name)
 			}
 		}
 	}
 }
 
-// podsIn are the pods of the namespaces that may be a selection's.
-func (b *selectionBook) podsIn(s *selectionState) map[string]map[string]*podState {
+// namespacesOf are those with pods that may be a selection's.
+func (b *Selections) namespacesOf(s *selectionState) iter.Seq[string] {
 	if s.namespaces == nil {
-		return map[string]map[string]*podState{s.Namespace: b.pods.in(s.Namespace)}
+		return func(yield func(string) bool) { yield(s.Namespace) }
 	}
-	return b.pods.byNamespace()
+	return b.pods.Namespaces()
 }
 
 // candidatesOf are the selections that a namespace's pods may be in, in the order of their names.
-func (b *selectionBook) candidatesOf(namespace string) []*selectionState {
+func (b *Selections) candidatesOf(namespace string) []*selectionState {
 	list, known := b.candidates[namespace]
 	if known {
 		return list
 	}
 	for _, s := range b.all {
-		if s.within(namespace, b.namespaces.labels) {
+		if s.within(namespace, b.namespaces.Labels) {
 			list = append(list, s)
 		}
 	}
@@ -246,21 +255,22 @@ func (b *selectionBook) candidatesOf(namespace string) []*selectionState {
 }
 
 // selectPod finds the selections that a pod is in, and counts its named ports there.
-func (b *selectionBook) selectPod(p *podState) {
-	b.uncountPorts(p)
-	p.selections = p.selections[:0]
-	for _, s := range b.candidatesOf(p.object.Namespace) {
-		if s.pods.Matches(p.object.Labels) {
-			p.selections = append(p.selections, s)
+func (b *Selections) selectPod(p Pod) {
+	b.Leave(p)
+	in := p.Selected()
+	in.by = in.by[:0]
+	for _, s := range b.candidatesOf(p.Object().Namespace) {
+		if s.pods.Matches(p.Object().Labels) {
+			in.by = append(in.by, s)
 			b.countPorts(p, s)
 		}
 	}
 }
 
 // Change is part of [part.Part]. The rows are filled by pods.
-func (b *selectionBook) Change(owner ovsdb.Owner) part.Outcome {
+func (b *Selections) Change(owner ovsdb.Owner) part.Outcome {
 	_, text := part.Split(owner)
-	r, s := newRows(owner), b.all[text]
+	r, s := northbound.NewBuilder(owner), b.all[text]
 	if s == nil {
 		return part.Rows(r.Change)
 	}

@@ -1,10 +1,11 @@
-package ovn
+package policies
 
 import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/weftnet/weft/models/contract"
@@ -81,9 +82,9 @@ func (s *selectionState) each(of func(set, group usage, port string, number obje
 	}
 }
 
-// policyMembers puts a pod's port and addresses into the sets that select it.
-func policyMembers(p *podState, change *ovsdb.Change) {
-	port := ovsdb.ID(nb.LogicalSwitchPortTable, change.Owner, string(p.object.UID))
+// AddTo puts a pod's port and addresses into the sets that select it.
+func AddTo(p Pod, change *ovsdb.Change) {
+	port := ovsdb.ID(nb.LogicalSwitchPortTable, change.Owner, string(p.Object().UID))
 	member := func(table, uuid, column, value string) { // each set comes once
 		change.Memberships = append(change.Memberships, ovsdb.Membership{Table: table, UUID: uuid, Column: column, Values: []string{value}})
 	}
@@ -93,15 +94,15 @@ func policyMembers(p *podState, change *ovsdb.Change) {
 			member(nb.PortGroupTable, ovsdb.ID(nb.PortGroupTable, owner, groupKey(name, number)), "ports", port)
 		}
 		if set.live() {
-			for _, a := range p.addresses {
+			for _, a := range p.Addresses() {
 				member(nb.AddressSetTable, ovsdb.ID(nb.AddressSetTable, owner, setKey(northbound.IPWord(a.Addr().Is4()), name, number)), "addresses", a.Addr().String())
 			}
 		}
 	}
-	for _, s := range p.selections {
+	for _, s := range p.Selected().by {
 		join(s, s.set, s.group, "", objects.PortNumber{})
 		for name, n := range s.ports {
-			for _, number := range p.object.Numbers(name) {
+			for _, number := range p.Object().Numbers(name) {
 				join(s, n.set, n.group, name, number)
 			}
 		}
@@ -111,12 +112,12 @@ func policyMembers(p *podState, change *ovsdb.Change) {
 // commonChange is what holds as soon as there is any policy, before all of them: a pod that its own Service
 // sends back to it reaches itself, nobody outside has a node's address among the pods, and pods have no addresses
 // that policies do not know.
-func (b *policyBook) commonChange() ovsdb.Change {
-	r := newRows(northbound.PoliciesOwner)
+func (b *Part) commonChange() ovsdb.Change {
+	r := northbound.NewBuilder(northbound.PoliciesOwner)
 	if len(b.all) == 0 {
 		return r.Change
 	}
-	r.logMeter(!b.nodes.hasWindows())
+	logMeter(r, !b.nodes.HasWindows())
 	var selves, hosts []string
 	for _, ipv4 := range b.settings.Families() {
 		ip := northbound.IPWord(ipv4)
@@ -134,8 +135,8 @@ func (b *policyBook) commonChange() ovsdb.Change {
 		r.Member(nb.PortGroupTable, acl.group, "acls", r.Add(nb.ACLTable, acl.key, &nb.ACL{Name: &acl.name, Direction: acl.direction, Tier: hostTier,
 			Priority: allowHost, Action: acl.action, Match: acl.match}))
 	}
-	r.local(b.settings)
-	r.defaults(b.settings.Lacks.AclTiers)
+	local(r, b.settings)
+	defaults(r, b.settings.Lacks.AclTiers)
 	return r.Change
 }
 
@@ -143,7 +144,7 @@ func (b *policyBook) commonChange() ovsdb.Change {
 // means pods or nodes has: IPv6 link-local ones, that of a pod among them, which OVN's port security admits; and
 // broadcast and multicast, which OVN floods to all ports of the switch. Hosts may, and neighbour, router and
 // multicast listener discovery pass in OVN before all ACLs.
-func (r *rows) local(s *settings.Settings) {
+func local(r *northbound.Builder, s *settings.Settings) {
 	var linkLocal []string
 	flooded := []string{"(ip && eth.dst == 01:00:00:00:00:00/01:00:00:00:00:00)"}
 	for _, ipv4 := range s.Families() {
@@ -169,7 +170,7 @@ func (r *rows) local(s *settings.Settings) {
 // after the last one they pass. OVN means the same without them, but at each tier, not only at the last, it
 // lets pass the packets of a connection that a drop has blocked before, and unblocks it, so that every other
 // packet of a connection passed which a policy has come to refuse (seen with 25.03, ls_out_acl_eval).
-func (r *rows) defaults(noTiers bool) {
+func defaults(r *northbound.Builder, noTiers bool) {
 	for tier := hostTier; tier <= int(policy.Baseline); tier++ {
 		name, action := "next tier", nb.ACLActionPass
 		switch {
@@ -183,32 +184,32 @@ func (r *rows) defaults(noTiers bool) {
 	}
 }
 
-// addHostACL lets a node's host reach the pods on it, its probes too, whatever policies say. By a Service it
-// comes in by the router, with the address that it has among the pods. What others send through the host
-// does not have an address of its own.
-func addHostACL(n *nodeState, change *ovsdb.Change) {
-	r := rows{Builder: northbound.Extend(*change)}
+// AddHostACL lets a node's host reach the pods on it, its probes too, whatever policies say. By a Service it comes in by
+// the router, with the address that it has among the pods. What others send through the host does not have an address
+// of its own.
+func AddHostACL(node string, subnets []netip.Prefix, hosts []netip.Addr, change *ovsdb.Change) {
+	r := northbound.Extend(*change)
 	var among, beside []string
-	for _, subnet := range n.subnets {
+	for _, subnet := range subnets {
 		own := contract.ManagementAddress(subnet)
 		among = append(among, fmt.Sprintf("%s.src == %s", northbound.IPWord(own.Is4()), own))
 	}
-	for _, addr := range n.hostAddresses() {
+	for _, addr := range hosts {
 		beside = append(beside, fmt.Sprintf("%s.src == %s", northbound.IPWord(addr.Is4()), addr))
 	}
 	if len(beside) > 0 {
-		among = append(among, fmt.Sprintf("(inport == %q && %s)", contract.ManagementPort(n.name), either(beside)))
+		among = append(among, fmt.Sprintf("(inport == %q && %s)", contract.ManagementPort(node), either(beside)))
 	}
 	name := "node to its pods"
-	r.Member(nb.LogicalSwitchTable, northbound.SwitchID(n.name), "acls", r.Add(nb.ACLTable, "host", &nb.ACL{Name: &name, Direction: nb.ACLDirectionToLport, Tier: hostTier,
-		Priority: allowHost, Action: nb.ACLActionAllowRelated,
+	r.Member(nb.LogicalSwitchTable, northbound.SwitchID(node), "acls", r.Add(nb.ACLTable, "host", &nb.ACL{Name: &name,
+		Direction: nb.ACLDirectionToLport, Tier: hostTier, Priority: allowHost, Action: nb.ACLActionAllowRelated,
 		Match: strings.Join(among, " || ")}))
 	*change = r.Change
 }
 
 // change is a policy's ACLs.
-func (b *policyBook) change(k objects.Key) part.Outcome {
-	r := newRows(northbound.PolicyOwner(k))
+func (b *Part) change(k objects.Key) part.Outcome {
+	r := northbound.NewBuilder(northbound.PolicyOwner(k))
 	p := b.all[k]
 	if p == nil {
 		return part.Outcome{Change: r.Change, Then: func() { b.Tell(r.Owner) }}
@@ -216,8 +217,8 @@ func (b *policyBook) change(k objects.Key) part.Outcome {
 	refused := 0
 	if o := p.object.Policy; o != nil {
 		if slot, room := b.slot(p); room {
-			refused = r.policyACLs(b, o, slot)
-			r.isolation(b, o)
+			refused = policyACLs(r, b, o, slot)
+			isolation(r, b, o)
 		}
 	}
 	return part.Outcome{Change: r.Change, Then: func() {
@@ -228,7 +229,7 @@ func (b *policyBook) change(k objects.Key) part.Outcome {
 
 // slot is the ACL priority of a policy's first rule; room is false where older policies of its priority
 // have left it none.
-func (b *policyBook) slot(p *policyState) (slot int, room bool) {
+func (b *Part) slot(p *policyState) (slot int, room bool) {
 	at, wide := p.rank()
 	switch {
 	case !wide:
@@ -260,7 +261,7 @@ func (p *policyState) size() int {
 
 // policyACLs are those of a policy's rules. A rule with named ports has one for each number that is behind a name, up to a
 // bound; refused are those beyond it.
-func (r *rows) policyACLs(b *policyBook, o *policy.Policy, slot int) (refused int) {
+func policyACLs(r *northbound.Builder, b *Part, o *policy.Policy, slot int) (refused int) {
 	terms := newNamedTerms(o.Tier)
 	for i := range o.Rules {
 		rule := &o.Rules[i]
@@ -269,13 +270,13 @@ func (r *rows) policyACLs(b *policyBook, o *policy.Policy, slot int) (refused in
 			priority = slot - rule.Index
 		}
 		for _, m := range b.matches(o, rule, terms) {
-			r.policyACL(b, o, rule, m, priority)
+			policyACL(r, b, o, rule, m, priority)
 		}
 	}
 	return terms.refused
 }
 
-func (r *rows) policyACL(b *policyBook, o *policy.Policy, rule *policy.Rule, m ruleMatch, priority int) {
+func policyACL(r *northbound.Builder, b *Part, o *policy.Policy, rule *policy.Rule, m ruleMatch, priority int) {
 	port, number := m.port, m.number
 	if rule.Direction == policy.Egress { // the name is of the others' ports
 		port, number = "", objects.PortNumber{}
@@ -308,7 +309,7 @@ func subjectSide(d policy.Direction) string {
 }
 
 // isolation refuses what no NetworkPolicy allows.
-func (r *rows) isolation(b *policyBook, o *policy.Policy) {
+func isolation(r *northbound.Builder, b *Part, o *policy.Policy) {
 	for _, d := range policy.Directions {
 		if !o.Isolates[d] {
 			continue
@@ -322,7 +323,7 @@ func (r *rows) isolation(b *policyBook, o *policy.Policy) {
 }
 
 // finish adds to a policy's ACL what all of them have.
-func (b *policyBook) finish(acl *nb.ACL, o *policy.Policy, d policy.Direction, what string) {
+func (b *Part) finish(acl *nb.ACL, o *policy.Policy, d policy.Direction, what string) {
 	name := aclName(o, what)
 	acl.Name = &name
 	acl.Direction = nb.ACLDirectionToLport
