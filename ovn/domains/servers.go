@@ -1,21 +1,25 @@
 package domains
 
 import (
-	"github.com/weftnet/weft/ovn/objects"
 	"slices"
 	"strings"
+
+	"github.com/weftnet/weft/ovn/objects"
 )
 
-// Whoever is believed about a domain name opens the rules of all that name it. So a right that follows from a pod's being on a node
-// must not be one that the node gives to itself. With a kubelet's credentials it makes mirror pods of any namespace, labels, and
-// status on itself: each becomes an endpoint of the Services that select it, ready or not. Its owner is what a node cannot choose:
-// NodeRestriction has a mirror pod owned by its Node, as its controller, so that no other adopts it, and no request for
-// a pod's status changes its owners. So a pod counts that a controller has made (a ReplicaSet, a DaemonSet), and the Scheduler has placed.
+// Whoever is believed about a domain name opens the rules of all that name it. So a right that follows from a pod's
+// being on a node must not be one that the node gives to itself. With a kubelet's credentials it makes mirror pods of
+// any namespace, labels, and status on itself: each becomes an endpoint of the Services that select it, ready or not.
+// Its owner is what a node cannot choose: NodeRestriction has a mirror pod owned by its Node, as its controller, so
+// that no other adopts it, and no request for a pod's status changes its owners. So a pod counts that a controller has
+// made (a ReplicaSet, a DaemonSet), and the Scheduler has placed.
 
 // UpdatePod takes in a pod that may be a DNS server's, which may be on its host's network.
 func (d *Part) UpdatePod(name string, object *objects.Pod) {
 	namespace, _, _ := strings.Cut(name, "/")
-	if !slices.ContainsFunc(d.settings.DNSServices, func(service string) bool { return strings.HasPrefix(service, namespace+"/") }) {
+	if !slices.ContainsFunc(d.settings.DNSServices, func(service string) bool {
+		return strings.HasPrefix(service, namespace+"/")
+	}) {
 		return
 	}
 	uid, known := d.podUID[name]

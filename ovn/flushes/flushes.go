@@ -193,13 +193,15 @@ func (b *Part) change(name string) ovsdb.Change {
 		row := rows[p.family]
 		if row == nil {
 			where := "flush" + strings.TrimPrefix(p.family, "ipv")
-			row = &nb.LoadBalancer{Name: northbound.LoadBalancerName(namespace, service, where, objects.Protocol(kind)), Protocol: &kind, Vips: map[string]string{},
+			row = &nb.LoadBalancer{Name: northbound.LoadBalancerName(namespace, service, where, objects.Protocol(kind)),
+				Protocol: &kind, Vips: map[string]string{},
 				Options: map[string]string{"ct_flush": "true", "neighbor_responder": "none"}}
 			if p.family != "" {
 				row.Options["template"], row.Options["address-family"] = "true", p.family
 			}
 			rows[p.family] = row
-			r.Member(nb.LogicalSwitchTable, northbound.JoinSwitchID, "load_balancer", r.Add(nb.LoadBalancerTable, "udp"+p.family, row))
+			r.Member(nb.LogicalSwitchTable, northbound.JoinSwitchID, "load_balancer", r.Add(nb.LoadBalancerTable, "udp"+p.family,
+				row))
 		}
 		if before := row.Vips[p.at]; before != "" {
 			p.endpoint = before + "," + p.endpoint

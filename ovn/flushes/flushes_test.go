@@ -18,7 +18,8 @@ func TestPart(t *testing.T) {
 	udp := func(options string, vips map[string]string) []ovsdb.Row {
 		return []ovsdb.Row{{Key: "udp", Model: &nb.LoadBalancer{Vips: vips, Options: map[string]string{options: "true"}}}}
 	}
-	first, both := map[string]string{"10.96.0.10:53": "10.244.0.3:53"}, map[string]string{"10.96.0.10:53": "10.244.0.3:53,10.244.0.4:53"}
+	first, both := map[string]string{"10.96.0.10:53": "10.244.0.3:53"},
+		map[string]string{"10.96.0.10:53": "10.244.0.3:53,10.244.0.4:53"}
 	for _, step := range []struct {
 		name  string
 		rows  []ovsdb.Row // nil: what is expected comes
@@ -57,7 +58,8 @@ func TestPart(t *testing.T) {
 	for _, owner := range p.Dirty(true) {
 		t.Errorf("%s is kept", owner)
 	}
-	if p.Take(part.NewBatch([]part.Event{part.Signal{What: part.Again, Name: "Flush/default/dns"}}, nil)); !dirty(p, "default/dns") {
+	if p.Take(part.NewBatch([]part.Event{part.Signal{What: part.Again, Name: "Flush/default/dns"}}, nil)); !dirty(p,
+		"default/dns") {
 		t.Error("its rows are asked for again, and it is not dirty")
 	}
 }

@@ -39,7 +39,8 @@ func TestBatch(t *testing.T) {
 	if p := Object[objects.Pod](b, objects.PodKind, "default/b"); p == nil || p.Node != "n1" {
 		t.Errorf("the pod is %v", p)
 	}
-	if Object[objects.Pod](b, objects.PodKind, "default/a") != nil || b.Text(later, "x") != "chassis" || b.Text(later, "y") != "" {
+	if Object[objects.Pod](b, objects.PodKind, "default/a") != nil || b.Text(later, "x") != "chassis" ||
+		b.Text(later, "y") != "" {
 		t.Error("it finds something else")
 	}
 }
@@ -80,10 +81,13 @@ func TestStages(t *testing.T) {
 	}
 	var list []string
 	for at, owner := range Join(Once(false, Common, "no"), Once(true, Common, "one"),
-		Of(false, map[string]int{"a": 1}, map[string]int{"c": 1, "b": 1}, Nodes, func(name string) ovsdb.Owner { return ovsdb.Owner("x/" + name) })) {
+		Of(false, map[string]int{"a": 1}, map[string]int{"c": 1, "b": 1}, Nodes, func(name string) ovsdb.Owner {
+			return ovsdb.Owner("x/" + name)
+		})) {
 		list = append(list, fmt.Sprint(at, owner))
 	}
-	if want := []string{fmt.Sprint(Common, "one"), fmt.Sprint(Nodes, "x/b"), fmt.Sprint(Nodes, "x/c")}; !slices.Equal(list, want) {
+	if want := []string{fmt.Sprint(Common, "one"), fmt.Sprint(Nodes, "x/b"), fmt.Sprint(Nodes, "x/c")}; !slices.Equal(list,
+		want) {
 		t.Errorf("owners are %v, want %v", list, want)
 	}
 }

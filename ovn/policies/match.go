@@ -20,8 +20,9 @@ type ruleMatch struct {
 	parts  []string
 }
 
-// maxNamedTerms bounds what all ACLs of a NetworkPolicy's named ports say of peers, in terms: the selectors and prefixes that
-// each ACL names. There is one for each number behind a name, and tenants choose names, numbers and peers alike.
+// maxNamedTerms bounds what all ACLs of a NetworkPolicy's named ports say of peers, in terms: the selectors and
+// prefixes that each ACL names. There is one for each number behind a name, and tenants choose names, numbers and peers
+// alike.
 const maxNamedTerms = 20_000
 
 // namedTerms are those that a policy has left, and the ACLs that it had no terms for.
@@ -29,7 +30,8 @@ type namedTerms struct {
 	left, refused int
 }
 
-// newNamedTerms are those of a new policy. An administrator's has no bound: leaving out what it refuses would be a way in.
+// newNamedTerms are those of a new policy. An administrator's has no bound: leaving out what it refuses would be a way
+// in.
 func newNamedTerms(tier policy.Tier) *namedTerms {
 	if tier != policy.Tenant {
 		return &namedTerms{left: math.MaxInt}
@@ -157,7 +159,8 @@ func (f *familyMatch) blocks(list []netip.Prefix, ipv4 bool, b *Part, named *rul
 		return
 	}
 	if matches := within.matches(); len(matches) > 0 && b.selections.isNamed(policy.Selection{}, named) {
-		f.others = append(f.others, fmt.Sprintf("(%s == $%s && %s)", f.field, addressesName(policy.Selection{}, ipv4, named.port, named.number), either(matches)))
+		f.others = append(f.others, fmt.Sprintf("(%s == $%s && %s)", f.field, addressesName(policy.Selection{}, ipv4,
+			named.port, named.number), either(matches)))
 	}
 }
 
@@ -251,5 +254,7 @@ func portNames(ports []policy.Port) []string {
 
 // asked says whether ports have a name for a protocol.
 func asked(ports []policy.Port, name string, protocol policy.Protocol) bool {
-	return slices.ContainsFunc(ports, func(p policy.Port) bool { return p.Name == name && (p.Protocol == "" || p.Protocol == protocol) })
+	return slices.ContainsFunc(ports, func(p policy.Port) bool {
+		return p.Name == name && (p.Protocol == "" || p.Protocol == protocol)
+	})
 }

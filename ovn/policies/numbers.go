@@ -119,7 +119,8 @@ func NumberProblems(o *objects.Pod) []objects.Problem {
 	for _, port := range o.Ports {
 		if count[port.Name]++; count[port.Name] == objects.MaxNumbers+1 {
 			found.Add("TooManyPorts", func() string {
-				return fmt.Sprintf("more than %d numbers are behind the port name %q; policies that name it are about the first %d of them alone; give the other ports names of their own", objects.MaxNumbers, port.Name, objects.MaxNumbers)
+				return fmt.Sprintf("more than %d numbers are behind the port name %q; policies that name it are about the first "+
+					"%d of them alone; give the other ports names of their own", objects.MaxNumbers, port.Name, objects.MaxNumbers)
 			})
 		}
 	}
@@ -144,7 +145,8 @@ func namedAmong(rule *policy.Rule) []policy.Selection {
 }
 
 // numbersBehind are those behind a port's name of which something is so, sorted.
-func (b *Selections) numbersBehind(o *policy.Policy, rule *policy.Rule, name string, is func(*numberState) bool) []objects.PortNumber {
+func (b *Selections) numbersBehind(o *policy.Policy, rule *policy.Rule, name string,
+	is func(*numberState) bool) []objects.PortNumber {
 	among := []policy.Selection{o.Subject}
 	if rule.Direction == policy.Egress {
 		among = namedAmong(rule)
@@ -158,7 +160,8 @@ func (b *Selections) numbersBehind(o *policy.Policy, rule *policy.Rule, name str
 		}
 	}
 	return slices.SortedFunc(maps.Keys(all), func(a, b objects.PortNumber) int {
-		return objects.CompareContainerPorts(objects.ContainerPort{Protocol: a.Protocol, Number: a.Number}, objects.ContainerPort{Protocol: b.Protocol, Number: b.Number})
+		return objects.CompareContainerPorts(objects.ContainerPort{Protocol: a.Protocol, Number: a.Number},
+			objects.ContainerPort{Protocol: b.Protocol, Number: b.Number})
 	})
 }
 

@@ -331,7 +331,8 @@ func (b *Part) NoteLogging(name string, object *objects.Namespace) {
 		}
 	}
 	if object != nil {
-		b.Tell(ovsdb.Owner(objects.NamespaceKind.String()+"/"+name), loggingProblems(objects.NamespaceKind, &object.ObjectMeta, text)...)
+		b.Tell(ovsdb.Owner(objects.NamespaceKind.String()+"/"+name), loggingProblems(objects.NamespaceKind,
+			&object.ObjectMeta, text)...)
 	}
 }
 

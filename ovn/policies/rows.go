@@ -86,7 +86,8 @@ func (s *selectionState) each(of func(set, group usage, port string, number obje
 func AddTo(p Pod, change *ovsdb.Change) {
 	port := ovsdb.ID(nb.LogicalSwitchPortTable, change.Owner, string(p.Object().UID))
 	member := func(table, uuid, column, value string) { // each set comes once
-		change.Memberships = append(change.Memberships, ovsdb.Membership{Table: table, UUID: uuid, Column: column, Values: []string{value}})
+		change.Memberships = append(change.Memberships, ovsdb.Membership{Table: table, UUID: uuid, Column: column,
+			Values: []string{value}})
 	}
 	join := func(s *selectionState, set, group usage, name string, number objects.PortNumber) {
 		owner := northbound.SelectionOwner(s.text)
@@ -95,7 +96,8 @@ func AddTo(p Pod, change *ovsdb.Change) {
 		}
 		if set.live() {
 			for _, a := range p.Addresses() {
-				member(nb.AddressSetTable, ovsdb.ID(nb.AddressSetTable, owner, setKey(northbound.IPWord(a.Addr().Is4()), name, number)), "addresses", a.Addr().String())
+				member(nb.AddressSetTable, ovsdb.ID(nb.AddressSetTable, owner, setKey(northbound.IPWord(a.Addr().Is4()), name,
+					number)), "addresses", a.Addr().String())
 			}
 		}
 	}
@@ -129,11 +131,14 @@ func (b *Part) commonChange() ovsdb.Change {
 		direction               nb.ACLDirection
 		action                  nb.ACLAction
 	}{
-		{"self", northbound.HostsGroupID, "pod to itself by Service", "flags.loopback == 1 && " + either(selves), nb.ACLDirectionToLport, nb.ACLActionAllowRelated},
-		{"outside", northbound.OutsideGroupID, "not a node", "inport == @" + northbound.OutsideGroup + " && " + either(hosts), nb.ACLDirectionFromLport, nb.ACLActionDrop},
+		{"self", northbound.HostsGroupID, "pod to itself by Service", "flags.loopback == 1 && " + either(selves),
+			nb.ACLDirectionToLport, nb.ACLActionAllowRelated},
+		{"outside", northbound.OutsideGroupID, "not a node", "inport == @" + northbound.OutsideGroup + " && " + either(hosts),
+			nb.ACLDirectionFromLport, nb.ACLActionDrop},
 	} {
-		r.Member(nb.PortGroupTable, acl.group, "acls", r.Add(nb.ACLTable, acl.key, &nb.ACL{Name: &acl.name, Direction: acl.direction, Tier: hostTier,
-			Priority: allowHost, Action: acl.action, Match: acl.match}))
+		r.Member(nb.PortGroupTable, acl.group, "acls",
+			r.Add(nb.ACLTable, acl.key, &nb.ACL{Name: &acl.name, Direction: acl.direction, Tier: hostTier,
+				Priority: allowHost, Action: acl.action, Match: acl.match}))
 	}
 	local(r, b.settings)
 	defaults(r, b.settings.Lacks.AclTiers)
@@ -156,14 +161,16 @@ func local(r *northbound.Builder, s *settings.Settings) {
 		}
 	}
 	add := func(key, name, match string, priority int, action nb.ACLAction) {
-		r.Member(nb.PortGroupTable, northbound.HostsGroupID, "acls", r.Add(nb.ACLTable, key, &nb.ACL{Name: &name, Direction: nb.ACLDirectionFromLport,
-			Tier: hostTier, Priority: priority, Action: action, Match: match}))
+		r.Member(nb.PortGroupTable, northbound.HostsGroupID, "acls",
+			r.Add(nb.ACLTable, key, &nb.ACL{Name: &name, Direction: nb.ACLDirectionFromLport,
+				Tier: hostTier, Priority: priority, Action: action, Match: match}))
 	}
 	if len(linkLocal) > 0 {
 		add("link-local", "link-local of pods", either(linkLocal), refuseLocal, nb.ACLActionDrop)
 	}
 	add("flooded", "broadcast and multicast of pods", either(flooded), refuseLocal, nb.ACLActionDrop)
-	add("host/local", "node on its switch", "inport == @"+northbound.HostsGroup+" && "+either(append(linkLocal, flooded...)), allowHostLocal, nb.ACLActionAllowRelated)
+	add("host/local", "node on its switch", "inport == @"+northbound.HostsGroup+" && "+
+		either(append(linkLocal, flooded...)), allowHostLocal, nb.ACLActionAllowRelated)
 }
 
 // defaults are what happens to packets to a port where no policy of a tier decides: the next tier is asked, and
@@ -179,14 +186,15 @@ func defaults(r *northbound.Builder, noTiers bool) {
 		case noTiers:
 			continue
 		}
-		r.Member(nb.PortGroupTable, northbound.HostsGroupID, "acls", r.Add(nb.ACLTable, fmt.Sprintf("default/%d", tier), &nb.ACL{Name: &name,
-			Direction: nb.ACLDirectionToLport, Tier: tier, Action: action, Match: "ip"}))
+		r.Member(nb.PortGroupTable, northbound.HostsGroupID, "acls", r.Add(nb.ACLTable, fmt.Sprintf("default/%d", tier),
+			&nb.ACL{Name: &name,
+				Direction: nb.ACLDirectionToLport, Tier: tier, Action: action, Match: "ip"}))
 	}
 }
 
-// AddHostACL lets a node's host reach the pods on it, its probes too, whatever policies say. By a Service it comes in by
-// the router, with the address that it has among the pods. What others send through the host does not have an address
-// of its own.
+// AddHostACL lets a node's host reach the pods on it, its probes too, whatever policies say. By a Service it comes in
+// by the router, with the address that it has among the pods. What others send through the host does not have an
+// address of its own.
 func AddHostACL(node string, subnets []netip.Prefix, hosts []netip.Addr, change *ovsdb.Change) {
 	r := northbound.Extend(*change)
 	var among, beside []string
@@ -259,8 +267,8 @@ func (p *policyState) size() int {
 	return max(rules[0], rules[1])
 }
 
-// policyACLs are those of a policy's rules. A rule with named ports has one for each number that is behind a name, up to a
-// bound; refused are those beyond it.
+// policyACLs are those of a policy's rules. A rule with named ports has one for each number that is behind a name, up
+// to a bound; refused are those beyond it.
 func policyACLs(r *northbound.Builder, b *Part, o *policy.Policy, slot int) (refused int) {
 	terms := newNamedTerms(o.Tier)
 	for i := range o.Rules {
@@ -282,10 +290,12 @@ func policyACL(r *northbound.Builder, b *Part, o *policy.Policy, rule *policy.Ru
 		port, number = "", objects.PortNumber{}
 	}
 	acl := &nb.ACL{Priority: priority, Tier: int(o.Tier), Action: ruleAction(o.Tier, rule.Action),
-		Match: strings.Join(append([]string{subjectSide(rule.Direction) + " == @" + groupName(o.Subject, port, number)}, m.parts...), " && ")}
+		Match: strings.Join(append([]string{subjectSide(rule.Direction) + " == @" + groupName(o.Subject, port, number)},
+			m.parts...), " && ")}
 	key := fmt.Sprintf("%s/%d", rule.Direction, rule.Index)
 	b.finish(acl, o, rule.Direction, fmt.Sprintf("%s[%d]", rule.Direction, rule.Index))
-	r.Member(nb.PortGroupTable, ovsdb.ID(nb.PortGroupTable, northbound.SelectionOwner(o.Subject.String()), groupKey(port, number)), "acls",
+	r.Member(nb.PortGroupTable, ovsdb.ID(nb.PortGroupTable, northbound.SelectionOwner(o.Subject.String()),
+		groupKey(port, number)), "acls",
 		r.Add(nb.ACLTable, setKey(key, m.port, m.number), acl))
 }
 
@@ -317,7 +327,8 @@ func isolation(r *northbound.Builder, b *Part, o *policy.Policy) {
 		acl := &nb.ACL{Priority: refuseTenant, Tier: int(o.Tier), Action: nb.ACLActionDrop,
 			Match: subjectSide(d) + " == @" + groupName(o.Subject, "", objects.PortNumber{}) + " && ip"}
 		b.finish(acl, o, d, d.String())
-		r.Member(nb.PortGroupTable, ovsdb.ID(nb.PortGroupTable, northbound.SelectionOwner(o.Subject.String()), groupKey("", objects.PortNumber{})), "acls",
+		r.Member(nb.PortGroupTable, ovsdb.ID(nb.PortGroupTable, northbound.SelectionOwner(o.Subject.String()),
+			groupKey("", objects.PortNumber{})), "acls",
 			r.Add(nb.ACLTable, d.String(), acl))
 	}
 }

@@ -44,8 +44,9 @@ type Selections struct {
 func NewSelections(o *part.Outbox, s *settings.Settings, pods Pods, namespaces Namespaces) *Selections {
 	return &Selections{
 		Outbox: o, settings: s, pods: pods, namespaces: namespaces,
-		all: map[string]*selectionState{}, candidates: map[string][]*selectionState{}, emptied: map[*selectionState]struct{}{},
-		dirty: map[string]struct{}{}, dirtyNumbers: map[objects.Key]struct{}{},
+		all: map[string]*selectionState{}, candidates: map[string][]*selectionState{},
+		emptied: map[*selectionState]struct{}{},
+		dirty:   map[string]struct{}{}, dirtyNumbers: map[objects.Key]struct{}{},
 	}
 }
 
@@ -280,7 +281,8 @@ func (b *Selections) Change(owner ovsdb.Owner) part.Outcome {
 		}
 		if set.live() {
 			for _, ipv4 := range b.settings.Families() {
-				r.Add(nb.AddressSetTable, setKey(northbound.IPWord(ipv4), port, number), &nb.AddressSet{Name: addressesName(s.Selection, ipv4, port, number)})
+				r.Add(nb.AddressSetTable, setKey(northbound.IPWord(ipv4), port, number),
+					&nb.AddressSet{Name: addressesName(s.Selection, ipv4, port, number)})
 			}
 		}
 	})

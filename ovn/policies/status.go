@@ -23,7 +23,8 @@ func (b *Part) policyProblems(p *policyState, refused int) []objects.Problem {
 	kind, meta := p.key.Kind, &p.object.ObjectMeta
 	var found []objects.Problem
 	if p.object.Wrong != "" {
-		found = append(found, objects.Problemf(kind, meta, "BadPolicy", "%s; the policy is not in force until it is corrected", p.object.Wrong))
+		found = append(found, objects.Problemf(kind, meta, "BadPolicy",
+			"%s; the policy is not in force until it is corrected", p.object.Wrong))
 	}
 	for _, wrong := range p.object.Problems {
 		found = append(found, objects.Problemf(kind, meta, "BadPolicy", "%v", wrong))
@@ -31,7 +32,8 @@ func (b *Part) policyProblems(p *policyState, refused int) []objects.Problem {
 	if p.object.Policy == nil {
 		return found
 	}
-	return slices.Concat(found, p.namedProblems(refused), b.rankProblems(p), loggingProblems(p.key.Kind, meta, p.object.Logging), b.windowsProblems(p))
+	return slices.Concat(found, p.namedProblems(refused), b.rankProblems(p), loggingProblems(p.key.Kind, meta,
+		p.object.Logging), b.windowsProblems(p))
 }
 
 // namedProblems are about ACLs of named ports that are too many.
@@ -40,7 +42,8 @@ func (p *policyState) namedProblems(refused int) []objects.Problem {
 		return nil
 	}
 	return []objects.Problem{objects.Problemf(p.key.Kind, &p.object.ObjectMeta, "BadPolicy",
-		"spec: %d numbers behind its named ports are beyond the %d terms, numbers times selectors and prefixes beside them, that a policy may have, and match nothing; write numbers, or make several policies of it",
+		"spec: %d numbers behind its named ports are beyond the %d terms, numbers times selectors and prefixes beside "+
+			"them, that a policy may have, and match nothing; write numbers, or make several policies of it",
 		refused, maxNamedTerms)}
 }
 
@@ -50,12 +53,14 @@ func (b *Part) windowsProblems(p *policyState) []objects.Problem {
 		return nil
 	}
 	return []objects.Problem{objects.Limitf(p.key.Kind, &p.object.ObjectMeta, "NoSCTPOnWindows",
-		"its rules for SCTP hold on Linux nodes; conntrack of Windows nodes does not know the protocol, and pods there neither send nor get SCTP")}
+		"its rules for SCTP hold on Linux nodes; conntrack of Windows nodes does not know the protocol, and pods there "+
+			"neither send nor get SCTP")}
 }
 
 // noACLTiers is what cluster-wide policies are told by a Northbound whose ACLs are all of one tier: there they would
 // have the last word before or after NetworkPolicies, whatever they say.
-const noACLTiers = "it is not in force: the ACLs of this OVN have no tiers, which OVN 23.06 is the first to have; upgrade OVN"
+const noACLTiers = "it is not in force: the ACLs of this OVN have no tiers, which OVN 23.06 is the first to have; " +
+	"upgrade OVN"
 
 // rankProblems are about other policies of the same priority.
 func (b *Part) rankProblems(p *policyState) []objects.Problem {
@@ -70,7 +75,8 @@ func (b *Part) rankProblems(p *policyState) []objects.Problem {
 	list := b.ranks[at]
 	if _, room := b.slot(p); !room {
 		return []objects.Problem{objects.Problemf(kind, meta, "PriorityFull",
-			"spec.priority: other policies of priority %d in the tier %s have so many rules that there is no room for this one's, which is not in force; give it another priority", at.priority, at.tier)}
+			"spec.priority: other policies of priority %d in the tier %s have so many rules that there is no room for this "+
+				"one's, which is not in force; give it another priority", at.priority, at.tier)}
 	}
 	i := slices.Index(list, p)
 	if len(list) == 1 {
@@ -84,14 +90,16 @@ func (b *Part) rankProblems(p *policyState) []objects.Problem {
 		first = "and the one of them that is applied first decides first"
 	}
 	return []objects.Problem{objects.Problemf(kind, meta, "SamePriority",
-		"spec.priority: %d in the tier %s is also that of %s %s, %s; give each a priority of its own", at.priority, at.tier, other.key.Kind, other.key.Name, first)}
+		"spec.priority: %d in the tier %s is also that of %s %s, %s; give each a priority of its own", at.priority, at.tier,
+		other.key.Kind, other.key.Name, first)}
 }
 
 // asksSCTP says whether a rule of the policy speaks of SCTP.
 func (p *policyState) asksSCTP() bool {
-	return p.object != nil && p.object.Policy != nil && slices.ContainsFunc(p.object.Policy.Rules, func(rule policy.Rule) bool {
-		return slices.ContainsFunc(rule.Ports, func(port policy.Port) bool { return port.Protocol == policy.SCTP })
-	})
+	return p.object != nil && p.object.Policy != nil && slices.ContainsFunc(p.object.Policy.Rules,
+		func(rule policy.Rule) bool {
+			return slices.ContainsFunc(rule.Ports, func(port policy.Port) bool { return port.Protocol == policy.SCTP })
+		})
 }
 
 // missingPorts are the named ports of a policy that nobody has now.
@@ -103,14 +111,16 @@ func (b *Part) missingPorts(o *policy.Policy) []string {
 			continue
 		}
 		for _, port := range rule.Ports {
-			if port.Name == "" || slices.ContainsFunc(b.selections.numbersBehind(o, rule, port.Name, (*numberState).there), func(n objects.PortNumber) bool { return port.Protocol == "" || n.Protocol == port.Protocol }) {
+			if port.Name == "" || slices.ContainsFunc(b.selections.numbersBehind(o, rule, port.Name, (*numberState).there),
+				func(n objects.PortNumber) bool { return port.Protocol == "" || n.Protocol == port.Protocol }) {
 				continue
 			}
 			protocol := ""
 			if port.Protocol != "" {
 				protocol = " with protocol " + strings.ToUpper(string(port.Protocol))
 			}
-			missing = append(missing, fmt.Sprintf("%s: no pod that it is about has a port named %q%s now", rule.Field(), port.Name, protocol))
+			missing = append(missing, fmt.Sprintf("%s: no pod that it is about has a port named %q%s now", rule.Field(),
+				port.Name, protocol))
 		}
 	}
 	return missing
@@ -139,13 +149,15 @@ func (b *Part) policyWord(p *policyState, count, refused int) (ok bool, reason, 
 	case !room && b.settings.Lacks.AclTiers:
 		return false, "NoACLTiers", noACLTiers
 	case !room:
-		return false, "PriorityFull", "it is not in force: spec.priority: older policies of this priority leave it no room; give it another one"
+		return false, "PriorityFull", "it is not in force: spec.priority: older policies of this priority leave it no " +
+			"room; give it another one"
 	}
 	acls := fmt.Sprintf("%d ACLs", count)
 	if count == 1 {
 		acls = "1 ACL"
 	}
-	where := fmt.Sprintf("%s of owner %s in the OVN Northbound, port group %s", acls, northbound.PolicyOwner(p.key), groupName(o.Policy.Subject, "", objects.PortNumber{}))
+	where := fmt.Sprintf("%s of owner %s in the OVN Northbound, port group %s", acls, northbound.PolicyOwner(p.key),
+		groupName(o.Policy.Subject, "", objects.PortNumber{}))
 	if len(texts) > 0 {
 		return false, "PartlyInForce", "in force but for what is wrong: " + strings.Join(texts, "; ") + "; " + where
 	}
@@ -161,11 +173,14 @@ func (b *Part) notePolicy(p *policyState, acls, refused int) {
 	ok, reason, message := b.policyWord(p, acls, refused)
 	o := p.object
 	if p.key.Kind == objects.NetworkPolicyKind {
-		b.noteNetworkPolicy(p, contract.PolicyStatus{UID: string(o.UID), Generation: o.Generation, InForce: reason != "BadPolicy", Reason: reason, Message: objects.Cut(message, objects.MaxMessage)})
+		b.noteNetworkPolicy(p, contract.PolicyStatus{UID: string(o.UID), Generation: o.Generation,
+			InForce: reason != "BadPolicy", Reason: reason, Message: objects.Cut(message, objects.MaxMessage)})
 		return
 	}
 	now := o.Ready(ok, reason, message)
-	conditions := append(slices.DeleteFunc(slices.Clone(o.Conditions), func(c metav1.Condition) bool { return c.Type == v1alpha1.Ready }), now)
+	conditions := append(slices.DeleteFunc(slices.Clone(o.Conditions), func(c metav1.Condition) bool {
+		return c.Type == v1alpha1.Ready
+	}), now)
 	text := marshal(map[string]any{"conditions": conditions})
 	if p.note == text || o.Status == marshal(map[string]any{"conditions": []metav1.Condition{now}}) {
 		return
@@ -180,7 +195,8 @@ func (b *Part) noteNetworkPolicy(p *policyState, now contract.PolicyStatus) {
 	o := p.object
 	before, _ := objects.ParseAnnotation[contract.PolicyStatus](contract.PolicyStatusAnnotation, o.Noted)
 	same := before.UID == now.UID && before.Generation == now.Generation && before.InForce == now.InForce
-	if same && before.Since != nil && !before.Since.Before(o.CreationTimestamp.Time) && before.Since.Unix() <= b.clock.Now() {
+	if same && before.Since != nil && !before.Since.Before(o.CreationTimestamp.Time) &&
+		before.Since.Unix() <= b.clock.Now() {
 		now.Since = before.Since
 	}
 	text := contract.Format(now)
@@ -204,8 +220,8 @@ func (p *policyState) notice() part.Annotation {
 	return part.NewAnnotation(p.key.Kind, &p.object.ObjectMeta, contract.PolicyStatusAnnotation, p.note)
 }
 
-// noteAgain puts a NetworkPolicy's note back where somebody has changed it, and nothing else: whoever owns the policy may write the
-// note, as often as he likes. It says whether that is all that there is to do.
+// noteAgain puts a NetworkPolicy's note back where somebody has changed it, and nothing else: whoever owns the policy
+// may write the note, as often as he likes. It says whether that is all that there is to do.
 func (b *Part) noteAgain(p *policyState, now *objects.PolicyObject) bool {
 	if p.key.Kind != objects.NetworkPolicyKind || p.note == "" {
 		return false
@@ -303,7 +319,8 @@ const (
 // with such nodes has one meter for all ACLs.
 func logMeter(r *northbound.Builder, fair bool) {
 	band := r.Add(nb.MeterBandTable, "acl-logging", &nb.MeterBand{Action: nb.MeterBandActionDrop, Rate: aclLogRate})
-	r.Add(nb.MeterTable, "acl-logging", &nb.Meter{Name: ACLMeter, Unit: nb.MeterUnitPktps, Fair: &fair, Bands: []string{band}})
+	r.Add(nb.MeterTable, "acl-logging", &nb.Meter{Name: ACLMeter, Unit: nb.MeterUnitPktps, Fair: &fair,
+		Bands: []string{band}})
 }
 
 // logACL has an ACL logged as its namespace's annotation, or a cluster-wide policy's own, says.
@@ -316,7 +333,8 @@ func (b *Part) logACL(acl *nb.ACL, o *policy.Policy) {
 	if wrong != "" {
 		return
 	}
-	word := map[nb.ACLAction]string{nb.ACLActionAllowRelated: logging.Allow, nb.ACLActionDrop: logging.Deny, nb.ACLActionPass: logging.Pass}[acl.Action]
+	word := map[nb.ACLAction]string{nb.ACLActionAllowRelated: logging.Allow, nb.ACLActionDrop: logging.Deny,
+		nb.ACLActionPass: logging.Pass}[acl.Action]
 	if word != "" {
 		severity, meter := nb.ACLSeverity(word), ACLMeter
 		acl.Log, acl.Severity, acl.Meter = true, &severity, &meter
@@ -334,14 +352,16 @@ func parseLogging(text string) (logging contract.ACLLogging, wrong string) {
 		return contract.ACLLogging{}, "is not JSON of allow, deny and pass, as {\"deny\":\"warning\"}"
 	}
 	if severity, wrong := logging.Wrong(); wrong {
-		return logging, fmt.Sprintf("has the severity %q, which is none of alert, warning, notice, info and debug", objects.Quoted(severity))
+		return logging, fmt.Sprintf("has the severity %q, which is none of alert, warning, notice, info and debug",
+			objects.Quoted(severity))
 	}
 	return logging, ""
 }
 
 func loggingProblems(k *objects.Kind, meta *metav1.ObjectMeta, text string) []objects.Problem {
 	if _, wrong := parseLogging(text); wrong != "" {
-		return []objects.Problem{objects.Problemf(k, meta, "BadAnnotation", "annotation %s %s; nothing is logged until it is corrected", contract.ACLLoggingAnnotation, wrong)}
+		return []objects.Problem{objects.Problemf(k, meta, "BadAnnotation", "annotation %s %s; nothing is logged until it "+
+			"is corrected", contract.ACLLoggingAnnotation, wrong)}
 	}
 	return nil
 }

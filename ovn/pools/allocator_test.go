@@ -33,9 +33,12 @@ func TestAllocator(t *testing.T) {
 		{"again, to the same", func() bool { return a.Hold("web", at("203.0.113.40")) }, false, "203.0.113.42", 1, 1, nil},
 		{"the last is given", func() bool { return a.Hold("db", at("203.0.113.42")) }, true, "", 2, 0, nil},
 		{"one that is reserved is kept", func() bool { return a.Hold("old", at("203.0.113.41")) }, true, "", 3, 0, nil},
-		{"who does not have it gives nothing up", func() bool { return a.Release("db", at("203.0.113.40")) }, false, "", 3, 0, nil},
-		{"the reserved one is free for nobody", func() bool { return a.Release("old", at("203.0.113.41")) }, true, "", 2, 0, nil},
-		{"the first is given up", func() bool { return a.Release("web", at("203.0.113.40")) }, true, "203.0.113.40", 1, 1, []string{"203.0.113.40"}},
+		{"who does not have it gives nothing up", func() bool { return a.Release("db", at("203.0.113.40")) }, false, "", 3, 0,
+			nil},
+		{"the reserved one is free for nobody", func() bool { return a.Release("old", at("203.0.113.41")) }, true, "", 2, 0,
+			nil},
+		{"the first is given up", func() bool { return a.Release("web", at("203.0.113.40")) }, true, "203.0.113.40", 1, 1,
+			[]string{"203.0.113.40"}},
 		{"and taken by another", func() bool { return a.Hold("new", at("203.0.113.40")) }, true, "", 2, 0, nil},
 		{"an address of no pool", func() bool { return a.Hold("far", at("198.51.100.1")) }, true, "", 2, 0, nil},
 	} {
@@ -48,7 +51,8 @@ func TestAllocator(t *testing.T) {
 			first = addr.String()
 		}
 		if first != step.first || small.Used() != step.used || small.Free() != step.free {
-			t.Errorf("%s: first free is %q, %d used and %d free; want %q, %d and %d", step.name, first, small.Used(), small.Free(),
+			t.Errorf("%s: first free is %q, %d used and %d free; want %q, %d and %d", step.name, first, small.Used(),
+				small.Free(),
 				step.first, step.used, step.free)
 		}
 		var freed []string
@@ -68,6 +72,7 @@ func TestAllocator(t *testing.T) {
 	counted := *small
 	a.Count(func(yield func(netip.Addr) bool) { yield(at("203.0.113.41")) })
 	if small.Used() != counted.Used() || small.Free() != counted.Free() || !a.Moved(small) {
-		t.Errorf("counted anew, %d are used and %d free, want %d and %d", small.Used(), small.Free(), counted.Used(), counted.Free())
+		t.Errorf("counted anew, %d are used and %d free, want %d and %d", small.Used(), small.Free(), counted.Used(),
+			counted.Free())
 	}
 }
