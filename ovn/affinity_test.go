@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/services"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -20,7 +21,7 @@ func sticky(seconds int32, edits ...func(*corev1.Service)) *corev1.Service {
 func TestLongAffinityIsTold(t *testing.T) {
 	for seconds, want := range map[int32]int{1: 0, 10800: 0, objects.MaxSticky: 0, objects.MaxSticky + 1: 1, 86400: 1} {
 		s := trim(sticky(seconds)).(*objects.Service)
-		found := affinityProblems(s)
+		found := services.Problems(s, nil, services.SizeOf(s, nil), &services.Nodes{})
 		if len(found) != want {
 			t.Errorf("%d seconds: %v, want %d problems", seconds, found, want)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/services"
 )
 
 // TestBalancersAreRenamedInPlace: an upgrade that names load balancers otherwise updates their rows and does
@@ -32,7 +33,8 @@ func TestBalancersAreRenamedInPlace(t *testing.T) {
 			t.Fatalf("the Service answers %q: %v", text, err)
 		}
 	})
-	old := serviceChange(d.c.services.all["default/log"].object, d.c.services.all["default/log"].slices, d.c.services.nodeSet())
+	state := d.c.services.all["default/log"]
+	old, _ := services.Rows(state.object, state.slices, d.c.services.nodeSet())
 	for _, r := range old.Rows {
 		if row, ok := r.Model.(*nb.LoadBalancer); ok {
 			row.Name = "default/log/" + r.Key

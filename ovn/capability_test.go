@@ -17,6 +17,7 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/policies"
+	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -122,7 +123,7 @@ func TestNodeTurnsWindows(t *testing.T) {
 	anew.OS = contract.Linux
 	s.do(anew)
 	s.wantReasons()
-	s.want("the switch's groups", strings.Join(groupsOf(s.c.changeOf(northbound.NodeOwner("n1"))), " "), northbound.ClusterGroupID+" "+northbound.LinuxGroupID+" "+zoneGroupID("", contract.Linux, onSwitches))
+	s.want("the switch's groups", strings.Join(groupsOf(s.c.changeOf(northbound.NodeOwner("n1"))), " "), northbound.ClusterGroupID+" "+northbound.LinuxGroupID+" "+services.ZoneGroupID("", contract.Linux, services.OnSwitches))
 }
 
 func groupsOf(change ovsdb.Change) []string {
@@ -362,7 +363,8 @@ func windowsIsSpared(t *testing.T, c *cluster) {
 	}
 	for _, s := range c.services.all {
 		if s.object != nil {
-			all = append(all, serviceChange(s.object, s.slices, c.services.nodeSet()))
+			change, _ := services.Rows(s.object, s.slices, c.services.nodeSet())
+			all = append(all, change)
 		}
 	}
 	for _, p := range c.pods.all {

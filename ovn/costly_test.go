@@ -17,6 +17,7 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -203,23 +204,23 @@ func TestSoManyPortsOfSoManyNodes(t *testing.T) {
 		o.Ports, o.NodePorts = append(o.Ports, p), append(o.NodePorts, objects.NodePort{ServicePort: p, Number: uint16(30000 + i)})
 		served = append(served, objects.ServicePort{Name: p.Name, Protocol: "tcp", Port: 8080})
 	}
-	on := &nodeSet{balanced: func(objects.Claim) bool { return false },
-		announcer: func(netip.Addr) (string, bool) { return "", false }}
+	on := &services.Nodes{Balanced: func(objects.Claim) bool { return false },
+		Announcer: func(netip.Addr) (string, bool) { return "", false }}
 	for i := range 500 {
-		on.names = append(on.names, fmt.Sprintf("n%03d", i))
+		on.Names = append(on.Names, fmt.Sprintf("n%03d", i))
 		addr := netip.AddrFrom4([4]byte{198, 18, byte(i / 256), byte(i % 256)})
-		on.own[0] = append(on.own[0], ownAddress{addr, on.names[i]})
+		on.Own[0] = append(on.Own[0], services.OwnAddress{Addr: addr, Node: on.Names[i]})
 	}
 	from := []*objects.EndpointSlice{w.slice("big-1", "big", served, ready("10.244.1.3", "n001"), ready("10.244.1.4", "n001"))}
-	_, to := sized(o, from, on)
-	if to.endpoints != 1 || to.ports == 0 || to.ports > 500 || to.ports < 100 {
-		t.Errorf("%d ports of %d endpoints are served", to.ports, to.endpoints)
+	_, to := services.Rows(o, from, on)
+	if to.Endpoints != 1 || to.Ports == 0 || to.Ports > 500 || to.Ports < 100 {
+		t.Errorf("%d ports of %d endpoints are served", to.Ports, to.Endpoints)
 	}
 	var told []string
-	for _, p := range sizeProblems(o, from, to) {
+	for _, p := range services.Problems(o, from, to, on) {
 		told = append(told, p.String())
 	}
-	left := fmt.Sprintf("the last %d are not served", outside.Most-to.ports)
+	left := fmt.Sprintf("the last %d are not served", outside.Most-to.Ports)
 	if text := strings.Join(told, "\n"); !strings.Contains(text, left) || !strings.Contains(text, "sessionAffinity") {
 		t.Errorf("told %.1000s", text)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/services"
 )
 
 // TestHints states what nodes n1 in zone z1, n2 in z2 and n3 in none see, by the rules of kube-proxy
@@ -108,7 +109,7 @@ func TestNodeChangesItsZone(t *testing.T) {
 		return owners
 	}
 	groups := func() string { return strings.Join(groupsOf(s.c.changeOf(northbound.NodeOwner("n1")))[2:], " ") }
-	s.want("zone group", groups(), zoneGroupID("z1", contract.Linux, onSwitches))
+	s.want("zone group", groups(), services.ZoneGroupID("z1", contract.Linux, services.OnSwitches))
 	for _, c := range []struct {
 		zone  string
 		wants []string
@@ -121,7 +122,7 @@ func TestNodeChangesItsZone(t *testing.T) {
 		if got := move(c.zone); !slices.Equal(got, c.wants) {
 			t.Errorf("to zone %q: touches %s, want %s", c.zone, got, c.wants)
 		}
-		s.want("zone group", groups(), zoneGroupID(c.zone, contract.Linux, onSwitches))
+		s.want("zone group", groups(), services.ZoneGroupID(c.zone, contract.Linux, services.OnSwitches))
 	}
 }
 

@@ -23,6 +23,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"northbound": "ipam policy objects",
 		"part":       "objects",
 		"pools":      "objects",
+		"services":   "ipam capability objects northbound",
 		"flushes":    "objects northbound part",
 		"domains":    "settings objects northbound part",
 		"policies":   "ipam policy settings objects northbound part domains",

@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -46,7 +47,7 @@ func (n *placement) chassis() string {
 // meets the outside, its gateway router, or its way to the one that nodes share, if there is one.
 func nodeChange(s *settings.Settings, n *placement, hasShared bool) ovsdb.Change {
 	r := newRows(northbound.NodeOwner(n.name))
-	id := r.LogicalSwitch("switch", n.name, n.balancerGroups(onSwitches)...)
+	id := r.LogicalSwitch("switch", n.name, services.Groups(services.OnSwitches, n.zone, n.os)...)
 	var own, management []netip.Prefix
 	for _, subnet := range n.subnets {
 		own = append(own, netip.PrefixFrom(contract.GatewayAddress(subnet), subnet.Bits()))
@@ -77,12 +78,6 @@ func nodeChange(s *settings.Settings, n *placement, hasShared bool) ovsdb.Change
 	return r.Change
 }
 
-// Variables of nodes, which the load balancers of NodePorts name in place of addresses.
-const (
-	nodeVariable = "NODEIP" // then 4 or 6, an underscore and a number from 0
-	hostVariable = "HOSTIP" // then 4 or 6: see [contract.HostVIPs]
-)
-
 // template says what the load balancers of NodePorts have on this node.
 func (r *rows) template(n *placement) {
 	r.Add(nb.ChassisTemplateVarTable, "template", &nb.ChassisTemplateVar{Chassis: n.chassis(), Variables: n.variables()})
@@ -92,11 +87,11 @@ func (r *rows) template(n *placement) {
 func (n *placement) variables() map[string]string {
 	variables := map[string]string{}
 	for _, vip := range contract.HostVIPs {
-		variables[hostVariable+northbound.IPVersion(vip.Is4())] = vip.String()
+		variables[services.HostVariable(vip.Is4())] = vip.String()
 	}
 	for _, ipv4 := range []bool{true, false} {
 		for i, addr := range n.nodePortAddresses(ipv4) {
-			variables[nodePortVariable(ipv4, i)] = addr.String()
+			variables[services.NodePortVariable(ipv4, i)] = addr.String()
 		}
 	}
 	return variables
@@ -122,10 +117,6 @@ func (n *placement) nodePortAddresses(ipv4 bool) []netip.Addr {
 	take(n.facts.Addresses)
 	slices.SortFunc(all, netip.Addr.Compare)
 	return all
-}
-
-func nodePortVariable(ipv4 bool, number int) string {
-	return nodeVariable + northbound.IPVersion(ipv4) + "_" + strconv.Itoa(number)
 }
 
 // ownHost sends what pods have for their own node's host through the management port. By the gateway
@@ -224,7 +215,7 @@ func (r *rows) sentAgain(s *settings.Settings, routerID, node string, subnet net
 
 // gatewayBalancers puts the node's gateway router into the groups of its kind.
 func (r *rows) gatewayBalancers(n *placement) {
-	northbound.Model[nb.LogicalRouter](r.Builder, "gateway").LoadBalancerGroup = n.balancerGroups(onRouters)
+	northbound.Model[nb.LogicalRouter](r.Builder, "gateway").LoadBalancerGroup = services.Groups(services.OnRouters, n.zone, n.os)
 }
 
 // inwardMTU has the gateway router answer what is too large for the tunnels to other nodes' pods. On

@@ -17,6 +17,7 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
@@ -497,7 +498,7 @@ func TestBadGateways(t *testing.T) {
 						hops++
 					}
 				case *nb.ChassisTemplateVar:
-					if len(row.Variables) > 2+maxNodePortAddresses || row.Variables[nodePortVariable(true, 0)] == "" {
+					if len(row.Variables) > 2+maxNodePortAddresses || row.Variables[services.NodePortVariable(true, 0)] == "" {
 						t.Errorf("variables %v", row.Variables)
 					}
 				}

@@ -9,6 +9,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/services"
 )
 
 // nodePorts are the addresses of nodes that NodePorts have, and the nodes that have gateway routers: where the cluster
@@ -18,15 +19,9 @@ type nodePorts struct {
 	nodes  map[netip.Addr]string            // nodes by the addresses that their NodePorts have, the first by name
 	hosts  map[netip.Addr][]string          // nodes by the addresses that their gateway routers share with their hosts
 	widths [2]int                           // of IPv4 and IPv6: the most addresses that a node has for NodePorts
-	own    [2][]ownAddress                  // of IPv4 and IPv6: all nodes' addresses for NodePorts, in order of the nodes
+	own    [2][]services.OwnAddress         // of IPv4 and IPv6: all nodes' addresses for NodePorts, in order of the nodes
 	at     map[netip.Addr][]string          // nodes by the addresses that their NodePorts have, sorted
 	having [2][maxNodePortAddresses + 1]int // of IPv4 and IPv6: how many nodes have so many addresses for NodePorts
-}
-
-// ownAddress is one of a node's that its NodePorts have.
-type ownAddress struct {
-	addr netip.Addr
-	node string
 }
 
 func newNodePorts() nodePorts {
@@ -65,10 +60,10 @@ func (e *nodePorts) put(name string, was, now nodePort) {
 		toggleAt(e.hosts, addr, name)
 	}
 	for f := range e.own {
-		i, _ := slices.BinarySearchFunc(e.own[f], name, func(one ownAddress, name string) int { return cmp.Compare(one.node, name) })
-		block := make([]ownAddress, len(now.own[f]))
+		i, _ := slices.BinarySearchFunc(e.own[f], name, func(one services.OwnAddress, name string) int { return cmp.Compare(one.Node, name) })
+		block := make([]services.OwnAddress, len(now.own[f]))
 		for j, addr := range now.own[f] {
-			block[j] = ownAddress{addr, name}
+			block[j] = services.OwnAddress{Addr: addr, Node: name}
 		}
 		e.own[f] = slices.Replace(e.own[f], i, i+len(was.own[f]), block...)
 		for _, addr := range slices.Concat(was.own[f], now.own[f]) {

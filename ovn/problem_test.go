@@ -10,6 +10,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/policies"
+	"github.com/weftnet/weft/ovn/services"
 )
 
 // TestUntoldPartsCostNoWords: a tenant's object has a thousand parts that something is wrong with, and of these maxTold are
@@ -31,7 +32,7 @@ func TestUntoldPartsCostNoWords(t *testing.T) {
 		s.do(s.namespace("default"), n, first, o)
 		return func() []objects.Problem {
 			_, found := s.c.arbiter.arbitrate("default/second", o)
-			return slices.Concat(found, sourceProblems(o))
+			return slices.Concat(found, services.Problems(o, nil, services.SizeOf(o, nil), &services.Nodes{}))
 		}
 	}
 	pods := func(parts int, windows bool, port objects.HostPort) func() []objects.Problem {

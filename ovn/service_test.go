@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -234,11 +236,11 @@ func balancers(t *testing.T, given []runtime.Object, windows ...string) []string
 		}
 	}
 	nodes := []string{"n1", "n2", "n3"}
-	on := &nodeSet{names: nodes, balanced: func(objects.Claim) bool { return false }, windows: map[string]struct{}{}, zones: map[string][]string{"z1": {"n1"}, "z2": {"n2"}, "": {"n3"}}}
+	on := &services.Nodes{Names: nodes, Balanced: func(objects.Claim) bool { return false }, Windows: map[string]struct{}{}, Zones: map[string][]string{"z1": {"n1"}, "z2": {"n2"}, "": {"n3"}}}
 	for _, name := range windows {
-		on.windows[name] = struct{}{}
+		on.Windows[name] = struct{}{}
 	}
-	change := serviceChange(s, from, on)
+	change, _ := services.Rows(s, from, on)
 	var list []string
 	for _, r := range change.Rows {
 		row := r.Model.(*nb.LoadBalancer)
@@ -285,8 +287,8 @@ func attached(change ovsdb.Change, id string, nodes []string) string {
 		}
 		for _, zone := range []string{"", "z1", "z2", "z3"} {
 			for _, os := range []string{contract.Linux, contract.Windows} {
-				if m.UUID == zoneGroupID(zone, os, onSwitches) {
-					where = append(where, zoneGroup(zone, os, onSwitches))
+				if m.UUID == services.ZoneGroupID(zone, os, services.OnSwitches) {
+					where = append(where, services.ZoneGroup(zone, os, services.OnSwitches))
 				}
 			}
 		}
@@ -480,13 +482,11 @@ func TestSCTPOfManyAddresses(t *testing.T) {
 	s.Ports[0].Protocol = "sctp"
 	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30080}}
 	from := []*objects.EndpointSlice{w.slice("a", "web", []objects.ServicePort{{Name: "http", Protocol: "sctp", Port: 80}}, ready("10.244.0.3", "win"), ready("10.244.1.3", "n1"), ready("10.244.0.4", "win"))}
-	on := &nodeSet{names: []string{"n1", "win"}, windows: map[string]struct{}{"win": {}}, widths: [2]int{3, 0}}
+	on := &services.Nodes{Names: []string{"n1", "win"}, Windows: map[string]struct{}{"win": {}}, Widths: [2]int{3, 0}}
 	vips := 0
-	for _, f := range frontends(s, "sctp", from, on, sizeOf(s, from).endpoints) {
-		for _, v := range f.vips {
-			if vips++; addresses(v.backends) != "10.244.1.3:80" {
-				t.Errorf("%s has %q", v.at, addresses(v.backends))
-			}
+	for _, one := range services.At(s, "sctp", from, on, services.SizeOf(s, from).Endpoints, services.OnSwitches, "n1") {
+		if vips++; fmt.Sprint(one.Endpoints) != "[10.244.1.3:80]" {
+			t.Errorf("%s has %v", one.At, one.Endpoints)
 		}
 	}
 	if vips != 5 { // the ClusterIP, the host's own and three of the nodes'

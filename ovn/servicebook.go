@@ -10,6 +10,7 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -172,7 +173,7 @@ func (b *serviceBook) Change(owner ovsdb.Owner) part.Outcome {
 		return part.Outcome{Change: ovsdb.Change{Owner: owner}, Then: func() {
 			var found []objects.Problem
 			if s != nil && s.object != nil {
-				found = addressProblems(s.object) // it may be ignored for these
+				found = services.AddressProblems(s.object) // it may be ignored for these
 			}
 			b.Tell(owner, found...)
 			b.arbiter.claims.tell(name, nil)
@@ -181,22 +182,19 @@ func (b *serviceBook) Change(owner ovsdb.Owner) part.Outcome {
 	}
 	on := b.nodeSet()
 	object, found := b.arbiter.arbitrate(name, s.object)
-	change, to := sized(object, s.slices, on)
+	change, to := services.Rows(object, s.slices, on)
 	return part.Outcome{Change: change, Then: func() {
 		b.arbiter.claims.tell(name, object.Rejected)
-		b.Tell(owner, slices.Concat(found, addressProblems(object), sizeProblems(object, s.slices, to),
-			sliceProblems(object, s.slices), tunnelProblems(object, s.slices, on),
-			datapathProblems(object, on), affinityProblems(object), sourceProblems(object),
-			objects.UnservedProblems(objects.ServiceKind, &object.ObjectMeta, object.Asked))...)
+		b.Tell(owner, slices.Concat(found, services.Problems(object, s.slices, to, on))...)
 		b.flushes.Follow(name, flushes.PathsOf(change.Rows))
 	}}
 }
 
 // nodeSet are the nodes as Services' rows depend on them.
-func (b *serviceBook) nodeSet() *nodeSet {
+func (b *serviceBook) nodeSet() *services.Nodes {
 	on := b.around.placements()
-	on.gateways, on.hosts, on.widths, on.own = b.arbiter.ports.names, b.arbiter.ports.hosts, b.arbiter.ports.widths, b.arbiter.ports.own
-	on.balanced, on.pods = b.arbiter.balanced, b.settings.Pods
+	on.Gateways, on.Hosts, on.Widths, on.Own = b.arbiter.ports.names, b.arbiter.ports.hosts, b.arbiter.ports.widths, b.arbiter.ports.own
+	on.Balanced, on.Pods = b.arbiter.balanced, b.settings.Pods
 	return on
 }
 
@@ -232,6 +230,15 @@ func (b *serviceBook) updateHosts(n *nodeState) {
 			for name := range b.arbiter.claims.at[addr] {
 				b.pods.touchHostPorts(b.arbiter.claims.of[name])
 			}
+		}
+	}
+}
+
+// touchSticky has the sticky Services looked at again whose rows depend on what is balanced.
+func (b *serviceBook) touchSticky() {
+	for name := range b.outward {
+		if s := b.all[name]; s != nil && s.object != nil && s.object.ClientIP {
+			b.dirty[name] = struct{}{}
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/models/nb"
-	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/services"
 )
 
 func TestSourceRanges(t *testing.T) {
@@ -61,13 +61,17 @@ func TestSourceRanges(t *testing.T) {
 			if c.edit != nil {
 				c.edit(s)
 			}
-			r := newRows(northbound.ServiceOwner("default/web"))
-			r.sourceRangeACLs(s)
+			change, _ := services.Rows(s, nil, &services.Nodes{
+				Announcer: func(netip.Addr) (string, bool) { return "", false },
+			})
 			var got []string
-			for _, row := range r.Rows {
-				acl := row.Model.(*nb.ACL)
+			for _, row := range change.Rows {
+				acl, ok := row.Model.(*nb.ACL)
+				if !ok {
+					continue
+				}
 				got = append(got, fmt.Sprintf("%d %s %s", acl.Priority, acl.Action, acl.Match))
-				if acl.Tier != sourcesTier || acl.Direction != nb.ACLDirectionFromLport || *acl.Name != "default/web" {
+				if acl.Tier != 0 || acl.Direction != nb.ACLDirectionFromLport || *acl.Name != "default/web" {
 					t.Errorf("ACL %+v", acl)
 				}
 			}
@@ -77,7 +81,7 @@ func TestSourceRanges(t *testing.T) {
 				t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(c.want, "\n  "))
 			}
 			var told []string
-			for _, p := range sourceProblems(s) {
+			for _, p := range services.Problems(s, nil, services.SizeOf(s, nil), &services.Nodes{}) {
 				told = append(told, p.Reason)
 			}
 			if got := strings.Join(slices.Compact(told), " "); got != c.told {

@@ -10,6 +10,7 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/policies"
+	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -39,8 +40,9 @@ func (c *cluster) outsideAddresses() map[netip.Addr]string {
 }
 
 // placements are the nodes that have a switch, as Services' rows depend on them.
-func (c *cluster) placements() *nodeSet {
-	return &nodeSet{names: c.nodes.names, windows: c.nodes.windows, zones: c.topology.zones, zoneOf: c.topology.zoneOf, announcer: c.pools.announcers.of}
+func (c *cluster) placements() *services.Nodes {
+	return &services.Nodes{Names: c.nodes.names, Windows: c.nodes.windows, Zones: c.topology.zones,
+		ZoneOf: c.topology.zoneOf, Announcer: c.pools.announcers.of}
 }
 
 func (c *cluster) hasSharedGateway() bool { return c.gateway.exists() }

@@ -8,6 +8,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -63,7 +64,7 @@ func topologyChange(s *settings.Settings, zones map[string][]string) ovsdb.Chang
 	for _, key := range []string{"cluster", "linux", "gateways", "linux-gateways"} {
 		r.Add(nb.LoadBalancerGroupTable, key, &nb.LoadBalancerGroup{Name: "weft-" + key})
 	}
-	r.zoneGroups(zones)
+	services.AddZoneGroups(r.Builder, zones)
 	r.portGroups()
 	r.Link("join", northbound.ClusterRouterID, northbound.JoinSwitchID, northbound.RouterPort("rtoj-cluster", s.JoinAddresses(0)), "jtor-cluster", nil)
 	for _, services := range s.Services {

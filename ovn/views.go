@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -101,7 +102,7 @@ type surroundings interface {
 	// outsideAddresses are those that nobody else may have, and whose they are.
 	outsideAddresses() map[netip.Addr]string
 	// placements are the nodes that have a switch, as Services' rows depend on them.
-	placements() *nodeSet
+	placements() *services.Nodes
 	// hasSharedGateway says whether there is a gateway that nodes share.
 	hasSharedGateway() bool
 	// addToNode adds what other parts have among a node's rows.

@@ -1,4 +1,4 @@
-package ovn
+package services
 
 import (
 	"maps"
@@ -87,17 +87,17 @@ func (f *frontend) nearView(s *objects.Service, to []reach, node, zone string) v
 
 // attachNear puts a frontend's load balancers with what is near to the clients: one in the group of each
 // zone, but for zones with nodes that see something of their own. There each node has its own.
-func (r *rows) attachNear(s *objects.Service, f *frontend, at attachPoint, nodes *nodeSet, to []reach) {
+func (r *rows) attachNear(s *objects.Service, f *frontend, at AttachPoint, nodes *Nodes, to []reach) {
 	c := classOf(f.protocol)
 	seen := func(node, zone string) (ids []string) { return r.balancers(s, f, f.nearView(s, to, node, zone)) }
-	for _, zone := range slices.Sorted(maps.Keys(nodes.zones)) {
+	for _, zone := range slices.Sorted(maps.Keys(nodes.Zones)) {
 		here := nodes.within(zone, at, c)
 		if !slices.ContainsFunc(here, func(node string) bool {
 			return slices.ContainsFunc(to, func(one reach) bool { _, ok := one.nodes[node]; return ok })
 		}) {
 			ids := seen("", zone)
 			for _, os := range c.systems() {
-				r.Member(nb.LoadBalancerGroupTable, zoneGroupID(zone, os, at), "load_balancer", ids...)
+				r.Member(nb.LoadBalancerGroupTable, ZoneGroupID(zone, os, at), "load_balancer", ids...)
 			}
 			continue
 		}
@@ -111,9 +111,9 @@ func (r *rows) attachNear(s *objects.Service, f *frontend, at attachPoint, nodes
 }
 
 // within are a zone's nodes of a class that have a place.
-func (n *nodeSet) within(zone string, at attachPoint, c class) []string {
+func (n *Nodes) within(zone string, at AttachPoint, c class) []string {
 	var list []string
-	for _, node := range n.zones[zone] {
+	for _, node := range n.Zones[zone] {
 		if _, has := slices.BinarySearch(n.at(at), node); has && c.has(n.isWindows(node)) {
 			list = append(list, node)
 		}
@@ -121,38 +121,30 @@ func (n *nodeSet) within(zone string, at attachPoint, c class) []string {
 	return list
 }
 
-// zoneGroup is the key of the group of load balancers that a zone's nodes of an operating system have in a
+// ZoneGroup is the key of the group of load balancers that a zone's nodes of an operating system have in a
 // place; nodes without a zone share one, too.
-func zoneGroup(zone, os string, at attachPoint) string {
+func ZoneGroup(zone, os string, at AttachPoint) string {
 	if zone == "" {
 		zone = "zoneless"
 	} else {
 		zone = "zone-" + zone
 	}
-	if at == onRouters {
+	if at == OnRouters {
 		os += "-gateways"
 	}
 	return zone + "-" + os
 }
 
-func zoneGroupID(zone, os string, at attachPoint) string {
-	return ovsdb.ID(nb.LoadBalancerGroupTable, northbound.ClusterOwner, zoneGroup(zone, os, at))
+func ZoneGroupID(zone, os string, at AttachPoint) string {
+	return ovsdb.ID(nb.LoadBalancerGroupTable, northbound.ClusterOwner, ZoneGroup(zone, os, at))
 }
 
-// zoneGroup is the UUID of the node's own.
-func (n *placement) zoneGroup(at attachPoint) string {
-	if n.windows() {
-		return zoneGroupID(n.zone, contract.Windows, at)
-	}
-	return zoneGroupID(n.zone, contract.Linux, at)
-}
-
-// zoneGroups are those of all zones.
-func (r *rows) zoneGroups(zones map[string][]string) {
+// AddZoneGroups adds those of all zones.
+func AddZoneGroups(r *northbound.Builder, zones map[string][]string) {
 	for _, zone := range slices.Sorted(maps.Keys(zones)) {
 		for _, os := range []string{contract.Linux, contract.Windows} {
-			for _, at := range []attachPoint{onSwitches, onRouters} {
-				key := zoneGroup(zone, os, at)
+			for _, at := range []AttachPoint{OnSwitches, OnRouters} {
+				key := ZoneGroup(zone, os, at)
 				r.Add(nb.LoadBalancerGroupTable, key, &nb.LoadBalancerGroup{Name: "weft-" + key})
 			}
 		}

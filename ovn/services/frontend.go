@@ -1,4 +1,4 @@
-package ovn
+package services
 
 import (
 	"net/netip"
@@ -11,46 +11,67 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 )
 
-// attachPoint is where load balancers are, and so whose packets they see.
-type attachPoint int
+// AttachPoint is where load balancers are, and so whose packets they see.
+type AttachPoint int
 
 const (
-	onSwitches attachPoint = iota // of the nodes: what pods and the nodes' hosts send
-	onRouters                     // gateway routers of nodes: what comes from outside
+	OnSwitches AttachPoint = iota // of the nodes: what pods and the nodes' hosts send
+	OnRouters                     // gateway routers of nodes: what comes from outside
 )
 
 // elsewhere is the scope of the nodes that have no endpoint of a Service that is served by local ones
 // only. No node has this name.
 const elsewhere = "*"
 
-// nodeSet is what a Service's rows depend on of all nodes.
-type nodeSet struct {
-	names    []string            // that have a switch, sorted
-	gateways []string            // that have a gateway router, sorted
-	windows  map[string]struct{} // with the Hyper-V datapath, see capability.Limits
-	zones    map[string][]string // those that have a switch by their zone, which is "" where there is none, sorted
-	zoneOf   map[string]string
-	hosts    map[netip.Addr][]string // nodes by the addresses that their gateway routers share with their hosts
-	widths   [2]int                  // of IPv4 and IPv6: the most addresses that a node has for NodePorts
-	own      [2][]ownAddress         // of IPv4 and IPv6: all nodes' addresses for NodePorts
-	pods     []netip.Prefix          // the ranges of pods' addresses
-	// balanced says whether load balancers have an address and port, see [serviceBook.balanced].
-	balanced func(objects.Claim) bool
-	// announcer says which node's gateway router answers for an address, see [cluster.announcer].
-	announcer func(netip.Addr) (node string, ok bool)
+// Nodes are what a Service's rows depend on of all nodes.
+type Nodes struct {
+	Names    []string            // that have a switch, sorted
+	Gateways []string            // that have a gateway router, sorted
+	Windows  map[string]struct{} // with the Hyper-V datapath, see capability.Limits
+	Zones    map[string][]string // those that have a switch by their zone, which is "" where there is none, sorted
+	ZoneOf   map[string]string
+	Hosts    map[netip.Addr][]string // nodes by the addresses that their gateway routers share with their hosts
+	Widths   [2]int                  // of IPv4 and IPv6: the most addresses that a node has for NodePorts
+	Own      [2][]OwnAddress         // of IPv4 and IPv6: all nodes' addresses for NodePorts
+	Pods     []netip.Prefix          // the ranges of pods' addresses
+	// Balanced says whether load balancers have an address and port.
+	Balanced func(objects.Claim) bool
+	// Announcer says which node's gateway router answers for an address. ok is false for one that no router answers for
+	// alone.
+	Announcer func(netip.Addr) (node string, ok bool)
 }
 
-func (n *nodeSet) isWindows(name string) bool {
-	_, ok := n.windows[name]
+// OwnAddress is one of a node's that its NodePorts have.
+type OwnAddress struct {
+	Addr netip.Addr
+	Node string
+}
+
+// Variables of nodes, which the load balancers of NodePorts name in place of addresses.
+const (
+	nodeVariable = "NODEIP" // then 4 or 6, an underscore and a number from 0
+	hostVariable = "HOSTIP" // then 4 or 6: see [contract.HostVIPs]
+)
+
+// HostVariable stands for the address by which a node's host is known to its own pods.
+func HostVariable(ipv4 bool) string { return hostVariable + northbound.IPVersion(ipv4) }
+
+// NodePortVariable stands for one of a node's addresses that NodePorts have.
+func NodePortVariable(ipv4 bool, number int) string {
+	return nodeVariable + northbound.IPVersion(ipv4) + "_" + strconv.Itoa(number)
+}
+
+func (n *Nodes) isWindows(name string) bool {
+	_, ok := n.Windows[name]
 	return ok
 }
 
 // at are the nodes that have a place.
-func (n *nodeSet) at(p attachPoint) []string {
-	if p == onRouters {
-		return n.gateways
+func (n *Nodes) at(p AttachPoint) []string {
+	if p == OnRouters {
+		return n.Gateways
 	}
-	return n.names
+	return n.Names
 }
 
 // frontend is by what clients know a Service: addresses and ports of one protocol and one sort.
@@ -59,7 +80,7 @@ type frontend struct {
 	protocol objects.Protocol
 	template string // the address family of a template: "ipv4" or "ipv6"; "" is none
 	vips     []vip
-	places   []attachPoint
+	places   []AttachPoint
 	local    [2]bool // by place: clients get the endpoints of the node alone where they come in
 	// aliased: some gateway routers have an alias for an endpoint on their hosts.
 	aliased bool
@@ -81,7 +102,8 @@ type vip struct {
 }
 
 // frontends are a Service's of one protocol, with so many endpoints of each port at most.
-func frontends(s *objects.Service, kind objects.Protocol, from []*objects.EndpointSlice, nodes *nodeSet, most int) []frontend {
+func frontends(s *objects.Service, kind objects.Protocol, from []*objects.EndpointSlice, nodes *Nodes,
+	most int) []frontend {
 	if !s.Uses(kind) {
 		return nil
 	}
@@ -107,7 +129,7 @@ func frontends(s *objects.Service, kind objects.Protocol, from []*objects.Endpoi
 }
 
 func clusterFrontend(s *objects.Service, kind objects.Protocol, behind *serviceEndpoints) frontend {
-	f := frontend{protocol: kind, places: []attachPoint{onSwitches}, local: [2]bool{onSwitches: s.InternalLocal}}
+	f := frontend{protocol: kind, places: []AttachPoint{OnSwitches}, local: [2]bool{OnSwitches: s.InternalLocal}}
 	for _, port := range s.Ports {
 		for _, ip := range s.ClusterIPs {
 			f.serve(port, ip, port.Port, behind)
@@ -122,8 +144,11 @@ func clusterFrontend(s *objects.Service, kind objects.Protocol, behind *serviceE
 //
 // A sticky Service's are written out: OVN remembers no client of a variable's, for which its flows have a
 // match that no packet fits (ip6 and an IPv4 address; build_lb_affinity_lr_flows in northd.c of 25.03).
-func nodePortFrontend(s *objects.Service, kind objects.Protocol, ipv4 bool, endpoints *serviceEndpoints, nodes *nodeSet) frontend {
-	f := frontend{sort: "nodeport" + northbound.IPVersion(ipv4), protocol: kind, template: "ipv" + northbound.IPVersion(ipv4), places: []attachPoint{onSwitches, onRouters}, local: [2]bool{onRouters: s.ExternalLocal}}
+func nodePortFrontend(s *objects.Service, kind objects.Protocol, ipv4 bool, endpoints *serviceEndpoints,
+	nodes *Nodes) frontend {
+	f := frontend{sort: "nodeport" + northbound.IPVersion(ipv4), protocol: kind,
+		template: "ipv" + northbound.IPVersion(ipv4), places: []AttachPoint{OnSwitches, OnRouters},
+		local: [2]bool{OnRouters: s.ExternalLocal}}
 	if !s.HasFamily(ipv4) {
 		return f
 	}
@@ -136,14 +161,14 @@ func nodePortFrontend(s *objects.Service, kind objects.Protocol, ipv4 bool, endp
 			f.template, f.written = "", true
 			at := func(addr netip.Addr) string { return netip.AddrPortFrom(addr, port.Number).String() }
 			f.vips = append(f.vips, vip{at: at(contract.HostVIPs[ipam.FamilyIndex(ipv4)]), backends: behind})
-			for _, own := range nodes.own[ipam.FamilyIndex(ipv4)] {
-				f.vips = append(f.vips, vip{at: at(own.addr), backends: behind, node: own.node})
+			for _, own := range nodes.Own[ipam.FamilyIndex(ipv4)] {
+				f.vips = append(f.vips, vip{at: at(own.Addr), backends: behind, node: own.Node})
 			}
 			continue
 		}
-		f.vips = append(f.vips, vip{at: "^" + hostVariable + northbound.IPVersion(ipv4) + number, backends: behind})
-		for i := range nodes.widths[ipam.FamilyIndex(ipv4)] {
-			f.vips = append(f.vips, vip{at: "^" + nodePortVariable(ipv4, i) + number, backends: behind})
+		f.vips = append(f.vips, vip{at: "^" + HostVariable(ipv4) + number, backends: behind})
+		for i := range nodes.Widths[ipam.FamilyIndex(ipv4)] {
+			f.vips = append(f.vips, vip{at: "^" + NodePortVariable(ipv4, i) + number, backends: behind})
 		}
 	}
 	return f
@@ -151,15 +176,16 @@ func nodePortFrontend(s *objects.Service, kind objects.Protocol, ipv4 bool, endp
 
 // externalFrontends have the addresses by which a Service is known outside. Those that weft announces are
 // on the gateway router of the node that answers for them, and on no other.
-func externalFrontends(s *objects.Service, kind objects.Protocol, behind *serviceEndpoints, nodes *nodeSet) []frontend {
-	everywhere := frontend{sort: "external", protocol: kind, places: []attachPoint{onSwitches, onRouters}, local: [2]bool{onRouters: s.ExternalLocal}}
-	within := frontend{sort: "announced", protocol: kind, places: []attachPoint{onSwitches}}
+func externalFrontends(s *objects.Service, kind objects.Protocol, behind *serviceEndpoints, nodes *Nodes) []frontend {
+	everywhere := frontend{sort: "external", protocol: kind, places: []AttachPoint{OnSwitches, OnRouters},
+		local: [2]bool{OnRouters: s.ExternalLocal}}
+	within := frontend{sort: "announced", protocol: kind, places: []AttachPoint{OnSwitches}}
 	var announced []frontend
 	for _, ip := range s.ExternalAddresses() {
 		if !s.HasFamily(ip.Is4()) {
 			continue
 		}
-		node, ok := nodes.announcer(ip)
+		node, ok := nodes.Announcer(ip)
 		to := &everywhere
 		if ok {
 			to = &within
@@ -174,7 +200,8 @@ func externalFrontends(s *objects.Service, kind objects.Protocol, behind *servic
 		i := slices.IndexFunc(announced, func(f frontend) bool { return f.owner == node })
 		if i < 0 {
 			i = len(announced)
-			announced = append(announced, frontend{sort: "announced", protocol: kind, places: []attachPoint{onRouters}, local: [2]bool{onRouters: s.ExternalLocal}, owner: node})
+			announced = append(announced, frontend{sort: "announced", protocol: kind, places: []AttachPoint{OnRouters},
+				local: [2]bool{OnRouters: s.ExternalLocal}, owner: node})
 		}
 		for _, port := range ports {
 			announced[i].serve(port, ip, port.Port, behind)
@@ -191,9 +218,9 @@ func (f *frontend) serve(port objects.ServicePort, ip netip.Addr, number uint16,
 }
 
 // findAliases looks for endpoints whose address is a gateway router's own.
-func (f *frontend) findAliases(nodes *nodeSet) {
-	f.aliased = slices.Contains(f.places, onRouters) && slices.ContainsFunc(f.vips, func(v vip) bool {
-		return slices.ContainsFunc(v.backends, func(b backend) bool { return len(nodes.hosts[b.at.Addr()]) > 0 })
+func (f *frontend) findAliases(nodes *Nodes) {
+	f.aliased = slices.Contains(f.places, OnRouters) && slices.ContainsFunc(f.vips, func(v vip) bool {
+		return slices.ContainsFunc(v.backends, func(b backend) bool { return len(nodes.Hosts[b.at.Addr()]) > 0 })
 	})
 }
 
@@ -213,7 +240,7 @@ type view struct {
 // refusal has others than a connection that comes about.
 func (f *frontend) parts(v view) []view {
 	refused := slices.IndexFunc(v.vips, func(one vip) bool { return one.refused })
-	if refused < 0 || !slices.Contains(f.places, onRouters) {
+	if refused < 0 || !slices.Contains(f.places, OnRouters) {
 		return []view{v}
 	}
 	rest, none := v, view{scope: v.scope}
@@ -241,18 +268,18 @@ func (v *view) refuses() bool {
 }
 
 // varies says whether nodes may have different views of a frontend.
-func (f *frontend) varies(at attachPoint) bool {
-	return f.local[at] || f.written || at == onRouters && (f.aliased || f.owner != "")
+func (f *frontend) varies(at AttachPoint) bool {
+	return f.local[at] || f.written || at == OnRouters && (f.aliased || f.owner != "")
 }
 
 // differs says whether a node's gateway router may have another view of a frontend than its switch.
 func (f *frontend) differs() bool {
-	return f.local[onSwitches] != f.local[onRouters] || f.aliased || f.owner != ""
+	return f.local[OnSwitches] != f.local[OnRouters] || f.aliased || f.owner != ""
 }
 
 // view is that of a node's clients; of any node's, where it does not vary. to is nil where no endpoint is
 // nearer than another.
-func (f *frontend) view(s *objects.Service, at attachPoint, node string, to []reach, nodes *nodeSet) view {
+func (f *frontend) view(s *objects.Service, at AttachPoint, node string, to []reach, nodes *Nodes) view {
 	var v view
 	if f.written {
 		f, to = f.ofNode(node, to)
@@ -260,9 +287,9 @@ func (f *frontend) view(s *objects.Service, at attachPoint, node string, to []re
 	switch {
 	case f.local[at]:
 		v = f.localView(s, node)
-		v.direct = at == onRouters
+		v.direct = at == OnRouters
 	case to != nil:
-		v = f.nearView(s, to, node, nodes.zoneOf[node])
+		v = f.nearView(s, to, node, nodes.ZoneOf[node])
 		v.scope = node
 	default:
 		v = view{vips: make([]vip, len(f.vips))}
@@ -276,7 +303,7 @@ func (f *frontend) view(s *objects.Service, at attachPoint, node string, to []re
 	if f.written {
 		v.scope = node
 	}
-	if at == onRouters {
+	if at == OnRouters {
 		v.alias(node, nodes)
 		if v.scope != "" && f.differs() {
 			v.scope = "gw=" + v.scope
@@ -290,8 +317,8 @@ func anywhere(of vip, chosen []backend) vip {
 	return vip{at: of.at, backends: chosen, refused: len(chosen) == 0}
 }
 
-// ofNode is what a node has of a frontend that is written out, and of what is near to whom: every address is on its own node
-// alone, and nobody chooses endpoints for those of all others.
+// ofNode is what a node has of a frontend that is written out, and of what is near to whom: every address is on its own
+// node alone, and nobody chooses endpoints for those of all others.
 func (f *frontend) ofNode(node string, to []reach) (*frontend, []reach) {
 	if f.ofNodes == nil {
 		f.ofNodes = map[string][]int{}
@@ -318,10 +345,10 @@ func (f *frontend) ofNode(node string, to []reach) (*frontend, []reach) {
 }
 
 // alias puts the alias in place of a node's host.
-func (v *view) alias(node string, nodes *nodeSet) {
+func (v *view) alias(node string, nodes *Nodes) {
 	for i, vip := range v.vips {
 		for j, b := range vip.backends {
-			if !slices.Contains(nodes.hosts[b.at.Addr()], node) {
+			if !slices.Contains(nodes.Hosts[b.at.Addr()], node) {
 				continue
 			}
 			if v.scope = node; &vip.backends[0] == &v.vips[i].backends[0] {

@@ -1,4 +1,4 @@
-package ovn
+package services
 
 import (
 	"net/netip"
@@ -24,14 +24,15 @@ import (
 // A row with the same VIP in another Service's load balancer does no harm: both make the same logical
 // flows, and OVN keeps one. An endpoint whose address and port is one that others are load-balanced at has none:
 // whoever may write EndpointSlices would take it from them.
-func (r *rows) affinityBalancers(s *objects.Service, kind objects.Protocol, list []frontend, nodes *nodeSet) {
+func (r *rows) affinityBalancers(s *objects.Service, kind objects.Protocol, list []frontend, nodes *Nodes) {
 	endpoints := map[netip.AddrPort]struct{}{}
 	aliased := false
-	var places []attachPoint
+	var places []AttachPoint
 	for i := range list {
 		for _, v := range list[i].vips {
 			for _, b := range v.backends {
-				if _, ok := endpoints[b.at]; !ok && !nodes.balanced(objects.Claim{Addr: b.at.Addr(), Port: b.at.Port(), Protocol: kind}) {
+				if _, ok := endpoints[b.at]; !ok && !nodes.Balanced(objects.Claim{Addr: b.at.Addr(), Port: b.at.Port(),
+					Protocol: kind}) {
 					endpoints[b.at] = struct{}{}
 				}
 			}
@@ -46,32 +47,35 @@ func (r *rows) affinityBalancers(s *objects.Service, kind objects.Protocol, list
 	slices.Sort(places)
 	for _, at := range slices.Compact(places) {
 		c := classOf(kind)
-		if at != onRouters || !aliased {
+		if at != OnRouters || !aliased {
 			r.Member(nb.LoadBalancerGroupTable, c.groups[at], "load_balancer", all)
 			continue
 		}
 		for _, node := range nodes.at(at) {
 			if c.has(nodes.isWindows(node)) {
-				r.Member(attachment(at), attachmentID(at, node), "load_balancer", r.affinityBalancer(s, kind, endpoints, node, nodes))
+				r.Member(attachment(at), attachmentID(at, node), "load_balancer", r.affinityBalancer(s, kind, endpoints, node,
+					nodes))
 			}
 		}
 	}
 }
 
-// affinityBalancer is the load balancer that maps endpoints to themselves: of a gateway router that shares addresses with
-// its host those by the alias, and of all others, where node is "", by their addresses.
-func (r *rows) affinityBalancer(s *objects.Service, kind objects.Protocol, endpoints map[netip.AddrPort]struct{}, node string, nodes *nodeSet) (uuid string) {
+// affinityBalancer is the load balancer that maps endpoints to themselves: of a gateway router that shares addresses
+// with its host those by the alias, and of all others, where node is "", by their addresses.
+func (r *rows) affinityBalancer(s *objects.Service, kind objects.Protocol, endpoints map[netip.AddrPort]struct{},
+	node string, nodes *Nodes) (uuid string) {
 	where := "self"
 	row := &nb.LoadBalancer{
 		Protocol: (*string)(&kind),
 		Vips:     make(map[string]string, len(endpoints)),
-		Options:  map[string]string{"hairpin_snat_ip": strings.Join(northbound.HairpinAddresses[:], " "), "neighbor_responder": "none"},
+		Options: map[string]string{"hairpin_snat_ip": strings.Join(northbound.HairpinAddresses[:], " "),
+			"neighbor_responder": "none"},
 	}
 	if s.ExternalLocal {
 		row.Options["skip_snat"] = "true"
 	}
 	for at := range endpoints {
-		if slices.Contains(nodes.hosts[at.Addr()], node) {
+		if slices.Contains(nodes.Hosts[at.Addr()], node) {
 			at = netip.AddrPortFrom(contract.OfFamily(contract.HostAliases, at.Addr()), at.Port())
 			where = "self@gw=" + node
 		}
@@ -86,21 +90,13 @@ func (r *rows) affinityBalancer(s *objects.Service, kind objects.Protocol, endpo
 	return r.Add(nb.LoadBalancerTable, key, row)
 }
 
-// touchSticky has the sticky Services looked at again whose rows depend on what is balanced.
-func (b *serviceBook) touchSticky() {
-	for name := range b.outward {
-		if s := b.all[name]; s != nil && s.object != nil && s.object.ClientIP {
-			b.dirty[name] = struct{}{}
-		}
-	}
-}
-
 // affinityProblems are what the owner of a sticky Service is told.
 func affinityProblems(s *objects.Service) []objects.Problem {
 	if !s.ClientIP || s.StickySeconds <= objects.MaxSticky {
 		return nil
 	}
 	return []objects.Problem{objects.Limitf(objects.ServiceKind, &s.ObjectMeta, "SessionAffinityTimeout",
-		"spec.sessionAffinityConfig.clientIP.timeoutSeconds: %d is more than the %d that OVN can remember: a client that opens no connection for %d s may get another endpoint; choose %d or less",
+		"spec.sessionAffinityConfig.clientIP.timeoutSeconds: %d is more than the %d that OVN can remember: a client that "+
+			"opens no connection for %d s may get another endpoint; choose %d or less",
 		s.StickySeconds, objects.MaxSticky, objects.MaxSticky, objects.MaxSticky)}
 }

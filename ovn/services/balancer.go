@@ -1,4 +1,4 @@
-package ovn
+package services
 
 import (
 	"slices"
@@ -31,8 +31,8 @@ type class struct {
 }
 
 var (
-	everyNode  = class{[2]string{onSwitches: northbound.ClusterGroupID, onRouters: northbound.GatewaysGroupID}, true}
-	linuxNodes = class{[2]string{onSwitches: northbound.LinuxGroupID, onRouters: northbound.LinuxGatewaysGroupID}, false}
+	everyNode  = class{[2]string{OnSwitches: northbound.ClusterGroupID, OnRouters: northbound.GatewaysGroupID}, true}
+	linuxNodes = class{[2]string{OnSwitches: northbound.LinuxGroupID, OnRouters: northbound.LinuxGatewaysGroupID}, false}
 )
 
 func classOf(kind objects.Protocol) class {
@@ -53,27 +53,30 @@ func (c class) systems() []string {
 	return []string{contract.Linux}
 }
 
-// balancerGroups are those of a place on the node.
-func (n *placement) balancerGroups(at attachPoint) []string {
+// Groups are the groups of load balancers that a node has at a point, by its zone and operating system.
+func Groups(at AttachPoint, zone, os string) []string {
 	var groups []string
 	for _, c := range []class{everyNode, linuxNodes} {
-		if c.has(n.windows()) {
+		if c.has(os == contract.Windows) {
 			groups = append(groups, c.groups[at])
 		}
 	}
-	return append(groups, n.zoneGroup(at))
+	if os != contract.Windows {
+		os = contract.Linux
+	}
+	return append(groups, ZoneGroupID(zone, os, at))
 }
 
 // serve puts a frontend's load balancers where its clients come by.
-func (r *rows) serve(s *objects.Service, f *frontend, nodes *nodeSet) {
+func (r *rows) serve(s *objects.Service, f *frontend, nodes *Nodes) {
 	for _, at := range f.places {
 		r.attach(s, f, at, nodes)
 	}
 }
 
-// attach puts a frontend's load balancers in a place: one in the group of all nodes if nothing depends on the node, otherwise each
-// node's own to the node. Two that know the same VIP must not meet.
-func (r *rows) attach(s *objects.Service, f *frontend, at attachPoint, nodes *nodeSet) {
+// attach puts a frontend's load balancers in a place: one in the group of all nodes if nothing depends on the node,
+// otherwise each node's own to the node. Two that know the same VIP must not meet.
+func (r *rows) attach(s *objects.Service, f *frontend, at AttachPoint, nodes *Nodes) {
 	c := classOf(f.protocol)
 	switch to := f.reaches(s); {
 	case f.varies(at):
@@ -82,26 +85,28 @@ func (r *rows) attach(s *objects.Service, f *frontend, at attachPoint, nodes *no
 				return
 			}
 			if c.has(nodes.isWindows(node)) && (f.owner == "" || f.owner == node) {
-				r.Member(attachment(at), attachmentID(at, node), "load_balancer", r.balancers(s, f, f.view(s, at, node, to, nodes))...)
+				r.Member(attachment(at), attachmentID(at, node), "load_balancer",
+					r.balancers(s, f, f.view(s, at, node, to, nodes))...)
 			}
 		}
 	case to != nil:
 		r.attachNear(s, f, at, nodes, to)
 	default:
-		r.Member(nb.LoadBalancerGroupTable, c.groups[at], "load_balancer", r.balancers(s, f, f.view(s, at, "", nil, nodes))...)
+		r.Member(nb.LoadBalancerGroupTable, c.groups[at], "load_balancer",
+			r.balancers(s, f, f.view(s, at, "", nil, nodes))...)
 	}
 }
 
 // attachment is the table whose rows have load balancers in a place.
-func attachment(at attachPoint) string {
-	if at == onRouters {
+func attachment(at AttachPoint) string {
+	if at == OnRouters {
 		return nb.LogicalRouterTable
 	}
 	return nb.LogicalSwitchTable
 }
 
-func attachmentID(at attachPoint, node string) string {
-	if at == onRouters {
+func attachmentID(at AttachPoint, node string) string {
+	if at == OnRouters {
 		return northbound.GatewayID(node)
 	}
 	return northbound.SwitchID(node)
@@ -164,14 +169,14 @@ func (f *frontend) options(v view) map[string]string {
 	case v.direct:
 		options["skip_snat"] = "true"
 		delete(options, "reject")
-	case slices.Contains(f.places, onRouters) && v.refuses():
+	case slices.Contains(f.places, OnRouters) && v.refuses():
 		options["skip_snat"] = "true" // or the refusal itself would come from the router's address
 	}
 	if f.template != "" {
 		options["template"], options["address-family"] = "true", f.template
 	}
-	// A datagram socket never ends: without a flush its connection tracking entry would send to an endpoint that is gone for as
-	// long as the client goes on. A connection may end in peace on an endpoint that gets no new ones.
+	// A datagram socket never ends: without a flush its connection tracking entry would send to an endpoint that is gone
+	// for as long as the client goes on. A connection may end in peace on an endpoint that gets no new ones.
 	if f.protocol == "udp" && !strings.HasSuffix(v.scope, elsewhere) { // no endpoint goes from there
 		options["ct_flush"] = "true"
 	}

@@ -1,4 +1,4 @@
-package ovn
+package services
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
-	"github.com/weftnet/weft/ovsdb"
 )
 
 // sourcesTier is the first of OVN's four: what passes here is still up to the policies of later tiers.
@@ -21,25 +20,6 @@ const (
 	allowSources  = 1001
 	refuseSources = 1000
 )
-
-// portGroups are those of all nodes' ports, which the nodes put there.
-func (r *rows) portGroups() {
-	r.Add(nb.PortGroupTable, "edges", &nb.PortGroup{Name: northbound.EdgesGroup})
-	r.Add(nb.PortGroupTable, "hosts", &nb.PortGroup{Name: northbound.HostsGroup})
-	r.Add(nb.PortGroupTable, "outside", &nb.PortGroup{Name: northbound.OutsideGroup})
-	r.keepFromTunnels(northbound.HostsGroup, northbound.HostsGroupID)
-	r.keepFromTunnels(northbound.OutsideGroup, northbound.OutsideGroupID)
-}
-
-// joinPortGroups puts a node's ports there.
-func (r *rows) joinPortGroups(n *placement) {
-	host := ovsdb.ID(nb.LogicalSwitchPortTable, r.Owner, "management")
-	r.Member(nb.PortGroupTable, northbound.HostsGroupID, "ports", host)
-	r.Member(nb.PortGroupTable, northbound.EdgesGroupID, "ports", host)
-	if n.facts.Gateway != nil {
-		r.Member(nb.PortGroupTable, northbound.EdgesGroupID, "ports", ovsdb.ID(nb.LogicalSwitchPortTable, r.Owner, "localnet"))
-	}
-}
 
 // sourceRangeACLs let only the clients of spec.loadBalancerSourceRanges reach a Service's load balancer addresses,
 // and the nodes' hosts. An ACL sees a packet before it is load-balanced, and a connection's later packets
@@ -59,8 +39,10 @@ func (r *rows) sourceRangeACLs(s *objects.Service) {
 				Match: fmt.Sprintf("(%s) && %s.src == {%s}", to, ip, strings.Join(ipam.Texts(ranges), ", "))})
 		}
 		// On a switch without a host the group's name would not be known, and the match be lost.
-		r.acl(s, northbound.HostsGroupID, "hosts/"+ip, &nb.ACL{Priority: allowSources, Action: nb.ACLActionPass, Match: fmt.Sprintf("inport == @%s && (%s)", northbound.HostsGroup, to)})
-		r.acl(s, northbound.EdgesGroupID, "other sources/"+ip, &nb.ACL{Priority: refuseSources, Action: nb.ACLActionDrop, Match: to})
+		r.acl(s, northbound.HostsGroupID, "hosts/"+ip, &nb.ACL{Priority: allowSources, Action: nb.ACLActionPass,
+			Match: fmt.Sprintf("inport == @%s && (%s)", northbound.HostsGroup, to)})
+		r.acl(s, northbound.EdgesGroupID, "other sources/"+ip, &nb.ACL{Priority: refuseSources, Action: nb.ACLActionDrop,
+			Match: to})
 	}
 }
 
@@ -75,14 +57,16 @@ func (r *rows) acl(s *objects.Service, groupID, key string, acl *nb.ACL) {
 func guarded(s *objects.Service, ipv4 bool) string {
 	vips := map[string][]string{} // by their ports' match
 	for _, addr := range s.Ingress {
-		if ports := portsOf(s, addr); addr.Is4() == ipv4 && s.HasFamily(ipv4) && ports != "" && !slices.Contains(vips[ports], addr.String()) {
+		if ports := portsOf(s, addr); addr.Is4() == ipv4 && s.HasFamily(ipv4) && ports != "" && !slices.Contains(vips[ports],
+			addr.String()) {
 			vips[ports] = append(vips[ports], addr.String())
 		}
 	}
 	var matches []string
 	for _, ports := range slices.Sorted(maps.Keys(vips)) {
 		slices.Sort(vips[ports])
-		matches = append(matches, fmt.Sprintf("%s.dst == {%s} && (%s)", northbound.IPWord(ipv4), strings.Join(vips[ports], ", "), ports))
+		matches = append(matches, fmt.Sprintf("%s.dst == {%s} && (%s)", northbound.IPWord(ipv4),
+			strings.Join(vips[ports], ", "), ports))
 	}
 	if len(matches) > 1 {
 		return "(" + strings.Join(matches, ") || (") + ")"
@@ -128,14 +112,17 @@ func sourceProblems(s *objects.Service) []objects.Problem {
 	for _, text := range s.SourceRanges {
 		if p, err := netip.ParsePrefix(text); err != nil || p.Addr().Is4In6() {
 			found.Add("BadSourceRange", func() string {
-				return fmt.Sprintf("spec.loadBalancerSourceRanges: %q is not a CIDR, like 192.0.2.0/24 or 2001:db8::/32; it admits nobody until it is corrected or removed", objects.Quoted(text))
+				return fmt.Sprintf("spec.loadBalancerSourceRanges: %q is not a CIDR, like 192.0.2.0/24 or 2001:db8::/32; it "+
+					"admits nobody until it is corrected or removed", objects.Quoted(text))
 			})
 		}
 	}
 	for _, ipv4 := range []bool{true, false} {
-		if word, all := map[bool]string{true: "IPv4", false: "IPv6"}[ipv4], map[bool]string{true: "0.0.0.0/0", false: "::/0"}[ipv4]; guarded(s, ipv4) != "" && len(sourceRanges(s, ipv4)) == 0 && len(found.List) == 0 {
+		if word, all := map[bool]string{true: "IPv4", false: "IPv6"}[ipv4], map[bool]string{true: "0.0.0.0/0",
+			false: "::/0"}[ipv4]; guarded(s, ipv4) != "" && len(sourceRanges(s, ipv4)) == 0 && len(found.List) == 0 {
 			found.Add("NoSourceRange", func() string {
-				return fmt.Sprintf("spec.loadBalancerSourceRanges: has no %s range, so that no client reaches the %s load balancer address; add %s to admit all", word, word, all)
+				return fmt.Sprintf("spec.loadBalancerSourceRanges: has no %s range, so that no client reaches the %s load "+
+					"balancer address; add %s to admit all", word, word, all)
 			})
 		}
 	}
