@@ -100,7 +100,8 @@ func (b *nodeBook) placed() iter.Seq[*nodeState] {
 	}
 }
 
-func (b *nodeBook) hasWindows() bool { return len(b.windows) > 0 }
+// HasWindows is part of [policies.Nodes].
+func (b *nodeBook) HasWindows() bool { return len(b.windows) > 0 }
 
 func (b *nodeBook) touch(name string) { b.dirty[name] = struct{}{} }
 

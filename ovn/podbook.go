@@ -104,13 +104,9 @@ func (b *podBook) touched() iter.Seq2[string, *podState] {
 	}
 }
 
-func (b *podBook) at(key string) *podState { return b.all[key] }
-
 func (b *podBook) everyone() map[string]*podState { return b.all }
 
 func (b *podBook) in(namespace string) map[string]*podState { return b.namespaces[namespace] }
-
-func (b *podBook) byNamespace() map[string]map[string]*podState { return b.namespaces }
 
 func (b *podBook) wantsHostPort(port numberedPort) bool { return len(b.hostPorted[port]) > 0 }
 

@@ -65,8 +65,5 @@ func (b nodesOfPolicies) All() iter.Seq2[string, objects.LabelSet] {
 	}
 }
 
-// HasWindows is part of [policies.Nodes].
-func (b nodesOfPolicies) HasWindows() bool { return b.hasWindows() }
-
 // Touch is part of [policies.Nodes].
 func (b nodesOfPolicies) Touch(name string) { b.touch(name) }

@@ -21,7 +21,6 @@ type nodeView interface {
 	forget(n *nodeState)
 	// placed are the nodes that have a switch, in the order of their names.
 	placed() iter.Seq[*nodeState]
-	hasWindows() bool
 	// withChassis is the node that has a chassis, "" for none.
 	withChassis(name string) string
 	// releaseNumber gives back a router's number on the join switch.
@@ -32,13 +31,11 @@ type nodeView interface {
 
 // podView is what others see of the pods that want a port.
 type podView interface {
-	// at is a pod, by key, nil for none; everyone are all, and in those of a namespace, by key.
-	at(key string) *podState
+	// everyone are all pods, and in those of a namespace, by key.
 	everyone() map[string]*podState
 	// touched are those of which the rows are made again, by key.
 	touched() iter.Seq2[string, *podState]
 	in(namespace string) map[string]*podState
-	byNamespace() map[string]map[string]*podState
 	// wantsHostPort says whether a pod wants such a port of its node's.
 	wantsHostPort(port numberedPort) bool
 	// touch has a pod's rows made again, touchHostPorts those of all pods whose host ports are claimed.
