@@ -136,18 +136,20 @@ func (c *cluster) keyOf(owner ovsdb.Owner) (k objects.Key, ok bool) {
 
 // begin takes in all that there is at the start of a term, and what earlier terms have decided.
 func (c *cluster) begin(r records, keys []part.Event, get part.Lookup) {
+	all := part.NewBatch(keys, get)
 	c.nodes.recorded, c.pods.recorded, c.pods.beginning = r.nodes, r.pods, true
 	c.egress.claim(r.egress)
-	c.nodes.tunnels.claim(r.nodes, part.NewBatch(keys, get))
-	c.update(keys, get)
+	c.nodes.tunnels.claim(r.nodes, all)
+	c.take(all)
 	c.egress.forget()
 	c.pods.beginning = false
 }
 
 // update takes in the newest state of the objects that events name, and what signals ask for. The result does not
 // depend on the order of events.
-func (c *cluster) update(events []part.Event, get part.Lookup) {
-	batch := part.NewBatch(events, get)
+func (c *cluster) update(events []part.Event, get part.Lookup) { c.take(part.NewBatch(events, get)) }
+
+func (c *cluster) take(batch *part.Batch) {
 	for _, p := range c.parts {
 		p.Take(batch)
 	}

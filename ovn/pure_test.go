@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -38,6 +39,41 @@ func TestAskingChangesNothing(t *testing.T) {
 				asked.twice(l.c)
 			}
 		})
+	}
+}
+
+// TestPartsShareNothing: each kind is taken by one part, and each owner has its rows of one, which says so where parts are
+// wired.
+func TestPartsShareNothing(t *testing.T) {
+	l := newAddressLife(t, 1)
+	policiesWorld(t, l.w)
+	mixedWorld(l.w)
+	l.c.update(l.w.keys(), l.w.get)
+	kinds, words := map[*objects.Kind]int{}, map[string]int{}
+	for _, p := range l.c.parts {
+		for _, k := range p.takes {
+			if kinds[k]++; kinds[k] > 1 {
+				t.Errorf("%s is taken twice", k)
+			}
+		}
+		for _, word := range p.gives {
+			if words[word]++; words[word] > 1 {
+				t.Errorf("%s is given twice", word)
+			}
+		}
+		for _, all := range []bool{false, true} {
+			for at, owner := range p.Dirty(all) {
+				if word, _ := part.Split(owner); !slices.Contains(p.gives, word) {
+					t.Errorf("%s is of a part that gives %v", owner, p.gives)
+				}
+				if at < 0 || at >= part.Stages || at == part.UnusedSets {
+					t.Errorf("%s has the stage %d", owner, at)
+				}
+			}
+		}
+	}
+	if len(kinds) < 13 || len(words) < 15 {
+		t.Errorf("%d kinds and %d words are wired", len(kinds), len(words))
 	}
 }
 
