@@ -20,6 +20,7 @@ import (
 
 // gatewayBook is what is known of the gateway that nodes share.
 type gatewayBook struct {
+	part.Immediate
 	settings *settings.Settings
 	nodes    nodeView
 	members  map[string]member   // nodes that carry it
@@ -35,9 +36,6 @@ func newGatewayBook(s *settings.Settings, nodes nodeView) gatewayBook {
 func (b *gatewayBook) Take(batch *part.Batch) {
 	b.dirty = b.dirty || batch.AsksFor(northbound.GatewayOwner)
 }
-
-// Settle is part of [part.Part].
-func (b *gatewayBook) Settle() {}
 
 // Dirty is part of [part.Part].
 func (b *gatewayBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {

@@ -28,6 +28,7 @@ var livenessMoved = part.NewSignal("liveness of Node", part.Patience)
 
 // livenessBook is what is known of the ports that show which nodes live: see [northbound.LivenessOwner].
 type livenessBook struct {
+	part.Immediate
 	settings *settings.Settings
 	nodes    nodeView
 	pools    poolView
@@ -48,9 +49,6 @@ func (b *livenessBook) Take(batch *part.Batch) {
 	}
 	b.dirty = b.dirty || batch.AsksFor(northbound.LivenessOwner)
 }
-
-// Settle is part of [part.Part].
-func (b *livenessBook) Settle() {}
 
 // Dirty is part of [part.Part].
 func (b *livenessBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {

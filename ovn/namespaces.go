@@ -7,6 +7,7 @@ import (
 
 // namespaceBook has the labels of Namespaces, by which policies, EgressIPs and AddressPools select.
 type namespaceBook struct {
+	part.Immediate
 	part.Rowless
 	around surroundings
 	all    map[string]objects.LabelSet
@@ -30,9 +31,6 @@ func (b *namespaceBook) Take(batch *part.Batch) {
 		b.around.namespaceChanged(name, object, relabelled)
 	}
 }
-
-// Settle is part of [part.Part].
-func (b *namespaceBook) Settle() {}
 
 // Labels is part of [policies.Namespaces].
 func (b *namespaceBook) Labels(name string) (set objects.LabelSet, there bool) {

@@ -19,6 +19,7 @@ var subnetsOverdue = part.NewSignal("subnets overdue of Node", part.Patience)
 // nodeBook is what is known of nodes: their switches, numbers and subnets, their systems, and where their tunnels may
 // end.
 type nodeBook struct {
+	part.Immediate
 	*part.Outbox
 	settings *settings.Settings
 	around   surroundings
@@ -64,9 +65,6 @@ func (b *nodeBook) Take(batch *part.Batch) {
 	slices.Sort(names)
 	b.around.nodesChanged(b.update(slices.Compact(names), batch))
 }
-
-// Settle is part of [part.Part].
-func (b *nodeBook) Settle() {}
 
 // Dirty is part of [part.Part].
 func (b *nodeBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {

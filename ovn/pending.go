@@ -23,6 +23,7 @@ var addressesOverdue = part.NewSignal("addresses overdue of Service", balancerPa
 // pendingBook knows the Services that wait for addresses of somebody whom Weft does not know, as a cloud's controller.
 // There may be none.
 type pendingBook struct {
+	part.Immediate
 	part.Rowless
 	*part.Outbox
 	settings *settings.Settings
@@ -52,9 +53,6 @@ func (b *pendingBook) Take(batch *part.Batch) {
 		b.miss(text[:i], types.UID(text[i+1:]))
 	}
 }
-
-// Settle is part of [part.Part].
-func (b *pendingBook) Settle() {}
 
 // update takes in whether a Service waits.
 func (b *pendingBook) update(name string, s *objects.Service) {

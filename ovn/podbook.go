@@ -16,6 +16,7 @@ import (
 
 // podBook is what is known of the pods that want a port: their addresses, and their ports on their nodes' hosts.
 type podBook struct {
+	part.Immediate
 	*part.Outbox
 	settings  *settings.Settings
 	around    surroundings
@@ -40,9 +41,6 @@ func newPodBook(o *part.Outbox, s *settings.Settings, around surroundings, nodes
 
 // Take is part of [part.Part].
 func (b *podBook) Take(batch *part.Batch) { b.update(batch.Looks(objects.PodKind), batch) }
-
-// Settle is part of [part.Part].
-func (b *podBook) Settle() {}
 
 // Dirty is part of [part.Part].
 func (b *podBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {

@@ -17,6 +17,7 @@ import (
 
 // rangeBook is what is known of the ranges that ClusterIPs come from.
 type rangeBook struct {
+	part.Immediate
 	part.Rowless
 	*part.Outbox
 	settings *settings.Settings
@@ -39,9 +40,6 @@ func (b *rangeBook) Take(batch *part.Batch) {
 	b.update(batch.Names(objects.ServiceCIDRKind), batch)
 	b.settleRanges()
 }
-
-// Settle is part of [part.Part].
-func (b *rangeBook) Settle() {}
 
 // occupants are the nodes that have addresses of a ServiceCIDR's range, and which.
 type occupants map[netip.Prefix]map[string]string

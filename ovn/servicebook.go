@@ -17,6 +17,7 @@ import (
 
 // serviceBook is what is known of Services and their EndpointSlices, and of who has which address and port outside.
 type serviceBook struct {
+	part.Immediate
 	*part.Outbox
 	settings *settings.Settings
 	around   surroundings
@@ -56,9 +57,6 @@ func (b *serviceBook) Take(batch *part.Batch) {
 		b.update(name, part.Object[objects.Service](batch, objects.ServiceKind, name))
 	}
 }
-
-// Settle is part of [part.Part].
-func (b *serviceBook) Settle() {}
 
 // Dirty is part of [part.Part].
 func (b *serviceBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {

@@ -15,6 +15,7 @@ import (
 
 // topologyBook is what exists once in a cluster, and what of it follows from the zones that nodes are in.
 type topologyBook struct {
+	part.Immediate
 	settings *settings.Settings
 	around   surroundings
 	zones    map[string][]string // nodes that have a switch by zone, sorted
@@ -30,9 +31,6 @@ func newTopologyBook(s *settings.Settings, around surroundings) topologyBook {
 func (b *topologyBook) Take(batch *part.Batch) {
 	b.dirty = b.dirty || batch.AsksFor(northbound.ClusterOwner)
 }
-
-// Settle is part of [part.Part].
-func (b *topologyBook) Settle() {}
 
 // Dirty is part of [part.Part].
 func (b *topologyBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {

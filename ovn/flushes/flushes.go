@@ -35,6 +35,7 @@ var signals = [len(pauses)]*part.SignalKind{
 
 // Part is what of each Service's paths is flushed again.
 type Part struct {
+	part.Immediate
 	*part.Outbox
 	of    map[string]*flushing
 	dirty map[string]struct{}
@@ -56,9 +57,6 @@ func (b *Part) Take(batch *part.Batch) {
 		b.dirty[name] = struct{}{}
 	}
 }
-
-// Settle is part of [part.Part].
-func (b *Part) Settle() {}
 
 // Dirty is part of [part.Part].
 func (b *Part) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {

@@ -109,6 +109,12 @@ func Join(some ...iter.Seq2[Stage, ovsdb.Owner]) iter.Seq2[Stage, ovsdb.Owner] {
 	}
 }
 
+// Immediate is embedded in a part that decides all when it takes.
+type Immediate struct{}
+
+// Settle is part of [Part].
+func (Immediate) Settle() {}
+
 // Rowless is embedded in a part that has no rows.
 type Rowless struct{}
 

@@ -18,6 +18,7 @@ var nodesLingering = part.NewSignal("Nodes", part.Patience)
 
 // NodeSets are what is known of the sets of nodes that policies name. They are a part of their own.
 type NodeSets struct {
+	part.Immediate
 	*part.Outbox
 	nodes Nodes
 
@@ -42,9 +43,6 @@ func (b *NodeSets) Take(batch *part.Batch) {
 		}
 	}
 }
-
-// Settle is part of [part.Part].
-func (b *NodeSets) Settle() {}
 
 // Dirty is part of [part.Part].
 func (b *NodeSets) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {

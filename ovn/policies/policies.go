@@ -22,6 +22,7 @@ var Kinds = []*objects.Kind{
 
 // Part is what is known of network policies.
 type Part struct {
+	part.Immediate
 	*part.Outbox
 	settings   *settings.Settings
 	clock      *part.Clock
@@ -70,9 +71,6 @@ func (b *Part) Take(batch *part.Batch) {
 	}
 	b.dirtyCommon = b.dirtyCommon || batch.AsksFor(northbound.PoliciesOwner)
 }
-
-// Settle is part of [part.Part].
-func (b *Part) Settle() {}
 
 // Dirty is part of [part.Part]: what all policies share, those that there are, those that are gone, and those that
 // have other numbers behind their ports' names and are the same otherwise.
