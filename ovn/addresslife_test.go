@@ -73,7 +73,8 @@ func newAddressLife(t *testing.T, seed uint64) *addressLife {
 		withShared(c)
 		c.AllocateNodeCIDRs, c.AllocateLoadBalancerAddresses = true, true
 	})
-	l := &addressLife{life: life{t: t, w: newWorld(), random: rand.New(rand.NewPCG(seed, 13))}, settings: s, dead: map[string]bool{}}
+	l := &addressLife{life: life{t: t, w: newWorld(), random: rand.New(rand.NewPCG(seed, 13))}, settings: s,
+		dead: map[string]bool{}}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the events were:\n%s", strings.Join(l.told, "\n"))
@@ -286,7 +287,8 @@ func (l *addressLife) restart() {
 	before, rows := ovsdb.Dump(l.engine.Client()), l.rows
 	changes := l.next()
 	for _, a := range l.c.TakeNotes() {
-		l.t.Errorf("a new controller would write annotation %s of %s %s: %s", a.Key, a.Kind, objects.FullName(a.Namespace, a.Name), a.Value)
+		l.t.Errorf("a new controller would write annotation %s of %s %s: %s", a.Key, a.Kind,
+			objects.FullName(a.Namespace, a.Name), a.Value)
 	}
 	if err := l.engine.Replace(context.Background(), changes); err != nil {
 		l.t.Fatal(err)
@@ -340,7 +342,8 @@ func (l *addressLife) noAddressOfTwo() {
 // asCold compares with a controller that starts with the objects alone, and the Northbound's word or without it.
 func (l *addressLife) asCold() {
 	l.t.Helper()
-	for start, r := range map[string]records{"with the Northbound": engine{Engine: l.engine}.Records(l.settings), "without": {}} {
+	for start, r := range map[string]records{"with the Northbound": engine{Engine: l.engine}.Records(l.settings),
+		"without": {}} {
 		again := newCluster(l.settings)
 		again.begin(r, l.w.keys(), l.w.get)
 		before := ovsdb.Dump(l.engine.Client())
@@ -355,7 +358,8 @@ func (l *addressLife) asCold() {
 
 // outsideAddress is one of those that many want: of pools, of nodes, of EgressIPs.
 func (l *addressLife) outsideAddress() netip.Addr {
-	list := []string{"203.0.113.20", "203.0.113.21", "203.0.113.22", "203.0.113.23", "203.0.113.2", "192.0.2.2", "203.0.113.5"}
+	list := []string{"203.0.113.20", "203.0.113.21", "203.0.113.22", "203.0.113.23", "203.0.113.2", "192.0.2.2",
+		"203.0.113.5"}
 	return netip.MustParseAddr(list[l.random.IntN(len(list))])
 }
 
@@ -375,12 +379,14 @@ func (l *addressLife) event() (what string, keys []part.Event) {
 		return fmt.Sprintf("%s is dead: %v", chassis, l.dead[chassis]), nil
 	case 4, 5:
 		name := fmt.Sprint("a", n(3))
-		pool := w.addressPool(name, [][]string{{"203.0.113.20/31"}, {"203.0.113.20-203.0.113.23", "2001:db8::20/126"}, {"203.0.113.22-203.0.113.24"}, {"203.0.113.4/30"}, {"192.0.2.0/29"}}[n(5)]...)
+		pool := w.addressPool(name, [][]string{{"203.0.113.20/31"}, {"203.0.113.20-203.0.113.23", "2001:db8::20/126"},
+			{"203.0.113.22-203.0.113.24"}, {"203.0.113.4/30"}, {"192.0.2.0/29"}}[n(5)]...)
 		pool.Auto, pool.CreationTimestamp = n(4) > 0, l.now()
 		return "pool", l.toggle(objects.Key{Kind: objects.PoolKind, Name: name}, pool)
 	case 6, 7:
 		name := fmt.Sprint("e", n(3))
-		e := w.egressIP(name, "", [][]string{{l.outsideAddress().String()}, {l.outsideAddress().String(), "2001:db8::21"}}[n(2)]...)
+		e := w.egressIP(name, "", [][]string{{l.outsideAddress().String()}, {l.outsideAddress().String(), "2001:db8::21"}}[n(
+			2)]...)
 		e.CreationTimestamp = l.now()
 		if before, ok := w.objects[objects.Key{Kind: objects.EgressKind, Name: name}].(*objects.EgressIP); ok && n(2) == 0 {
 			e.UID, e.Generation, e.CreationTimestamp = before.UID, before.Generation+1, before.CreationTimestamp
@@ -389,12 +395,14 @@ func (l *addressLife) event() (what string, keys []part.Event) {
 	case 8, 9:
 		p := w.pod("default", fmt.Sprint("p", n(8)), nodeName)
 		p.CreationTimestamp = l.now()
-		at := objects.HostPort{Protocol: []objects.Protocol{"tcp", "udp"}[n(2)], IP: netip.Addr{}, Port: []uint16{80, 8000, 30000}[n(3)], Into: 80}
+		at := objects.HostPort{Protocol: []objects.Protocol{"tcp", "udp"}[n(2)], IP: netip.Addr{},
+			Port: []uint16{80, 8000, 30000}[n(3)], Into: 80}
 		if n(2) == 0 {
 			at.IP = l.outsideAddress()
 		}
 		p.HostPorts = []objects.HostPort{at}
-		return fmt.Sprintf("pod with host port %v", at), l.toggle(objects.Key{Kind: objects.PodKind, Name: objects.FullName("default", p.Name)}, p)
+		return fmt.Sprintf("pod with host port %v", at),
+			l.toggle(objects.Key{Kind: objects.PodKind, Name: objects.FullName("default", p.Name)}, p)
 	case 10, 11:
 		name := fmt.Sprintf("%s-%d", serviceName, n(2))
 		e := ready(fmt.Sprintf("10.244.%d.%d", n(4), 3+n(3)), nodeName)
@@ -402,11 +410,13 @@ func (l *addressLife) event() (what string, keys []part.Event) {
 		if n(3) == 0 {
 			e.Addr = l.outsideAddress()
 		}
-		ports := []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: []uint16{80, 8000}[n(2)]}, {Name: "http", Protocol: "udp", Port: 80}}
+		ports := []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: []uint16{80, 8000}[n(2)]},
+			{Name: "http", Protocol: "udp", Port: 80}}
 		if n(10) == 0 {
 			name, serviceName = "kubernetes", "kubernetes"
 		}
-		return "slice", l.toggle(objects.Key{Kind: objects.SliceKind, Name: objects.FullName("default", name)}, w.slice(name, serviceName, ports, e))
+		return "slice", l.toggle(objects.Key{Kind: objects.SliceKind, Name: objects.FullName("default", name)},
+			w.slice(name, serviceName, ports, e))
 	}
 	return l.serviceEvent(serviceName)
 }
@@ -431,13 +441,16 @@ func (l *addressLife) nodeEvent(number int) (what string, keys []part.Event) {
 	case "ready":
 		after.Ready = !after.Ready
 	case "labels":
-		after.Labels = objects.NewLabelSet(labelMap([][]string{nil, {"weft.net/egress="}, {corev1.LabelNodeExcludeBalancers + "="}}[n(3)]))
+		after.Labels = objects.NewLabelSet(labelMap([][]string{nil, {"weft.net/egress="},
+			{corev1.LabelNodeExcludeBalancers + "="}}[n(3)]))
 	case "zone":
 		after.Zone = []string{"", "z1", "z2"}[n(3)]
 	case "operating system":
 		after.OS = []string{"", contract.Windows}[n(2)]
 	case "address":
-		after.Facts = editFacts(1+number, true, func(f *contract.NodeFacts) { f.Addresses = append(f.Addresses, l.outsideAddress()) })
+		after.Facts = editFacts(1+number, true, func(f *contract.NodeFacts) {
+			f.Addresses = append(f.Addresses, l.outsideAddress())
+		})
 	}
 	return what + " of node", l.w.put(&after)
 }
@@ -466,7 +479,8 @@ func (l *addressLife) serviceEvent(name string) (what string, keys []part.Event)
 	}
 	k := objects.Key{Kind: objects.ServiceKind, Name: objects.FullName("default", name)}
 	if before, ok := l.w.objects[k].(*objects.Service); ok && n(3) > 0 {
-		s.UID, s.CreationTimestamp, s.Balancer.Ingress, s.Ingress = before.UID, before.CreationTimestamp, before.Balancer.Ingress, before.Ingress
+		s.UID, s.CreationTimestamp, s.Balancer.Ingress, s.Ingress = before.UID, before.CreationTimestamp,
+			before.Balancer.Ingress, before.Ingress
 	}
 	return what, l.toggle(k, s)
 }

@@ -4,16 +4,18 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/services"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // sticky is the web Service with affinity for some seconds.
 func sticky(seconds int32, edits ...func(*corev1.Service)) *corev1.Service {
 	return web(append(edits, func(s *corev1.Service) {
 		s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
-		s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &seconds}}
+		s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{
+			TimeoutSeconds: &seconds}}
 	})...)
 }
 

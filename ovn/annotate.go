@@ -122,7 +122,8 @@ const (
 	annotationTimeout = 15 * time.Second
 )
 
-func newAnnotator(write writeAnnotation, there func(objects.Key) bool, failed func(part.Annotation, error), refused func(objects.Problem)) *annotator {
+func newAnnotator(write writeAnnotation, there func(objects.Key) bool, failed func(part.Annotation, error),
+	refused func(objects.Problem)) *annotator {
 	return &annotator{write: write, there: there, failed: failed, refused: refused,
 		wanted: map[noteKey]*wish{}, writing: map[noteKey]*wish{}, wake: make(chan struct{}, 1)}
 }
@@ -258,7 +259,8 @@ func (w *annotator) one(ctx context.Context, it *wish) {
 
 // refusal says that the API server will answer the same to the same request.
 func refusal(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsRequestEntityTooLargeError(err)
 }
 
 func (it *wish) nextPause(err error) time.Duration {
@@ -276,15 +278,20 @@ func (it *wish) refusal(err error) objects.Problem {
 	meta := &metav1.ObjectMeta{Namespace: it.Namespace, Name: it.Name, UID: it.UID}
 	if it.Key == part.StatusKey {
 		return objects.Problemf(it.Kind, meta, "StatusRefused",
-			"the API server refuses the object's status: %v; if permission is missing, give it to the controller; it is tried again every minute", objects.Quoted(err.Error()))
+			"the API server refuses the object's status: %v; if permission is missing, give it to the controller; it is tried "+
+				"again every minute", objects.Quoted(err.Error()))
 	}
 	if it.Key == contract.PolicyStatusAnnotation {
 		return objects.Problemf(it.Kind, meta, "AnnotationRefused",
-			"the API server refuses annotation %s, which only tells what became of the policy: %v; make the object's other annotations shorter; if permission is missing, let the controller patch NetworkPolicies; it is tried again every minute",
+			"the API server refuses annotation %s, which only tells what became of the policy: %v; make the object's other "+
+				"annotations shorter; if permission is missing, let the controller patch NetworkPolicies; it is tried again "+
+				"every minute",
 			it.Key, objects.Quoted(err.Error()))
 	}
 	return objects.Problemf(it.Kind, meta, "AnnotationRefused",
-		"the API server refuses annotation %s, without which the object has no network: %v; make the object's other annotations shorter, or create it anew; if permission is missing, give it to the controller; it is tried again every minute",
+		"the API server refuses annotation %s, without which the object has no network: %v; make the object's other "+
+			"annotations shorter, or create it anew; if permission is missing, give it to the controller; it is tried again "+
+			"every minute",
 		it.Key, objects.Quoted(err.Error()))
 }
 

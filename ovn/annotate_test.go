@@ -57,13 +57,15 @@ func TestAnnotationRequest(t *testing.T) {
 		t.Errorf("sent %+v, want %+v", got, want)
 	}
 	if err := write(context.Background(), part.NewAnnotation(objects.NodeKind,
-		&metav1.ObjectMeta{Name: "l1", UID: "u2"}, contract.NodeNetworkAnnotation, "{}")); err != nil || got.path != "/api/v1/nodes/l1" {
+		&metav1.ObjectMeta{Name: "l1", UID: "u2"}, contract.NodeNetworkAnnotation, "{}")); err != nil ||
+		got.path != "/api/v1/nodes/l1" {
 		t.Errorf("node: %v at %s", err, got.path)
 	}
 	if !json.Valid([]byte(got.body)) {
 		t.Errorf("body %s", got.body)
 	}
-	for code, fails := range map[int]bool{http.StatusNotFound: false, http.StatusConflict: false, http.StatusForbidden: true, http.StatusInternalServerError: true} {
+	for code, fails := range map[int]bool{http.StatusNotFound: false, http.StatusConflict: false,
+		http.StatusForbidden: true, http.StatusInternalServerError: true} {
 		status = code
 		if err := write(context.Background(), pod); (err != nil) != fails {
 			t.Errorf("status %d: %v", code, err)
@@ -243,14 +245,16 @@ func TestAnnotationsOfWhatIsGone(t *testing.T) {
 func TestAnnotationsAreWrittenInTurn(t *testing.T) {
 	w := newAnnotator(nil, nil, nil, nil)
 	note := func(name, value string) part.Annotation {
-		return part.Annotation{Kind: objects.PodKind, Namespace: "default", Name: name, Key: contract.PodNetworkAnnotation, Value: value}
+		return part.Annotation{Kind: objects.PodKind, Namespace: "default", Name: name, Key: contract.PodNetworkAnnotation,
+			Value: value}
 	}
 	var want []part.Annotation
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
 		w.set([]part.Annotation{note(name, "old")})
 		want = append(want, note(name, "new"))
 	}
-	w.set([]part.Annotation{note("e", "new"), note("a", "new"), note("f", "new"), note("b", "new"), note("d", "new"), note("c", "new")})
+	w.set([]part.Annotation{note("e", "new"), note("a", "new"), note("f", "new"), note("b", "new"), note("d", "new"),
+		note("c", "new")})
 	for _, expected := range want {
 		if got := w.next(); got == nil || got.Annotation != expected {
 			t.Errorf("next is %v; want %v", got, expected)
@@ -308,7 +312,8 @@ func TestRefusedAnnotationsStandInNobodysWay(t *testing.T) {
 			}
 		})
 		n.look(func() {
-			if len(n.events) != 1+len(fat) || !strings.Contains(n.events[0], "AnnotationRefused") || !strings.Contains(n.events[0], "262144") {
+			if len(n.events) != 1+len(fat) || !strings.Contains(n.events[0], "AnnotationRefused") ||
+				!strings.Contains(n.events[0], "262144") {
 				t.Errorf("events %s", n.events)
 			}
 		})
@@ -322,7 +327,8 @@ func TestRefusalsTellWhatIsAtStake(t *testing.T) {
 		want, not string
 	}{
 		{part.Annotation{Kind: objects.PodKind, Key: contract.PodNetworkAnnotation}, "no network", "policy"},
-		{part.Annotation{Kind: objects.NetworkPolicyKind, Key: contract.PolicyStatusAnnotation}, "let the controller patch NetworkPolicies", "no network"},
+		{part.Annotation{Kind: objects.NetworkPolicyKind, Key: contract.PolicyStatusAnnotation},
+			"let the controller patch NetworkPolicies", "no network"},
 		{part.Annotation{Kind: objects.ClusterPolicyKind, Key: part.StatusKey}, "give it to the controller", "no network"},
 	} {
 		it := &wish{Annotation: c.Annotation}

@@ -77,8 +77,8 @@ func (b *poolBook) announce(name string) {
 	}
 }
 
-// moveAnnouncers has the Services looked at again whose addresses some nodes have announced, or may take over. Where the
-// addresses come in stays as it is.
+// moveAnnouncers has the Services looked at again whose addresses some nodes have announced, or may take over. Where
+// the addresses come in stays as it is.
 func (b *poolBook) moveAnnouncers(nodes []*nodeState) {
 	if len(nodes) == 0 {
 		return

@@ -5,9 +5,10 @@ import (
 	"net/netip"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/settings"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // announcerBook knows by which nodes' gateway routers the addresses of Services are answered on the network that has
@@ -27,7 +28,8 @@ type announcerBook struct {
 
 func newAnnouncerBook(s *settings.Settings, nodes nodeView, services serviceView, claims claimView,
 	liveness *livenessBook) announcerBook {
-	return announcerBook{nodes: nodes, services: services, claims: claims, liveness: liveness, outside: newOutsideBook(s, liveness),
+	return announcerBook{nodes: nodes, services: services, claims: claims, liveness: liveness,
+		outside:   newOutsideBook(s, liveness),
 		announced: map[netip.Addr]string{}, byNode: map[string]map[netip.Addr]struct{}{}}
 }
 
@@ -119,7 +121,8 @@ type wayIn struct {
 }
 
 func newOutsideBook(s *settings.Settings, liveness *livenessBook) outsideBook {
-	return outsideBook{settings: s, liveness: liveness, nodes: map[netip.Prefix]map[string]*nodeState{}, lengths: [2]map[int]int{{}, {}}, of: map[string][]netip.Prefix{}, ways: map[netip.Addr]wayIn{}}
+	return outsideBook{settings: s, liveness: liveness, nodes: map[netip.Prefix]map[string]*nodeState{},
+		lengths: [2]map[int]int{{}, {}}, of: map[string][]netip.Prefix{}, ways: map[netip.Addr]wayIn{}}
 }
 
 // update takes in on which subnets outside a node's gateway is.
@@ -178,8 +181,8 @@ func (b *announcerBook) moves(addr netip.Addr, s *serviceState, n *nodeState) bo
 	return way.node == "" || rendezvous(addr.String(), n.name) > rendezvous(addr.String(), way.node)
 }
 
-// wayIn decides where an address comes in: by the nodes of one network whose subnets hold it. Which subnet it has says a
-// node itself, and on a network of another name that counts for nothing.
+// wayIn decides where an address comes in: by the nodes of one network whose subnets hold it. Which subnet it has says
+// a node itself, and on a network of another name that counts for nothing.
 func (b *outsideBook) wayIn(addr netip.Addr, p *poolState) wayIn {
 	nodes := slices.DeleteFunc(b.around(addr), func(n *nodeState) bool { return !p.object.Nodes.Matches(n.object.Labels) })
 	network := networkOf(b.settings, p.object.Network, nodes)
@@ -190,7 +193,8 @@ func (b *outsideBook) wayIn(addr netip.Addr, p *poolState) wayIn {
 func (b *outsideBook) preferred(addr netip.Addr, p *poolState, network string, nodes []*nodeState) string {
 	best, most := "", uint64(0)
 	for _, n := range nodes {
-		if n.outside != network || !b.liveness.mayAnnounce(n, addr) || n.object.Labels.Has(corev1.LabelNodeExcludeBalancers) || !p.object.Nodes.Matches(n.object.Labels) {
+		if n.outside != network || !b.liveness.mayAnnounce(n, addr) ||
+			n.object.Labels.Has(corev1.LabelNodeExcludeBalancers) || !p.object.Nodes.Matches(n.object.Labels) {
 			continue
 		}
 		if rank := rendezvous(addr.String(), n.name); best == "" || rank > most {
@@ -208,7 +212,8 @@ func (b *announcerBook) serving(s *serviceState, ipv4 bool) (list []*nodeState) 
 			continue
 		}
 		for _, e := range sl.Endpoints {
-			if n := b.nodes.at(e.Node); n != nil && n.placed && !seen[e.Node] && (e.Ready || e.Serving && e.Terminating || s.object.PublishNotReady) {
+			if n := b.nodes.at(e.Node); n != nil && n.placed && !seen[e.Node] && (e.Ready || e.Serving && e.Terminating ||
+				s.object.PublishNotReady) {
 				seen[e.Node] = true
 				list = append(list, n)
 			}

@@ -33,7 +33,8 @@ func newArbiter(s *settings.Settings, nodes nodeView, pods podView, pools poolVi
 func (a *arbiter) has(wanted objects.Claim) bool {
 	for _, one := range []objects.Claim{wanted, wanted.Everywhere()} {
 		name, ok := a.holder(one)
-		if ok && a.claims.wants(name, one) && a.reserved(one) == outside.Nobody && a.hosts.taken(a.services[name].object, one.Addr) == outside.Nobody &&
+		if ok && a.claims.wants(name, one) && a.reserved(one) == outside.Nobody && a.hosts.taken(a.services[name].object,
+			one.Addr) == outside.Nobody &&
 			a.services[name].object.HasAt(one, wanted.Addr) {
 			return true
 		}
@@ -61,7 +62,8 @@ func (a *arbiter) balanced(at objects.Claim) bool {
 		return true
 	}
 	_, own := a.ports.nodes[at.Addr]
-	return own && (len(a.claims.by[objects.Claim{Port: at.Port, Protocol: at.Protocol}]) > 0 || a.pods.wantsHostPort(numberedPort{at.Port, at.Protocol}))
+	return own && (len(a.claims.by[objects.Claim{Port: at.Port, Protocol: at.Protocol}]) > 0 ||
+		a.pods.wantsHostPort(numberedPort{at.Port, at.Protocol}))
 }
 
 // holder is who has a claim of those that want it, if anybody has: whoever has the address from an
@@ -77,8 +79,8 @@ func (a *arbiter) holder(wanted objects.Claim) (name string, ok bool) {
 }
 
 // heldBy is who has an address from an AddressPool, and so all its ports. A host's address is no pool's, whatever a
-// Service's status says: load balancers' controllers give it to many Services, each with other ports, and who has one of
-// these the hosts' agents know, which know of no pools.
+// Service's status says: load balancers' controllers give it to many Services, each with other ports, and who has one
+// of these the hosts' agents know, which know of no pools.
 func (a *arbiter) heldBy(addr netip.Addr) (name string, ok bool) {
 	name, ok = a.pools.holder(addr)
 	return name, ok && a.hosts.rules().At(addr) == outside.Nobody
@@ -89,23 +91,28 @@ func (a *arbiter) arbitrate(name string, s *objects.Service) (*objects.Service, 
 	if s.IsInside() {
 		return s, nil
 	}
-	d := &objects.Rejection{Claims: map[objects.Claim]struct{}{}, Addresses: map[netip.Addr]struct{}{}, Doubled: map[objects.Claim]struct{}{}}
+	d := &objects.Rejection{Claims: map[objects.Claim]struct{}{}, Addresses: map[netip.Addr]struct{}{},
+		Doubled: map[objects.Claim]struct{}{}}
 	found := objects.NewComplaints(objects.ServiceKind, &s.ObjectMeta)
 	if s.LeftOut > 0 {
 		found.Add("TooManyExternalAddresses", func() string {
-			return fmt.Sprintf("spec.externalIPs, status.loadBalancer.ingress: %d addresses are left out, since a Service is served at %d addresses and ports outside at most; give fewer addresses, or split the Service's ports", s.LeftOut, outside.Most)
+			return fmt.Sprintf("spec.externalIPs, status.loadBalancer.ingress: %d addresses are left out, since a Service is "+
+				"served at %d addresses and ports outside at most; give fewer addresses, or split the Service's ports", s.LeftOut,
+				outside.Most)
 		})
 	}
 	for _, addr := range s.Outside() {
 		if why := a.invalid(addr); why != "" {
 			d.Addresses[addr] = struct{}{}
 			found.Add("BadExternalAddress", func() string {
-				return fmt.Sprintf("%s: %s is %s, and is not served; give an address of the networks outside", s.FieldOf(objects.Claim{Addr: addr}), addr, why)
+				return fmt.Sprintf("%s: %s is %s, and is not served; give an address of the networks outside",
+					s.FieldOf(objects.Claim{Addr: addr}), addr, why)
 			})
 		} else if owner := a.hosts.taken(s, addr); owner != outside.Nobody {
 			d.Addresses[addr] = struct{}{}
 			found.Add("AddressTaken", func() string {
-				return fmt.Sprintf("spec.externalIPs: %s is %s, and stays so at every port; give an address of no host, use a NodePort, or have the cluster's operator allow it (host-external-ip-cidrs)", addr, a.hosts.ownerName(owner, addr))
+				return fmt.Sprintf("spec.externalIPs: %s is %s, and stays so at every port; give an address of no host, use a "+
+					"NodePort, or have the cluster's operator allow it (host-external-ip-cidrs)", addr, a.hosts.ownerName(owner, addr))
 			})
 		}
 	}
@@ -117,7 +124,8 @@ func (a *arbiter) arbitrate(name string, s *objects.Service) (*objects.Service, 
 	for _, p := range s.NodePorts {
 		if !a.settings.NodePorts.Contains(p.Number) {
 			found.Add("NodePortOutOfRange", func() string {
-				return fmt.Sprintf("spec.ports[].nodePort: %d is not in %s; it is served, since the API server has allowed it; give weft's node-port-range the API server's --service-node-port-range, or choose a port in it",
+				return fmt.Sprintf("spec.ports[].nodePort: %d is not in %s; it is served, since the API server has allowed it; "+
+					"give weft's node-port-range the API server's --service-node-port-range, or choose a port in it",
 					p.Number, a.settings.NodePorts)
 			})
 		}
@@ -131,11 +139,13 @@ func (a *arbiter) arbitrate(name string, s *objects.Service) (*objects.Service, 
 }
 
 // arbitrateClaim decides whether a Service gets an address and port that it wants and that is valid.
-func (a *arbiter) arbitrateClaim(name string, s *objects.Service, wanted objects.Claim, d *objects.Rejection, found *objects.Complaints) {
+func (a *arbiter) arbitrateClaim(name string, s *objects.Service, wanted objects.Claim, d *objects.Rejection,
+	found *objects.Complaints) {
 	if owner := a.reserved(wanted); owner != outside.Nobody {
 		d.Claims[wanted] = struct{}{}
 		found.Add("AddressTaken", func() string {
-			return fmt.Sprintf("%s: %s is %s, and stays so; it is not served for the Service; choose another address or port", s.FieldOf(wanted), wanted, a.reservedName(owner, wanted))
+			return fmt.Sprintf("%s: %s is %s, and stays so; it is not served for the Service; choose another address or port",
+				s.FieldOf(wanted), wanted, a.reservedName(owner, wanted))
 		})
 		return
 	}
@@ -143,7 +153,8 @@ func (a *arbiter) arbitrateClaim(name string, s *objects.Service, wanted objects
 		d.Claims[wanted] = struct{}{}
 		found.Add("AddressConflict", func() string {
 			d.Told = append(d.Told, wanted)
-			return fmt.Sprintf("%s: %s is already that of Service %s, which %s; it is not served for this one as long as that has it; choose another",
+			return fmt.Sprintf("%s: %s is already that of Service %s, which %s; it is not served for this one as long as that "+
+				"has it; choose another",
 				s.FieldOf(wanted), wanted, holder, a.right(wanted, holder, s))
 		})
 		return
@@ -155,15 +166,18 @@ func (a *arbiter) arbitrateClaim(name string, s *objects.Service, wanted objects
 		d.Doubled[wanted] = struct{}{}
 		if field := s.OtherAt(wanted); field != "" {
 			found.Add("AddressConflict", func() string {
-				return fmt.Sprintf("%s: %s is Node %s's, and %s of the Service itself has the port there; clients are served by that; choose another address or port",
+				return fmt.Sprintf("%s: %s is Node %s's, and %s of the Service itself has the port there; clients are served by "+
+					"that; choose another address or port",
 					s.FieldOf(wanted), wanted, a.ports.nodes[wanted.Addr], field)
 			})
 		}
 	default:
 		d.Claims[wanted] = struct{}{}
 		found.Add("AddressConflict", func() string {
-			return fmt.Sprintf("%s: %s is Node %s's, and Service %s has the port there (%s); it is not served for this one as long as that has it; choose another address or port",
-				s.FieldOf(wanted), wanted, a.ports.nodes[wanted.Addr], holder, a.services[holder].object.FieldOf(wanted.Everywhere()))
+			return fmt.Sprintf("%s: %s is Node %s's, and Service %s has the port there (%s); it is not served for this one as "+
+				"long as that has it; choose another address or port",
+				s.FieldOf(wanted), wanted, a.ports.nodes[wanted.Addr], holder,
+				a.services[holder].object.FieldOf(wanted.Everywhere()))
 		})
 	}
 }
@@ -201,7 +215,8 @@ func (a *arbiter) reservedName(owner outside.Owner, wanted objects.Claim) string
 		return "the nodes' hosts' (host-ports)"
 	case owner == outside.Daemon:
 		return fmt.Sprintf("a daemon's of Node %s, which listens there or did a short time ago "+
-			"(end it there, and the port is free ten minutes later)", a.hosts.listener(string(wanted.Protocol), netip.AddrPortFrom(wanted.Addr, wanted.Port)))
+			"(end it there, and the port is free ten minutes later)", a.hosts.listener(string(wanted.Protocol),
+			netip.AddrPortFrom(wanted.Addr, wanted.Port)))
 	case a.settings.HostPorts.Has(string(wanted.Protocol), wanted.Port):
 		return a.hosts.ownerName(owner, wanted.Addr) + ", at a port of hosts' own (host-ports)"
 	}

@@ -71,7 +71,8 @@ func (b *podBook) update(names []string, batch *part.Batch) {
 			problems[i] = append(problems[i], b.fill(p, claims[i])...)
 		}
 		problems[i] = append(problems[i], b.notePod(p, len(problems[i]) > 0)...)
-		problems[i] = slices.Concat(problems[i], hostPortProblems(p.object, &p.node.placement), policies.NumberProblems(p.object),
+		problems[i] = slices.Concat(problems[i], hostPortProblems(p.object, &p.node.placement),
+			policies.NumberProblems(p.object),
 			objects.UnservedProblems(objects.PodKind, &p.object.ObjectMeta, p.object.Asked))
 		b.Tell(northbound.PodOwner(objects.FullName(p.object.Namespace, p.object.Name)), problems[i]...)
 		b.touchRivals(p)
@@ -171,7 +172,8 @@ func (b *podBook) lostAddress(p *podState, subnet netip.Prefix, addr netip.Addr)
 		why = "is held by pod " + other + " in the subnet " + subnet.String()
 	}
 	return objects.Problemf(objects.PodKind, &p.object.ObjectMeta, "AddressLost",
-		"its address %s %s of Node %s; the pod gets another address, which it can use only after it is created anew: delete it",
+		"its address %s %s of Node %s; the pod gets another address, which it can use only after it is created anew: "+
+			"delete it",
 		addr, why, p.node.name)
 }
 
@@ -205,7 +207,8 @@ func (b *podBook) fill(p *podState, claimed []netip.Addr) []objects.Problem {
 			}
 			n.waiting[name] = struct{}{}
 			return []objects.Problem{objects.Problemf(objects.PodKind, &p.object.ObjectMeta, "NoFreeAddress",
-				"all %d pod addresses of the subnet %s of Node %s are taken; the pod gets one as soon as another pod of the node ends; fewer pods (kubelet's maxPods) or larger node subnets prevent this",
+				"all %d pod addresses of the subnet %s of Node %s are taken; the pod gets one as soon as another pod of the node "+
+					"ends; fewer pods (kubelet's maxPods) or larger node subnets prevent this",
 				pool.Pool.Size, pool.Subnet, n.name)}
 		}
 		claimed[i] = addr
@@ -235,7 +238,8 @@ func (b *podBook) notePod(p *podState, explained bool) []objects.Problem {
 		return nil
 	}
 	if _, err := o.ParseNetwork(); err != nil {
-		return []objects.Problem{objects.Problemf(objects.PodKind, &o.ObjectMeta, "BadPodNetwork", "%v; it is written anew; do not edit it, weft alone writes it", err)}
+		return []objects.Problem{objects.Problemf(objects.PodKind, &o.ObjectMeta, "BadPodNetwork",
+			"%v; it is written anew; do not edit it, weft alone writes it", err)}
 	}
 	return []objects.Problem{objects.Problemf(objects.PodKind, &o.ObjectMeta, "PodNetworkRestored",
 		"annotation %s is %s, which is not what the pod has; it is written anew; do not edit it, weft alone writes it",

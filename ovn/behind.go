@@ -88,8 +88,8 @@ type Holder struct {
 	To         netip.AddrPort
 }
 
-// Holders says who has which ports for clients that come by a door: by the code that makes the rows of Services, and by the
-// rows of the node's pods. More than one has a port where two load balancers would.
+// Holders says who has which ports for clients that come by a door: by the code that makes the rows of Services, and by
+// the rows of the node's pods. More than one has a port where two load balancers would.
 func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
 	c, found := r.cluster, map[Port][]Holder{}
 	on, node := c.services.nodeSet(), c.nodes.all[door.Node]

@@ -41,20 +41,24 @@ func mixedWorld(w *world) {
 		w.put(w.pod("default", "web-"+n, n))
 	}
 	dns := w.service("dns", "10.96.0.10")
-	dns.Ports = []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 53}, {Name: "dns-tcp", Protocol: "tcp", Port: 53}, {Name: "sigtran", Protocol: "sctp", Port: 2905}}
-	w.put(dns, w.slice("dns-a", "dns", []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 5353}, {Name: "dns-tcp", Protocol: "tcp", Port: 5353}, {Name: "sigtran", Protocol: "sctp", Port: 2905}},
+	dns.Ports = []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 53}, {Name: "dns-tcp", Protocol: "tcp",
+		Port: 53}, {Name: "sigtran", Protocol: "sctp", Port: 2905}}
+	w.put(dns, w.slice("dns-a", "dns", []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 5353},
+		{Name: "dns-tcp", Protocol: "tcp", Port: 5353}, {Name: "sigtran", Protocol: "sctp", Port: 2905}},
 		ready("10.244.1.3", "l1"), ready("10.244.3.3", "w1")))
 	local := w.service("local", "10.96.0.11")
 	local.Ports, local.InternalLocal = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}, true
-	w.put(local, w.slice("local-a", "local", []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}, ready("10.244.1.3", "l1"), ready("10.244.3.3", "w1")))
+	w.put(local, w.slice("local-a", "local", []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}},
+		ready("10.244.1.3", "l1"), ready("10.244.3.3", "w1")))
 }
 
 // TestServicesBesideWindows: what differs with a Windows node n2.
 func TestServicesBesideWindows(t *testing.T) {
 	of := func(protocol corev1.Protocol, edits ...func(*corev1.Service)) []runtime.Object {
-		return []runtime.Object{web(append(edits, of(protocol))...), edit(webSlice("a", at("10.244.0.3", "n1"), at("10.244.1.3", "n2")), func(s *discoveryv1.EndpointSlice) {
-			s.Ports[0].Protocol = &protocol
-		})}
+		return []runtime.Object{web(append(edits, of(protocol))...),
+			edit(webSlice("a", at("10.244.0.3", "n1"), at("10.244.1.3", "n2")), func(s *discoveryv1.EndpointSlice) {
+				s.Ports[0].Protocol = &protocol
+			})}
 	}
 	for _, c := range []struct {
 		name    string
@@ -123,7 +127,9 @@ func TestNodeTurnsWindows(t *testing.T) {
 	anew.OS = contract.Linux
 	s.do(anew)
 	s.wantReasons()
-	s.want("the switch's groups", strings.Join(groupsOf(s.c.changeOf(northbound.NodeOwner("n1"))), " "), northbound.ClusterGroupID+" "+northbound.LinuxGroupID+" "+services.ZoneGroupID("", contract.Linux, services.OnSwitches))
+	s.want("the switch's groups", strings.Join(groupsOf(s.c.changeOf(northbound.NodeOwner("n1"))), " "),
+		northbound.ClusterGroupID+" "+northbound.LinuxGroupID+" "+services.ZoneGroupID("", contract.Linux,
+			services.OnSwitches))
 }
 
 func groupsOf(change ovsdb.Change) []string {
@@ -168,22 +174,28 @@ var spared = map[string]sparing{
 		}
 		return ""
 	}},
-	"flush of a single connection":     {why: "the agent lets no such message pass, whichever row ovn-controller sends it for: TestNoSingleConnectionIsForgotten in node/ctlookup"},
+	"flush of a single connection": {why: "the agent lets no such message pass, whichever row ovn-controller sends " +
+		"it for: TestNoSingleConnectionIsForgotten in node/ctlookup"},
 	capability.ClonedPackets.Feature:   {row: sparesClones},
 	capability.InjectedPackets.Feature: {row: sparesLearning},
-	"sample nesting beyond 3":          {why: probed}, "explicit drop": {why: probed}, "dp_hash algorithm 1": {why: probed},
-	"unknown actions":                     {why: probed},
-	"nd_ext":                              {why: "OVN's flows rewrite no options, it has ovn-controller answer; those of the external bridge are the agent's, and TestHyperV in node/extbridge is about them"},
-	"tracking in two zones":               {why: "every row with connection tracking makes flows that the agent rewrites: TestOVN and TestMessages in node/ctlookup are about that"},
-	"ICMP errors":                         {why: "OVN lets related packets pass wherever it tracks: they are no rows"},
-	"IPv6 tracked flows":                  {why: "it is about what a policy or a Service is for"},
-	"ct_orig_tuple6":                      {why: probed},
-	"IGMP":                                {row: sparesMulticast},
-	"trunc":                               {row: sparesClones},
-	"recirculation":                       {why: "it is about the flows of a whole path, not about a row"},
-	"first packet to a peer":              {why: "tunnels are rows of the node's own database, which ovn-controller makes"},
-	capability.HopLimit.Feature:           {why: "every router of OVN's decrements it: a cluster without routers is none"},
-	"set of other fields":                 {why: "it is about OVN's own flows: a lab's record of what Windows nodes execute is held against it"},
+	"sample nesting beyond 3":          {why: probed}, "explicit drop": {why: probed},
+	"dp_hash algorithm 1": {why: probed},
+	"unknown actions":     {why: probed},
+	"nd_ext": {why: "OVN's flows rewrite no options, it has ovn-controller answer; those " +
+		"of the external bridge are the agent's, and TestHyperV in node/extbridge is about them"},
+	"tracking in two zones": {why: "every row with connection tracking makes flows that the agent " +
+		"rewrites: TestOVN and TestMessages in node/ctlookup are about that"},
+	"ICMP errors":        {why: "OVN lets related packets pass wherever it tracks: they are no rows"},
+	"IPv6 tracked flows": {why: "it is about what a policy or a Service is for"},
+	"ct_orig_tuple6":     {why: probed},
+	"IGMP":               {row: sparesMulticast},
+	"trunc":              {row: sparesClones},
+	"recirculation":      {why: "it is about the flows of a whole path, not about a row"},
+	"first packet to a peer": {
+		why: "tunnels are rows of the node's own database, which ovn-controller makes"},
+	capability.HopLimit.Feature: {why: "every router of OVN's decrements it: a cluster without routers is none"},
+	"set of other fields": {why: "it is about OVN's own flows: a lab's record of what Windows nodes " +
+		"execute is held against it"},
 	"unknown keys":                        {why: probed},
 	"nd_target":                           {why: "every switch of OVN's answers neighbour solicitations"},
 	"translation to a port that is taken": {why: "every gateway router hides its clients: it is about two of them"},
@@ -197,16 +209,18 @@ var spared = map[string]sparing{
 		}
 		return "has gateway_mtu"
 	}},
-	"ct_clear":                           {why: probed},
-	capability.ConntrackTimeouts.Feature: {why: "the Northbound has none: they are rows CT_Timeout_Policy of a node's own database, in which no code of weft's knows that table"},
-	"SNAT to all zeros":                  {why: probed},
-	"megaflows":                          {why: "it is how the datapath caches flows, whatever they are"},
-	"large tables":                       {why: "it is about how many connections there are, not about rows"},
-	"tcp_flags":                          {why: "no row matches them: TestHyperV of node/extbridge is of the bridge"},
-	"limits of zones":                    {row: sparesZones},
-	"QoS":                                {row: sparesQueues},
-	"meters":                             {row: sparesMeters},
-	"more than one datapath":             {why: "bridges are rows of the node's own database: the agent makes them, and TestUplinksSwitchIsAnotherOne and its neighbours in node are about that"},
+	"ct_clear": {why: probed},
+	capability.ConntrackTimeouts.Feature: {why: "the Northbound has none: they are rows CT_Timeout_Policy of a node's " +
+		"own database, in which no code of weft's knows that table"},
+	"SNAT to all zeros": {why: probed},
+	"megaflows":         {why: "it is how the datapath caches flows, whatever they are"},
+	"large tables":      {why: "it is about how many connections there are, not about rows"},
+	"tcp_flags":         {why: "no row matches them: TestHyperV of node/extbridge is of the bridge"},
+	"limits of zones":   {row: sparesZones},
+	"QoS":               {row: sparesQueues},
+	"meters":            {row: sparesMeters},
+	"more than one datapath": {why: "bridges are rows of the node's own database: the agent makes them, and " +
+		"TestUplinksSwitchIsAnotherOne and its neighbours in node are about that"},
 }
 
 // sparesClones: neither mirrors, nor a gateway for others, nor NAT on a distributed port.
@@ -327,18 +341,24 @@ func TestChecksOfLimitsFind(t *testing.T) {
 	c.begin(records{}, w.keys(), w.get)
 	sctp, port, yes := "sctp", "l", true
 	for feature, rows := range map[string][]any{
-		capability.TrackedProtocols.Feature: {carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Service/default/dns"}, carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Pod/default/a"}},
-		capability.ClonedPackets.Feature: {&nb.HAChassis{ChassisName: c.nodes.all["w1"].chassis()}, &nb.NAT{LogicalPort: &port},
+		capability.TrackedProtocols.Feature: {carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Service/default/dns"},
+			carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Pod/default/a"}},
+		capability.ClonedPackets.Feature: {&nb.HAChassis{ChassisName: c.nodes.all["w1"].chassis()},
+			&nb.NAT{LogicalPort: &port},
 			&nb.LogicalSwitchPort{MirrorRules: []string{"m"}}},
 		"check_pkt_len": {&nb.LogicalRouterPort{Name: "rtoj-gw-w1", Options: map[string]string{"gateway_mtu": "1400"}},
 			&nb.LogicalRouterPort{Name: "rtoj-cluster", Options: map[string]string{"gateway_mtu": "1400"}}},
-		capability.InjectedPackets.Feature: {&nb.LogicalRouter{Name: "gw-w2", Options: map[string]string{"dynamic_neigh_routers": "true"}}},
-		"IGMP":                             {&nb.LogicalSwitch{OtherConfig: map[string]string{"mcast_snoop": "true"}}},
+		capability.InjectedPackets.Feature: {&nb.LogicalRouter{Name: "gw-w2",
+			Options: map[string]string{"dynamic_neigh_routers": "true"}}},
+		"IGMP": {&nb.LogicalSwitch{OtherConfig: map[string]string{"mcast_snoop": "true"}}},
 		"limits of zones": {&nb.LogicalSwitch{OtherConfig: map[string]string{zoneLimit: "0"}},
-			&nb.LogicalRouter{Options: map[string]string{zoneLimit: "0"}}, &nb.LogicalSwitchPort{Options: map[string]string{zoneLimit: "0"}}},
-		"trunc":  {&nb.LogicalSwitchPort{MirrorRules: []string{"m"}}},
-		"QoS":    {&nb.LogicalSwitch{QOSRules: []string{"q"}}, &nb.LogicalSwitchPort{Options: map[string]string{"qos_max_rate": "1"}}},
-		"meters": {&nb.Meter{Name: "another"}, &nb.Meter{Name: policies.ACLMeter, Bands: []string{"b"}, Fair: &yes}, &nb.Meter{Name: policies.ACLMeter}},
+			&nb.LogicalRouter{Options: map[string]string{zoneLimit: "0"}},
+			&nb.LogicalSwitchPort{Options: map[string]string{zoneLimit: "0"}}},
+		"trunc": {&nb.LogicalSwitchPort{MirrorRules: []string{"m"}}},
+		"QoS": {&nb.LogicalSwitch{QOSRules: []string{"q"}},
+			&nb.LogicalSwitchPort{Options: map[string]string{"qos_max_rate": "1"}}},
+		"meters": {&nb.Meter{Name: "another"}, &nb.Meter{Name: policies.ACLMeter, Bands: []string{"b"}, Fair: &yes},
+			&nb.Meter{Name: policies.ACLMeter}},
 	} {
 		for _, row := range rows {
 			wrong := ""
@@ -357,7 +377,8 @@ func TestChecksOfLimitsFind(t *testing.T) {
 // windowsIsSpared checks that no row that a Windows chassis may come across uses what its datapath lacks.
 func windowsIsSpared(t *testing.T, c *cluster) {
 	t.Helper()
-	all := []ovsdb.Change{c.changeOf(northbound.ClusterOwner), c.changeOf(northbound.GatewayOwner), c.changeOf(northbound.PoliciesOwner)}
+	all := []ovsdb.Change{c.changeOf(northbound.ClusterOwner), c.changeOf(northbound.GatewayOwner),
+		c.changeOf(northbound.PoliciesOwner)}
 	for _, name := range c.nodes.names {
 		all = append(all, c.changeOf(northbound.NodeOwner(name)))
 	}
@@ -458,7 +479,8 @@ func TestMixedWorldIsSpared(t *testing.T) {
 	mixedWorld(w)
 	w.put(w.policies(t, `{kind: NetworkPolicy, metadata: {namespace: default, name: deny}, spec: {podSelector: {}}}`)...)
 	ported := w.pod("default", "ported", "w1")
-	ported.HostPorts = []objects.HostPort{{Protocol: "udp", Port: 8053, Into: 53}, {Protocol: "sctp", Port: 8054, Into: 54}}
+	ported.HostPorts = []objects.HostPort{{Protocol: "udp", Port: 8053, Into: 53}, {Protocol: "sctp", Port: 8054,
+		Into: 54}}
 	w.put(ported)
 	c := newCluster(testSettings(t, func(c *settings.Config) { dual(c); withShared(c) }))
 	c.begin(records{}, w.keys(), w.get)

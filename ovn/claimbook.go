@@ -61,7 +61,8 @@ type claimBook struct {
 }
 
 func newClaimBook() claimBook {
-	return claimBook{by: map[objects.Claim][]*rival{}, of: map[string][]objects.Claim{}, as: map[string]*rights{}, at: map[netip.Addr]map[string]struct{}{},
+	return claimBook{by: map[objects.Claim][]*rival{}, of: map[string][]objects.Claim{}, as: map[string]*rights{},
+		at:   map[netip.Addr]map[string]struct{}{},
 		told: map[string][]objects.Claim{}, telling: map[objects.Claim]map[string]struct{}{}}
 }
 
@@ -71,8 +72,8 @@ func (b *claimBook) wants(name string, c objects.Claim) bool {
 	return ok
 }
 
-// update takes in what a Service wants now, and with what right. It says for whom it makes a difference: where another one
-// is first now, that one, the one before, and whoever was told of the one before.
+// update takes in what a Service wants now, and with what right. It says for whom it makes a difference: where another
+// one is first now, that one, the one before, and whoever was told of the one before.
 func (b *claimBook) update(name string, now []objects.Claim, as *rights) (touched map[string]struct{}) {
 	was, had := b.of[name], b.as[name]
 	touched = map[string]struct{}{}

@@ -28,27 +28,34 @@ func TestWholeCluster(t *testing.T) {
 		fill func(*world)
 		told []string // problems
 	}{
-		{"policies", dual, func(w *world) { policiesWorld(t, w) }, []string{"NetworkPolicy prod/db BadPolicy", "ClusterNetworkPolicy guard SamePriority", "ClusterNetworkPolicy guests SamePriority"}},
+		{"policies", dual, func(w *world) { policiesWorld(t, w) }, []string{"NetworkPolicy prod/db BadPolicy",
+			"ClusterNetworkPolicy guard SamePriority", "ClusterNetworkPolicy guests SamePriority"}},
 		{"ipv4", nil, func(w *world) {
 			l1, l2 := w.node("l1", "10.244.0.0/24"), w.node("l2", "10.244.1.0/24")
 			l1.Facts = facts(1, false)
 			w.put(l1, l2, w.pod("default", "web-1", "l1"), w.pod("default", "web-2", "l2"), w.pod("kube-system", "dns", "l2"))
 			w.put(w.service("web", "10.96.0.10"),
-				w.slice("web-a", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("10.244.0.3", "l1"), ready("10.244.1.3", "l2")))
+				w.slice("web-a", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}},
+					ready("10.244.0.3", "l1"), ready("10.244.1.3", "l2")))
 		}, nil},
 		{"dual", dual, func(w *world) {
 			l1, l2 := w.node("l1", "10.244.0.0/24", "fd00:10:244::/64"), w.node("l2", "fd00:10:244:1::/64", "10.244.1.0/24")
 			l1.Facts, l2.Facts = facts(1, true), facts(2, true)
 			w.put(l1, l2, w.pod("default", "web-1", "l1"), w.pod("default", "web-2", "l2"))
 			dns := w.service("dns", "10.96.0.10", "fd00:10:96::a")
-			dns.Ports = []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 53}, {Name: "dns-tcp", Protocol: "tcp", Port: 53}, {Name: "sigtran", Protocol: "sctp", Port: 2905}}
-			ports := []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 5353}, {Name: "dns-tcp", Protocol: "tcp", Port: 5353}, {Name: "sigtran", Protocol: "sctp", Port: 2905}}
-			w.put(dns, w.slice("dns-4", "dns", ports, ready("10.244.1.3", "l2")), w.slice("dns-6", "dns", ports, ready("fd00:10:244:1::3", "l2")))
+			dns.Ports = []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 53}, {Name: "dns-tcp", Protocol: "tcp",
+				Port: 53}, {Name: "sigtran", Protocol: "sctp", Port: 2905}}
+			ports := []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 5353}, {Name: "dns-tcp", Protocol: "tcp",
+				Port: 5353}, {Name: "sigtran", Protocol: "sctp", Port: 2905}}
+			w.put(dns, w.slice("dns-4", "dns", ports, ready("10.244.1.3", "l2")), w.slice("dns-6", "dns", ports,
+				ready("fd00:10:244:1::3", "l2")))
 			local := w.service("local", "10.96.0.11")
 			local.InternalLocal = true
-			w.put(local, w.slice("local-a", "local", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 80}}, ready("10.244.0.3", "l1")))
+			w.put(local, w.slice("local-a", "local", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 80}},
+				ready("10.244.0.3", "l1")))
 		}, nil},
-		{"mixed", func(c *settings.Config) { dual(c); withShared(c) }, mixedWorld, []string{"Node w1 WindowsDatapath", "Node w2 WindowsDatapath", "Service default/dns NoSCTPOnWindows"}},
+		{"mixed", func(c *settings.Config) { dual(c); withShared(c) }, mixedWorld, []string{"Node w1 WindowsDatapath",
+			"Node w2 WindowsDatapath", "Service default/dns NoSCTPOnWindows"}},
 		{"ipv6", func(c *settings.Config) {
 			c.PodCIDRs, c.ServiceCIDRs, c.AllocateNodeCIDRs = []string{"fd00:10:244::/48"}, []string{"fd00:10:96::/112"}, true
 		}, func(w *world) {
@@ -119,7 +126,8 @@ func TestNothingRemains(t *testing.T) {
 	for range 60 {
 		l.step()
 	}
-	for _, kind := range []*objects.Kind{objects.ServiceKind, objects.NodeKind, objects.EgressKind, objects.PodKind, objects.SliceKind, objects.PoolKind, objects.NamespaceKind, objects.ServiceCIDRKind} {
+	for _, kind := range []*objects.Kind{objects.ServiceKind, objects.NodeKind, objects.EgressKind, objects.PodKind,
+		objects.SliceKind, objects.PoolKind, objects.NamespaceKind, objects.ServiceCIDRKind} {
 		var keys []part.Event
 		for k := range l.w.objects {
 			if of, ok := k.(objects.Key); ok && of.Kind == kind {
@@ -213,10 +221,12 @@ func (l *life) event() []part.Event {
 	podName, serviceName := fmt.Sprintf("p%d", n(40)), fmt.Sprintf("s%d", n(5))
 	switch n(16) {
 	case 12:
-		return l.toggle(objects.Key{Kind: objects.NamespaceKind, Name: "default"}, w.namespace("default", fmt.Sprint("team=", n(2))))
+		return l.toggle(objects.Key{Kind: objects.NamespaceKind, Name: "default"},
+			w.namespace("default", fmt.Sprint("team=", n(2))))
 	case 13:
 		name := fmt.Sprint("e", n(4))
-		e := w.egressIP(name, []string{"", "team=0", "team=1"}[n(3)], [][]string{{"203.0.113.20"}, {"2001:db8::20"}, {"203.0.113.21", "2001:db8::21"}, {"198.51.100.1"}}[n(4)]...)
+		e := w.egressIP(name, []string{"", "team=0", "team=1"}[n(3)], [][]string{{"203.0.113.20"}, {"2001:db8::20"},
+			{"203.0.113.21", "2001:db8::21"}, {"198.51.100.1"}}[n(4)]...)
 		if n(2) == 0 {
 			e.Pods = must(parseSelector("app=web"))
 		}
@@ -226,11 +236,14 @@ func (l *life) event() []part.Event {
 		return l.toggle(objects.Key{Kind: objects.EgressKind, Name: name}, e)
 	case 14:
 		name := fmt.Sprint("a", n(3))
-		return l.toggle(objects.Key{Kind: objects.PoolKind, Name: name}, w.addressPool(name, [][]string{{"203.0.113.40/31"}, {"203.0.113.20-203.0.113.22", "2001:db8::40/126"}, {"203.0.113.41-203.0.113.44", "10.244.0.0/24"}}[n(3)]...))
+		return l.toggle(objects.Key{Kind: objects.PoolKind, Name: name},
+			w.addressPool(name, [][]string{{"203.0.113.40/31"}, {"203.0.113.20-203.0.113.22", "2001:db8::40/126"},
+				{"203.0.113.41-203.0.113.44", "10.244.0.0/24"}}[n(3)]...))
 	case 15:
 		s := w.service(fmt.Sprint("b", n(5)), fmt.Sprintf("10.96.1.%d", 10+n(5)))
 		s.Balancer = objects.LoadBalancer{Wanted: n(4) > 0, Families: []string{"4", "6", "4,6"}[n(3)], Local: n(2) == 0}
-		if before, ok := w.objects[objects.Key{Kind: objects.ServiceKind, Name: "default/" + s.Name}].(*objects.Service); ok && n(2) == 0 {
+		k := objects.Key{Kind: objects.ServiceKind, Name: "default/" + s.Name}
+		if before, ok := w.objects[k].(*objects.Service); ok && n(2) == 0 {
 			s.UID, s.Balancer.Ingress = before.UID, before.Balancer.Ingress
 		}
 		return l.toggle(objects.Key{Kind: objects.ServiceKind, Name: "default/" + s.Name}, s)
@@ -251,7 +264,8 @@ func (l *life) event() []part.Event {
 		p := w.pod("default", podName, nodeName)
 		p.Labels = objects.NewLabelSet(labelMap([][]string{nil, {"app=web"}}[n(2)]))
 		if n(2) == 0 {
-			p.HostPorts = []objects.HostPort{{Protocol: []objects.Protocol{"tcp", "udp", "sctp"}[n(3)], IP: netip.Addr{}, Port: []uint16{8000, 8001, 30000, 8080}[n(4)], Into: 80}}
+			p.HostPorts = []objects.HostPort{{Protocol: []objects.Protocol{"tcp", "udp", "sctp"}[n(3)], IP: netip.Addr{},
+				Port: []uint16{8000, 8001, 30000, 8080}[n(4)], Into: 80}}
 		}
 		return l.toggle(objects.Key{Kind: objects.PodKind, Name: "default/" + podName}, p)
 	case 6: // the same name, a new pod
@@ -271,8 +285,10 @@ func (l *life) event() []part.Event {
 		}
 	case 9:
 		name := fmt.Sprintf("c%d", number)
-		ranges := []string{"10.96.0.0/16", "10.97.0.0/16", "10.97.4.0/24", "192.0.2.0/30", "203.0.113.0/29", "10.244.0.0/20", "100.64.1.0/24", "fd00:10:97::/112", "nonsense"}
-		return l.toggle(objects.Key{Kind: objects.ServiceCIDRKind, Name: name}, w.serviceCIDR(name, ranges[n(len(ranges))], ranges[n(len(ranges))]))
+		ranges := []string{"10.96.0.0/16", "10.97.0.0/16", "10.97.4.0/24", "192.0.2.0/30", "203.0.113.0/29", "10.244.0.0/20",
+			"100.64.1.0/24", "fd00:10:97::/112", "nonsense"}
+		return l.toggle(objects.Key{Kind: objects.ServiceCIDRKind, Name: name}, w.serviceCIDR(name, ranges[n(len(ranges))],
+			ranges[n(len(ranges))]))
 	case 8:
 		s := w.service(serviceName, fmt.Sprintf("10.96.0.%d", 10+n(5)))
 		s.InternalLocal = n(2) == 0
@@ -284,7 +300,8 @@ func (l *life) event() []part.Event {
 			s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: uint16(30000 + n(3))}}
 		}
 		if n(2) == 0 {
-			s.ExternalIPs = []netip.Addr{netip.MustParseAddr([]string{"192.0.2.200", "192.0.2.201", "192.0.2.1", "203.0.113.2", "203.0.113.20", "203.0.113.41"}[n(6)])}
+			s.ExternalIPs = []netip.Addr{netip.MustParseAddr([]string{"192.0.2.200", "192.0.2.201", "192.0.2.1", "203.0.113.2",
+				"203.0.113.20", "203.0.113.41"}[n(6)])}
 			s.Ports[0].Port = []uint16{80, 8000, 6443}[n(3)]
 			if n(2) == 0 {
 				s.Ingress, s.SourceRanges = s.ExternalIPs, [][]string{nil, {"192.0.2.0/24"}, {"nonsense"}}[n(3)]
@@ -302,13 +319,16 @@ func (l *life) event() []part.Event {
 		for range n(4) {
 			e := ready(fmt.Sprintf("10.244.%d.%d", n(2), 3+n(5)), nodeName)
 			if n(4) == 0 { // a host's
-				e.Addr = netip.MustParseAddr([]string{"172.18.0.10", "192.0.2.1", "203.0.113.2", "192.0.2.200", "10.96.0.11", "203.0.113.41"}[n(6)])
+				e.Addr = netip.MustParseAddr([]string{"172.18.0.10", "192.0.2.1", "203.0.113.2", "192.0.2.200", "10.96.0.11",
+					"203.0.113.41"}[n(6)])
 			}
 			e.Ready, e.Terminating = n(3) > 0, n(2) == 0
 			e.Zones, e.Nodes = hint, onNode
 			endpoints = append(endpoints, e)
 		}
-		return l.toggle(objects.Key{Kind: objects.SliceKind, Name: "default/" + name}, w.slice(name, serviceName, []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: target}, {Name: "http", Protocol: "udp", Port: target}, {Name: "http", Protocol: "sctp", Port: target}}, endpoints...))
+		return l.toggle(objects.Key{Kind: objects.SliceKind, Name: "default/" + name},
+			w.slice(name, serviceName, []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: target},
+				{Name: "http", Protocol: "udp", Port: target}, {Name: "http", Protocol: "sctp", Port: target}}, endpoints...))
 	}
 	return nil
 }

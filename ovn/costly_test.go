@@ -41,12 +41,14 @@ func costly(ports, endpoints int) (*corev1.Service, []*discoveryv1.EndpointSlice
 	var list []*discoveryv1.EndpointSlice
 	for i := range endpoints {
 		if i%100 == 0 {
-			list = append(list, &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Ports: served, ObjectMeta: metav1.ObjectMeta{
-				Namespace: "shop", Name: fmt.Sprint("big-", i), Labels: map[string]string{discoveryv1.LabelServiceName: "big"}}})
+			list = append(list, &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Ports: served,
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: "shop", Name: fmt.Sprint("big-", i), Labels: map[string]string{discoveryv1.LabelServiceName: "big"}}})
 		}
 		last := list[len(list)-1]
-		last.Endpoints = append(last.Endpoints, discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("10.244.%d.%d", i/100, i%100+3)}, NodeName: &node,
-			Conditions: discoveryv1.EndpointConditions{Ready: &ready}})
+		last.Endpoints = append(last.Endpoints,
+			discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("10.244.%d.%d", i/100, i%100+3)}, NodeName: &node,
+				Conditions: discoveryv1.EndpointConditions{Ready: &ready}})
 	}
 	return s, list
 }
@@ -62,9 +64,11 @@ func TestCostlyServices(t *testing.T) {
 	for _, s := range from {
 		keys = append(keys, w.put(objects.TrimSlice(s))...)
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "many", UID: "u-many"}, Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{}}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "many", UID: "u-many"},
+		Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{}}}}
 	for i := range int32(3000) {
-		pod.Spec.Containers[0].Ports = append(pod.Spec.Containers[0].Ports, corev1.ContainerPort{HostPort: 20000 + i, ContainerPort: 1 + i, HostIP: "192.0.2.200"})
+		pod.Spec.Containers[0].Ports = append(pod.Spec.Containers[0].Ports, corev1.ContainerPort{HostPort: 20000 + i,
+			ContainerPort: 1 + i, HostIP: "192.0.2.200"})
 	}
 	keys = append(keys, w.put(objects.TrimPod(pod))...)
 	c.begin(records{}, keys, w.get)
@@ -173,7 +177,8 @@ func (s *scene) manyPorts(nodes int) (o *objects.Service, all, first *objects.En
 	var served []objects.ServicePort
 	for i := range 20 {
 		p := objects.ServicePort{Name: fmt.Sprint("p", i), Protocol: "tcp", Port: uint16(1 + i)}
-		o.Ports, o.NodePorts = append(o.Ports, p), append(o.NodePorts, objects.NodePort{ServicePort: p, Number: uint16(30000 + i)})
+		o.Ports, o.NodePorts = append(o.Ports, p),
+			append(o.NodePorts, objects.NodePort{ServicePort: p, Number: uint16(30000 + i)})
 		served = append(served, objects.ServicePort{Name: p.Name, Protocol: "tcp", Port: 8080})
 	}
 	var list []objects.Endpoint
@@ -201,7 +206,8 @@ func TestSoManyPortsOfSoManyNodes(t *testing.T) {
 	var served []objects.ServicePort
 	for i := range outside.Most {
 		p := objects.ServicePort{Name: fmt.Sprint("p", i), Protocol: "tcp", Port: uint16(1 + i)}
-		o.Ports, o.NodePorts = append(o.Ports, p), append(o.NodePorts, objects.NodePort{ServicePort: p, Number: uint16(30000 + i)})
+		o.Ports, o.NodePorts = append(o.Ports, p),
+			append(o.NodePorts, objects.NodePort{ServicePort: p, Number: uint16(30000 + i)})
 		served = append(served, objects.ServicePort{Name: p.Name, Protocol: "tcp", Port: 8080})
 	}
 	on := &services.Nodes{Balanced: func(objects.Claim) bool { return false },
@@ -211,7 +217,8 @@ func TestSoManyPortsOfSoManyNodes(t *testing.T) {
 		addr := netip.AddrFrom4([4]byte{198, 18, byte(i / 256), byte(i % 256)})
 		on.Own[0] = append(on.Own[0], services.OwnAddress{Addr: addr, Node: on.Names[i]})
 	}
-	from := []*objects.EndpointSlice{w.slice("big-1", "big", served, ready("10.244.1.3", "n001"), ready("10.244.1.4", "n001"))}
+	from := []*objects.EndpointSlice{w.slice("big-1", "big", served, ready("10.244.1.3", "n001"),
+		ready("10.244.1.4", "n001"))}
 	_, to := services.Rows(o, from, on)
 	if to.Endpoints != 1 || to.Ports == 0 || to.Ports > 500 || to.Ports < 100 {
 		t.Errorf("%d ports of %d endpoints are served", to.Ports, to.Endpoints)

@@ -7,11 +7,11 @@
 //	informers.go  objects/   queue.go   cluster.go,
 //	                                    its parts
 //
-// The translation is pure: no client, no clock, no I/O. A cluster is made of parts, one for each subject. newCluster has
-// the list of them: what kinds of objects each takes, and what owners' rows it gives. Package part says what a part is.
-// A part keeps what must be remembered of its subject between events (which node has which number and subnets, which
-// pod which address), and what of it is to be written anew. It sees the other parts by the views of views.go. What
-// concerns several parts at once is in surroundings.go.
+// The translation is pure: no client, no clock, no I/O. A cluster is made of parts, one for each subject. newCluster
+// has the list of them: what kinds of objects each takes, and what owners' rows it gives. Package part says what a part
+// is. A part keeps what must be remembered of its subject between events (which node has which number and subnets,
+// which pod which address), and what of it is to be written anew. It sees the other parts by the views of views.go.
+// What concerns several parts at once is in surroundings.go.
 //
 // All of it can be rebuilt from the Northbound's rows (records.go) or, where they are lost, from the Kubernetes objects
 // alone: a restarted controller comes to the same rows. Only controller.go and what it uses (informers.go, annotate.go,

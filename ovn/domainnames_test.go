@@ -47,7 +47,8 @@ func (s *dnsScene) restart() {
 
 // servers moves the DNS servers.
 func (s *dnsScene) servers(nodes ...string) {
-	object := &objects.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns-1"}, Service: "kube-dns", Ports: []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 53}}}
+	object := &objects.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns-1"},
+		Service: "kube-dns", Ports: []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 53}}}
 	var keys []part.Event
 	for i, node := range nodes {
 		server := s.w.pod("kube-system", fmt.Sprintf("coredns-%d", i), node)
@@ -126,7 +127,8 @@ func TestAddressSetsOfDomains(t *testing.T) {
 	s.saw("l1", "www.example.com 203.0.113.1 90", "other.example.org 203.0.113.9 90")
 	s.want("a name and its pattern", "*.example.com: 203.0.113.1", "www.example.com: 203.0.113.1")
 	s.saw("l2", "www.example.com 2001:db8::1 90", "a.b.example.com 203.0.113.2 90", "example.com 203.0.113.8 90")
-	s.want("what all servers said", "*.example.com: 203.0.113.1 203.0.113.2 2001:db8::1", "www.example.com: 203.0.113.1 2001:db8::1")
+	s.want("what all servers said", "*.example.com: 203.0.113.1 203.0.113.2 2001:db8::1",
+		"www.example.com: 203.0.113.1 2001:db8::1")
 	s.saw("l1", "www.example.com 203.0.113.1 90")
 	s.want("nothing new")
 	s.saw("l1")
@@ -199,7 +201,8 @@ func TestAddressesThatNoHostOutsideHas(t *testing.T) {
 	s := newDNSScene(t, "l1")
 	s.c.domains.Use("www.example.com", 1)
 	var lines []string
-	for _, addr := range []string{"127.0.0.1", "::1", "169.254.169.254", "fe80::1", "0.0.0.0", "224.0.0.1", "fe80::1%eth0", "203.0.113", "::ffff:203.0.113.1", "10.1.2.3"} {
+	for _, addr := range []string{"127.0.0.1", "::1", "169.254.169.254", "fe80::1", "0.0.0.0", "224.0.0.1", "fe80::1%eth0",
+		"203.0.113", "::ffff:203.0.113.1", "10.1.2.3"} {
 		lines = append(lines, "www.example.com "+addr+" 90")
 	}
 	s.saw("l1", lines...)
@@ -210,7 +213,8 @@ func TestAddressesThatNoHostOutsideHas(t *testing.T) {
 func TestNamesOfDomainSets(t *testing.T) {
 	seen := map[string]string{}
 	long := strings.Repeat("a-very-long-label.", 13) + "example.com"
-	for _, name := range []string{"example.com", "*.example.com", "my-host.example.com", "my_host.example.com", long, "b" + long} {
+	for _, name := range []string{"example.com", "*.example.com", "my-host.example.com", "my_host.example.com", long,
+		"b" + long} {
 		for _, ipv4 := range []bool{true, false} {
 			set := domains.SetName(name, ipv4)
 			if seen[set] != "" {
@@ -224,7 +228,8 @@ func TestNamesOfDomainSets(t *testing.T) {
 			}
 		}
 	}
-	if domains.SetName("Example.COM.", true) != domains.SetName("example.com", true) || !strings.HasPrefix(domains.SetName("*.example.com", true), "domain_.example.com_") {
+	if domains.SetName("Example.COM.", true) != domains.SetName("example.com", true) ||
+		!strings.HasPrefix(domains.SetName("*.example.com", true), "domain_.example.com_") {
 		t.Errorf("names are %v", slices.Sorted(maps.Keys(seen)))
 	}
 }
@@ -302,20 +307,32 @@ func TestHostileResolvedNames(t *testing.T) {
 		count int           // of addresses that count
 		after time.Duration // when none counts any more
 	}{
-		{"a day and its grace, by a clock that is fast", []v1alpha1.ResolvedName{at(midnight.Add(day+time.Minute+objects.ClockSkew), "203.0.113.1")}, "www.example.com", 1, day + time.Minute + objects.ClockSkew},
-		{"two days", []v1alpha1.ResolvedName{at(midnight.Add(2*day), "203.0.113.1")}, "www.example.com", 1, day + time.Minute + objects.ClockSkew},
-		{"for ever", []v1alpha1.ResolvedName{at(end, "203.0.113.1", "2001:db8::1")}, "www.example.com", 2, day + time.Minute + objects.ClockSkew},
+		{"a day and its grace, by a clock that is fast",
+			[]v1alpha1.ResolvedName{at(midnight.Add(day+time.Minute+objects.ClockSkew), "203.0.113.1")}, "www.example.com", 1,
+			day + time.Minute + objects.ClockSkew},
+		{"two days", []v1alpha1.ResolvedName{at(midnight.Add(2*day), "203.0.113.1")}, "www.example.com", 1,
+			day + time.Minute + objects.ClockSkew},
+		{"for ever", []v1alpha1.ResolvedName{at(end, "203.0.113.1", "2001:db8::1")}, "www.example.com", 2, day + time.Minute +
+			objects.ClockSkew},
 		{"since ever", []v1alpha1.ResolvedName{at(time.Time{}, "203.0.113.1")}, "www.example.com", 0, 0},
 		{"before 1970", []v1alpha1.ResolvedName{at(time.Unix(-1, 0), "203.0.113.1")}, "www.example.com", 0, 0},
-		{"no time at all", []v1alpha1.ResolvedName{{Name: "www.example.com", Addresses: []v1alpha1.ResolvedAddress{{Address: "203.0.113.1"}}}}, "www.example.com", 0, 0},
-		{"many of a name", []v1alpha1.ResolvedName{at(end, numbered(9000)...)}, "www.example.com", 256, day + time.Minute + objects.ClockSkew},
+		{"no time at all", []v1alpha1.ResolvedName{{Name: "www.example.com", Addresses: []v1alpha1.ResolvedAddress{
+			{Address: "203.0.113.1"}}}}, "www.example.com", 0, 0},
+		{"many of a name", []v1alpha1.ResolvedName{at(end, numbered(9000)...)}, "www.example.com", 256, day + time.Minute +
+			objects.ClockSkew},
 		{"a name many times", spread(9000, func(int) string { return "www.example.com" }), "www.example.com", 256, time.Hour},
-		{"a name in many forms", spread(9000, func(i int) string { return []string{"www.example.com", "WWW.example.com."}[i%2] }), "www.example.com", 256, time.Hour},
-		{"many of a pattern", []v1alpha1.ResolvedName{named(at(end, numbered(20000)...), "*.example.com")}, "*.example.com", 8000, day + time.Minute + objects.ClockSkew},
-		{"many names of a pattern", spread(20000, func(i int) string { return fmt.Sprintf("a%d.example.com", i) }), "*.example.com", 8000, time.Hour},
-		{"a long name", []v1alpha1.ResolvedName{named(at(end, "203.0.113.1"), strings.Repeat("a.", 1<<19)+"example.com")}, "*.example.com", 0, 0},
+		{"a name in many forms", spread(9000, func(i int) string {
+			return []string{"www.example.com", "WWW.example.com."}[i%2]
+		}), "www.example.com", 256, time.Hour},
+		{"many of a pattern", []v1alpha1.ResolvedName{named(at(end, numbered(20000)...), "*.example.com")}, "*.example.com",
+			8000, day + time.Minute + objects.ClockSkew},
+		{"many names of a pattern", spread(20000, func(i int) string { return fmt.Sprintf("a%d.example.com", i) }),
+			"*.example.com", 8000, time.Hour},
+		{"a long name", []v1alpha1.ResolvedName{named(at(end, "203.0.113.1"), strings.Repeat("a.", 1<<19)+"example.com")},
+			"*.example.com", 0, 0},
 		{"no name", []v1alpha1.ResolvedName{named(at(end, "203.0.113.1"), "")}, "*.example.com", 0, 0},
-		{"no addresses", []v1alpha1.ResolvedName{at(end, "", "203.0.113.1/24", strings.Repeat("1", 1<<20), "::ffff:127.0.0.1")}, "www.example.com", 0, 0},
+		{"no addresses", []v1alpha1.ResolvedName{at(end, "", "203.0.113.1/24", strings.Repeat("1", 1<<20),
+			"::ffff:127.0.0.1")}, "www.example.com", 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newDNSScene(t, "l1")

@@ -46,8 +46,8 @@ func statusOf(status string, edit func(map[string]any)) string {
 	return string(must(json.Marshal(now)))
 }
 
-// TestAStatusEchoIsNoWork: what is written to the status of an AddressPool or an EgressIP comes back as an event of it. It
-// asks for no row, and no pool, Service or EgressIP is looked at for it. What another hand has written is put back.
+// TestAStatusEchoIsNoWork: what is written to the status of an AddressPool or an EgressIP comes back as an event of it.
+// It asks for no row, and no pool, Service or EgressIP is looked at for it. What another hand has written is put back.
 func TestAStatusEchoIsNoWork(t *testing.T) {
 	s := newScene(t, withBalancers)
 	n := s.egressNode(1)
@@ -110,7 +110,8 @@ func TestRowsOfWhatHasAStatusComeBack(t *testing.T) {
 		w := &lockedWorld{world: newWorld(), queue: q}
 		n := w.node("l1", "10.244.0.0/24")
 		n.Facts, n.Ready, n.Labels = facts(1, false), true, objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: ""})
-		policies := w.policies(t, "{kind: NetworkPolicy, metadata: {namespace: default, name: it}, spec: {podSelector: {}, policyTypes: [Ingress]}}")
+		policies := w.policies(t, "{kind: NetworkPolicy, metadata: {namespace: default, name: it}, spec: {podSelector: {}, "+
+			"policyTypes: [Ingress]}}")
 		w.put(append(policies, n, w.namespace("default"), w.egressIP("a", "", "203.0.113.20"))...)
 		m := &memory{}
 		l, _ := lead(t, m, w)

@@ -57,7 +57,8 @@ type egressBook struct {
 }
 
 func newEgressBook(
-	o *part.Outbox, s *settings.Settings, ids *ipam.NumberPool, around surroundings, nodes nodeView, pods podView, namespaces namespaceView, pools poolView,
+	o *part.Outbox, s *settings.Settings, ids *ipam.NumberPool, around surroundings, nodes nodeView, pods podView,
+	namespaces namespaceView, pools poolView,
 ) egressBook {
 	return egressBook{
 		Outbox: o, settings: s, ids: ids, around: around, nodes: nodes, pods: pods, namespaces: namespaces, pools: pools,
@@ -393,7 +394,8 @@ func (b *egressBook) follows(e *egressState, plan egressPlan) {
 }
 
 func (p egressPlan) equal(o egressPlan) bool {
-	return p.reason == o.reason && p.message == o.message && slices.Equal(p.members, o.members) && slices.Equal(p.names, o.names) &&
+	return p.reason == o.reason && p.message == o.message && slices.Equal(p.members, o.members) &&
+		slices.Equal(p.names, o.names) &&
 		p.gateway.Network == o.gateway.Network && p.gateway.MAC == o.gateway.MAC &&
 		slices.Equal(p.gateway.Addresses, o.gateway.Addresses) && slices.Equal(p.gateway.NextHops, o.gateway.NextHops)
 }

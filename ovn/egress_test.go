@@ -125,7 +125,8 @@ func TestEgressStory(t *testing.T) {
 	s.want("way without a node", s.way("b"), "drop")
 	s.remove(objects.EgressKind, "b")
 	s.want("what all share", fmt.Sprint(len(s.c.egress.commonChange().Rows)), "0")
-	s.want("what remains", fmt.Sprint(len(s.c.egress.all), len(s.c.egress.order), s.c.nodes.ids.Size-s.c.nodes.ids.Free), "0 0 0")
+	s.want("what remains", fmt.Sprint(len(s.c.egress.all), len(s.c.egress.order), s.c.nodes.ids.Size-s.c.nodes.ids.Free),
+		"0 0 0")
 }
 
 // TestNamespacesLabels: a label of a namespace moves its pods.
@@ -159,17 +160,25 @@ func TestEgressRefused(t *testing.T) {
 		words  []string
 		way    string
 	}{
-		{"in the pods' range", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("10.244.9.9") }, "AddressInCluster", []string{"spec.addresses: 10.244.9.9 is in pod-cidrs 10.244.0.0/16"}, "drop"},
-		{"a node's", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("203.0.113.1") }, "AddressTaken", []string{"203.0.113.1", "Node e1"}, "drop"},
-		{"the next hop's", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("203.0.113.254") }, "AddressTaken", []string{"next hop"}, "drop"},
+		{"in the pods' range", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("10.244.9.9") },
+			"AddressInCluster", []string{"spec.addresses: 10.244.9.9 is in pod-cidrs 10.244.0.0/16"}, "drop"},
+		{"a node's", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("203.0.113.1") }, "AddressTaken",
+			[]string{"203.0.113.1", "Node e1"}, "drop"},
+		{"the next hop's", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("203.0.113.254") },
+			"AddressTaken", []string{"next hop"}, "drop"},
 		{"another EgressIP's", func(s *scene, e *objects.EgressIP) {
 			s.do(s.egressIP("0", "team=z", "203.0.113.20"))
 			e.UID = "younger"
 		}, "AddressTaken", []string{"EgressIP 0"}, "drop"},
-		{"of a family that pods lack", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("2001:db8::20") }, "NoSuchFamily", []string{"2001:db8::20"}, "drop"},
-		{"in no node's network", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("198.51.100.9") }, "AddressNotInNetwork", []string{"198.51.100.9", "203.0.113.0/24"}, "drop"},
-		{"no node", func(_ *scene, e *objects.EgressIP) { e.Nodes = must(parseSelector("rack=9")) }, "NoNode", []string{"no node matches", "rack=9"}, "drop"},
-		{"a network that no node has", func(_ *scene, e *objects.EgressIP) { e.Network = "storage" }, "NoNode", []string{"Node e1", `"external"`, `"storage"`}, "drop"},
+		{"of a family that pods lack", func(_ *scene, e *objects.EgressIP) {
+			e.Addresses = objects.ParseAddrs("2001:db8::20")
+		}, "NoSuchFamily", []string{"2001:db8::20"}, "drop"},
+		{"in no node's network", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("198.51.100.9") },
+			"AddressNotInNetwork", []string{"198.51.100.9", "203.0.113.0/24"}, "drop"},
+		{"no node", func(_ *scene, e *objects.EgressIP) { e.Nodes = must(parseSelector("rack=9")) }, "NoNode",
+			[]string{"no node matches", "rack=9"}, "drop"},
+		{"a network that no node has", func(_ *scene, e *objects.EgressIP) { e.Network = "storage" }, "NoNode",
+			[]string{"Node e1", `"external"`, `"storage"`}, "drop"},
 		{"Windows", func(s *scene, e *objects.EgressIP) {
 			n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "e1"}].(*objects.Node)
 			n.OS = contract.Windows
@@ -180,7 +189,8 @@ func TestEgressRefused(t *testing.T) {
 			n.Facts = editFacts(1, false, func(f *contract.NodeFacts) { f.Gateway = nil })
 			s.do(&n)
 		}, "NoNode", []string{"no gateway of its own", "gateway: local"}, "drop"},
-		{"it cannot be read", func(_ *scene, e *objects.EgressIP) { e.Wrong = "spec.addresses: \"x\" is not an IP address" }, "BadSpec", []string{"selects no pod"}, ""},
+		{"it cannot be read", func(_ *scene, e *objects.EgressIP) { e.Wrong = "spec.addresses: \"x\" is not an IP address" },
+			"BadSpec", []string{"selects no pod"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t, nil)
@@ -225,7 +235,8 @@ func TestEgressSpreads(t *testing.T) {
 	n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: before[0]}].(*objects.Node)
 	n.Ready = false
 	s.do(&n)
-	if after := s.c.egress.all["a0"].plan.names; slices.Contains(after, before[0]) || !slices.Equal(after[:4], before[1:]) {
+	if after := s.c.egress.all["a0"].plan.names; slices.Contains(after, before[0]) || !slices.Equal(after[:4],
+		before[1:]) {
 		t.Errorf("without %s the nodes are %v, before %v", before[0], after, before)
 	}
 	numbers := map[int]bool{}

@@ -22,7 +22,8 @@ func of(protocol corev1.Protocol) func(*corev1.Service) {
 func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 	const a, b = "10.244.1.3", "10.244.1.4"
 	log := func(edit ...func(*corev1.Service)) *objects.Service {
-		return trim(web(append(edit, func(s *corev1.Service) { s.Namespace, s.Name = "default", "log" })...)).(*objects.Service)
+		named := func(s *corev1.Service) { s.Namespace, s.Name = "default", "log" }
+		return trim(web(append(edit, named)...)).(*objects.Service)
 	}
 	newLog := func(t *testing.T, s *objects.Service) *scene {
 		sc := newScene(t, nil)
@@ -36,7 +37,8 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 		for _, addr := range addresses {
 			list = append(list, ready(addr, "n1"))
 		}
-		s.do(s.slice("log", "log", []objects.ServicePort{{Name: s.c.services.all["default/log"].object.Ports[0].Name, Protocol: "udp", Port: 8080}}, list...))
+		s.do(s.slice("log", "log", []objects.ServicePort{{Name: s.c.services.all["default/log"].object.Ports[0].Name,
+			Protocol: "udp", Port: 8080}}, list...))
 	}
 	shown := func(s *scene) string {
 		var list []string
@@ -103,10 +105,13 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 		}
 	})
 	t.Run("NodePorts are templates", func(t *testing.T) {
-		s := newLog(t, log(udp, func(s *corev1.Service) { s.Spec.Type, s.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 30514 }))
+		s := newLog(t, log(udp, func(s *corev1.Service) {
+			s.Spec.Type, s.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 30514
+		}))
 		at(s, a)
 		at(s)
-		step(s, "all", vip+" "+a+":8080, ipv4 ^HOSTIP4:30514 "+a+":8080, ipv4 ^NODEIP4_0:30514 "+a+":8080, ipv4 ^NODEIP4_1:30514 "+a+":8080")
+		step(s, "all", vip+" "+a+":8080, ipv4 ^HOSTIP4:30514 "+a+":8080, ipv4 ^NODEIP4_0:30514 "+a+
+			":8080, ipv4 ^NODEIP4_1:30514 "+a+":8080")
 	})
 	t.Run("nobody asks where there is no Service any more", func(t *testing.T) {
 		s := newLog(t, log(udp))
@@ -119,7 +124,8 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 	})
 	t.Run("TCP ends by itself", func(t *testing.T) {
 		s := newLog(t, log())
-		s.do(s.slice("log", "log", []objects.ServicePort{{Name: log().Ports[0].Name, Protocol: "tcp", Port: 8080}}, ready(a, "n1")))
+		s.do(s.slice("log", "log", []objects.ServicePort{{Name: log().Ports[0].Name, Protocol: "tcp", Port: 8080}},
+			ready(a, "n1")))
 		at(s)
 		step(s, "nothing", "")
 	})

@@ -68,7 +68,8 @@ func gatewayChange(s *settings.Settings, members []*placement) ovsdb.Change {
 		r.Member(nb.HAChassisGroupTable, group, "ha_chassis", r.Add(nb.HAChassisTable, n.name, &nb.HAChassis{
 			ChassisName: n.chassis(), Priority: max(northbound.MaxPriority-i, 0)}))
 	}
-	id := r.gatewayRouter(s, s.Shared, s.Shared.Network, sharedSuffix, s.JoinAddresses(s.SharedNumber()), nb.LogicalRouterPort{HaChassisGroup: &group}, nil)
+	id := r.gatewayRouter(s, s.Shared, s.Shared.Network, sharedSuffix, s.JoinAddresses(s.SharedNumber()),
+		nb.LogicalRouterPort{HaChassisGroup: &group}, nil)
 	northbound.Model[nb.LogicalRouter](r.Builder, "gateway").ExternalIDs = map[string]string{podsLeave: waysOut(s.Shared)}
 	for _, pods := range s.Pods {
 		if address := ipam.Family(s.Shared.Addresses, pods.Addr()); address != nil {
@@ -121,17 +122,22 @@ func (b *gatewayBook) refuse(n *nodeState) string {
 	case n.object.Gateway == "" || n.object.Gateway == "false":
 		return "it has no label " + objects.GatewayLabel
 	case n.object.Gateway != "true":
-		return fmt.Sprintf("label %s is %q; leave it empty, or remove it", objects.GatewayLabel, objects.Quoted(n.object.Gateway))
+		return fmt.Sprintf("label %s is %q; leave it empty, or remove it", objects.GatewayLabel,
+			objects.Quoted(n.object.Gateway))
 	case b.settings.Shared == nil:
-		return fmt.Sprintf("it has the label %s, but the controller has no shared-gateway-addresses; set them, or remove the label", objects.GatewayLabel)
+		return fmt.Sprintf("it has the label %s, but the controller has no shared-gateway-addresses; set them, or remove "+
+			"the label", objects.GatewayLabel)
 	case n.windows():
-		return fmt.Sprintf("it has the label %s, but runs Windows, whose datapath lacks what a gateway for other nodes needs (%s); label Linux nodes", objects.GatewayLabel, capability.ClonedPackets.Feature)
+		return fmt.Sprintf("it has the label %s, but runs Windows, whose datapath lacks what a gateway for other nodes "+
+			"needs (%s); label Linux nodes", objects.GatewayLabel, capability.ClonedPackets.Feature)
 	case n.facts.Chassis == "":
 		return fmt.Sprintf("it has the label %s, but its agent has not said its chassis' name yet", objects.GatewayLabel)
 	case n.facts.Gateway == nil:
-		return fmt.Sprintf("it has the label %s, but its agent says nothing of a gateway on the node; set gateway-interface and gateway-addresses for the agent, or remove the label", objects.GatewayLabel)
+		return fmt.Sprintf("it has the label %s, but its agent says nothing of a gateway on the node; set "+
+			"gateway-interface and gateway-addresses for the agent, or remove the label", objects.GatewayLabel)
 	case n.facts.Gateway.Network != b.settings.Shared.Network:
-		return fmt.Sprintf("it has the label %s, but its gateway is on network %q and the shared one on shared-gateway-network %q; make the two the same, or remove the label",
+		return fmt.Sprintf("it has the label %s, but its gateway is on network %q and the shared one on "+
+			"shared-gateway-network %q; make the two the same, or remove the label",
 			objects.GatewayLabel, objects.Quoted(n.facts.Gateway.Network), b.settings.Shared.Network)
 	case n.outside == "":
 		_, why := n.outsideOf(b.settings)
@@ -145,7 +151,8 @@ func (b *gatewayBook) problems(n *nodeState) []objects.Problem {
 	var found []objects.Problem
 	if n.object.Gateway != "" && n.object.Gateway != "false" {
 		if why := b.refuse(n); why != "" && n.facts.Chassis != "" {
-			found = append(found, objects.Problemf(objects.NodeKind, &n.object.ObjectMeta, "NotAGatewayNode", "the node does not carry the shared gateway: %s", why))
+			found = append(found, objects.Problemf(objects.NodeKind, &n.object.ObjectMeta, "NotAGatewayNode",
+				"the node does not carry the shared gateway: %s", why))
 		}
 	}
 	if _, ok := b.sharers[n.name]; !ok {
@@ -154,10 +161,14 @@ func (b *gatewayBook) problems(n *nodeState) []objects.Problem {
 	switch {
 	case b.settings.Shared == nil:
 		found = append(found, objects.Problemf(objects.NodeKind, &n.object.ObjectMeta, "NoSharedGateway",
-			"its pods shall leave by the shared gateway (gateway: shared), but the controller has no shared-gateway-addresses: they reach pods and their node, and nothing else, nor an API server outside; set shared-gateway-addresses and shared-gateway-next-hops for the controller, or gateway: local for the node's agent"))
+			"its pods shall leave by the shared gateway (gateway: shared), but the controller has no "+
+				"shared-gateway-addresses: they reach pods and their node, and nothing else, nor an API server outside; set "+
+				"shared-gateway-addresses and shared-gateway-next-hops for the controller, or gateway: local for the node's agent"))
 	case len(b.members) == 0:
 		found = append(found, objects.Problemf(objects.NodeKind, &n.object.ObjectMeta, "NoSharedGateway",
-			"its pods shall leave by the shared gateway (gateway: shared), but no node carries it: they reach pods and their node, and nothing else, nor an API server outside; label Linux nodes that have a gateway with %s=", objects.GatewayLabel))
+			"its pods shall leave by the shared gateway (gateway: shared), but no node carries it: they reach pods and their "+
+				"node, and nothing else, nor an API server outside; label Linux nodes that have a gateway with %s=",
+			objects.GatewayLabel))
 	}
 	return found
 }

@@ -82,7 +82,8 @@ func TestSharedGatewayStory(t *testing.T) {
 	s.wantReasons("Node s9 NoSharedGateway", "Node s9 WindowsDatapath")
 	s.want("egress without a gateway", s.egress("s9"), "")
 	s.want("rows without a gateway", fmt.Sprint(len(s.c.changeOf(northbound.GatewayOwner).Rows)), "0")
-	network := must(objects.ParseAnnotation[contract.NodeNetwork](contract.NodeNetworkAnnotation, s.objects[objects.Key{Kind: objects.NodeKind, Name: "s9"}].(*objects.Node).Network))
+	network := must(objects.ParseAnnotation[contract.NodeNetwork](contract.NodeNetworkAnnotation,
+		s.objects[objects.Key{Kind: objects.NodeKind, Name: "s9"}].(*objects.Node).Network))
 	s.want("what the node knows of it", fmt.Sprint(network.SharedGateways), "[203.0.113.50]")
 
 	g1 := s.gatewayNode(1)
@@ -112,7 +113,8 @@ func TestSharedGatewayStory(t *testing.T) {
 	s.do(&own)
 	s.want("egress by its own gateway", s.egress("s9"), "100.64.0.2")
 	s.remove(objects.NodeKind, "g1", "s8", "s9")
-	s.want("what remains", fmt.Sprint(len(s.c.gateway.members), len(s.c.gateway.sharers), len(s.c.changeOf(northbound.GatewayOwner).Rows)), "0 0 0")
+	s.want("what remains", fmt.Sprint(len(s.c.gateway.members), len(s.c.gateway.sharers),
+		len(s.c.changeOf(northbound.GatewayOwner).Rows)), "0 0 0")
 }
 
 // TestGatewayNodes states who carries the shared gateway, and what the others are told.
@@ -124,12 +126,14 @@ func TestGatewayNodes(t *testing.T) {
 		words []string // of the Event; none means that it carries the gateway
 	}{
 		{"a Linux node with a gateway", withShared, func(*objects.Node) {}, nil},
-		{"the label says so", withShared, func(n *objects.Node) { n.Gateway = "no" }, []string{"NotAGatewayNode", `is "no"`, "leave it empty"}},
+		{"the label says so", withShared, func(n *objects.Node) { n.Gateway = "no" }, []string{"NotAGatewayNode", `is "no"`,
+			"leave it empty"}},
 		{"nothing is configured", nil, func(*objects.Node) {}, []string{"NotAGatewayNode", "no shared-gateway-addresses"}},
 		{"Windows by its agent", withShared, func(n *objects.Node) {
 			n.Facts = editFacts(1, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })
 		}, []string{"NotAGatewayNode", "runs Windows", "clone", "label Linux nodes"}},
-		{"Windows by its label", withShared, func(n *objects.Node) { n.OS = contract.Windows }, []string{"NotAGatewayNode", "runs Windows"}},
+		{"Windows by its label", withShared, func(n *objects.Node) { n.OS = contract.Windows },
+			[]string{"NotAGatewayNode", "runs Windows"}},
 		{"no gateway", withShared, func(n *objects.Node) {
 			n.Facts = editFacts(1, false, func(f *contract.NodeFacts) { f.Gateway = nil })
 		}, []string{"NotAGatewayNode", "gateway-addresses for the agent"}},
@@ -192,8 +196,8 @@ func TestMemberIsReplaced(t *testing.T) {
 	s.wantMembers(&renamed, "chassis-7=32767 chassis-1=32766")
 }
 
-// TestTwoGatewaysWithTheSame: who was there first keeps it, by the Northbound's word also after a restart; of two that come together
-// it is the older. The other one gets it as soon as it is free.
+// TestTwoGatewaysWithTheSame: who was there first keeps it, by the Northbound's word also after a restart; of two that
+// come together it is the older. The other one gets it as soon as it is free.
 func TestTwoGatewaysWithTheSame(t *testing.T) {
 	address := func(f *contract.NodeFacts) { f.Gateway.Addresses[0] = netip.MustParsePrefix("203.0.113.1/25") }
 	ipv6 := func(f *contract.NodeFacts) { f.Gateway.Addresses[1] = netip.MustParsePrefix("2001:db8::1/64") }
@@ -206,7 +210,12 @@ func TestTwoGatewaysWithTheSame(t *testing.T) {
 		{"IPv4 address", address, []string{"gateway.addresses 203.0.113.1 ", "gateway-addresses"}},
 		{"IPv6 address", ipv6, []string{"gateway.addresses 2001:db8::1 ", "gateway-addresses"}},
 		{"MAC", mac, []string{"gateway.mac 02:00:00:00:00:01 ", "copied machines"}},
-		{"everything on another network", func(f *contract.NodeFacts) { mac(f); address(f); ipv6(f); f.Gateway.Network = "elsewhere" }, nil},
+		{"everything on another network", func(f *contract.NodeFacts) {
+			mac(f)
+			address(f)
+			ipv6(f)
+			f.Gateway.Network = "elsewhere"
+		}, nil},
 		{"a next hop", func(*contract.NodeFacts) {}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -226,7 +235,8 @@ func TestTwoGatewaysWithTheSame(t *testing.T) {
 				s.wantGateways("a x")
 				return
 			}
-			s.wantMessage(append(c.words, "Node a:", "DuplicateGateway", contract.NodeFactsAnnotation, "Node x,", "gateway-network", "delete Node x if it is gone")...)
+			s.wantMessage(append(c.words, "Node a:", "DuplicateGateway", contract.NodeFactsAnnotation, "Node x,",
+				"gateway-network", "delete Node x if it is gone")...)
 			s.wantGateways("x")
 
 			engine := ovsdbtest.Engine(t, ovsdbtest.Northbound(t), northbound.Tables...)
@@ -279,7 +289,9 @@ func (s *scene) wantMembers(n *objects.Node, want string) {
 	s.t.Helper()
 	s.c.update(s.put(n), s.get)
 	changes := s.c.takeChanges()
-	if !slices.ContainsFunc(changes, func(c ovsdb.Change) bool { return c.Owner == northbound.GatewayOwner && members(c) == want }) {
+	if !slices.ContainsFunc(changes, func(c ovsdb.Change) bool {
+		return c.Owner == northbound.GatewayOwner && members(c) == want
+	}) {
 		s.t.Errorf("changes %v, want members %s", changes, want)
 	}
 }

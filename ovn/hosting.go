@@ -23,7 +23,9 @@ const hostingSpacing = 200 * time.Millisecond
 // Hosting is part of [database].
 func (e engine) Hosting() map[part.Event]string {
 	now := map[part.Event]string{}
-	for _, port := range ovsdb.List(e.Client(), func(p *nb.LogicalRouterPort) bool { return p.Status[hostingChassis] != "" }) {
+	for _, port := range ovsdb.List(e.Client(), func(p *nb.LogicalRouterPort) bool {
+		return p.Status[hostingChassis] != ""
+	}) {
 		switch word, name, key := rowOf(port.ExternalIDs); {
 		case word == objects.EgressKind.String() && key == "external":
 			now[part.Signal{What: egressHosting, Name: name}] = port.Status[hostingChassis]
@@ -35,7 +37,8 @@ func (e engine) Hosting() map[part.Event]string {
 }
 
 // WatchHosting is part of [database].
-func (e engine) WatchHosting(ctx context.Context, known map[part.Event]string, moved func(what part.Event, chassis string)) {
+func (e engine) WatchHosting(ctx context.Context, known map[part.Event]string,
+	moved func(what part.Event, chassis string)) {
 	for ctx.Err() == nil {
 		changed := e.Client().Changed()
 		now := e.Hosting()

@@ -38,7 +38,8 @@ func TestServicesGoBeforeHostPorts(t *testing.T) {
 		edit(now)
 		s.c.update(s.put(now), s.get)
 		for _, change := range s.c.takeChanges() {
-			if slices.Contains([]string{string(northbound.PodOwner("default/web")), string(northbound.PodOwner("default/other"))}, string(change.Owner)) {
+			if slices.Contains([]string{string(northbound.PodOwner("default/web")),
+				string(northbound.PodOwner("default/other"))}, string(change.Owner)) {
 				pods = append(pods, string(change.Owner))
 			}
 		}
@@ -53,10 +54,14 @@ func TestServicesGoBeforeHostPorts(t *testing.T) {
 		pods int
 	}{
 		{"a Service inside", func(*objects.Service) {}, all, 0},
-		{"another number", func(o *objects.Service) { o.NodePorts = []objects.NodePort{{ServicePort: o.Ports[0], Number: 30080}} }, all, 0},
-		{"a NodePort", func(o *objects.Service) { o.NodePorts = []objects.NodePort{{ServicePort: o.Ports[0], Number: 8443}} }, ``, 1},
+		{"another number", func(o *objects.Service) {
+			o.NodePorts = []objects.NodePort{{ServicePort: o.Ports[0], Number: 30080}}
+		}, all, 0},
+		{"a NodePort", func(o *objects.Service) { o.NodePorts = []objects.NodePort{{ServicePort: o.Ports[0], Number: 8443}} },
+			``, 1},
 		{"of IPv6", func(o *objects.Service) {
-			o.NodePorts, o.ClusterIPs = []objects.NodePort{{ServicePort: o.Ports[0], Number: 8443}}, []netip.Addr{netip.MustParseAddr("fd00:10:96::10")}
+			o.NodePorts, o.ClusterIPs = []objects.NodePort{{ServicePort: o.Ports[0], Number: 8443}},
+				[]netip.Addr{netip.MustParseAddr("fd00:10:96::10")}
 		}, all, 1},
 		{"a health check, of IPv6", func(o *objects.Service) {
 			o.HealthPort, o.ClusterIPs = 8443, []netip.Addr{netip.MustParseAddr("fd00:10:96::10")}
@@ -69,7 +74,8 @@ func TestServicesGoBeforeHostPorts(t *testing.T) {
 		}, second, 1},
 		{"nothing again", func(*objects.Service) {}, all, 1},
 	} {
-		if pods := change(step.edit); len(pods) != step.pods || step.pods == 1 && pods[0] != string(northbound.PodOwner("default/web")) {
+		if pods := change(step.edit); len(pods) != step.pods || step.pods == 1 &&
+			pods[0] != string(northbound.PodOwner("default/web")) {
 			t.Errorf("%s: pods %v were looked at", step.name, pods)
 		}
 		t.Run(step.name, func(t *testing.T) {
@@ -93,14 +99,22 @@ func TestOneHostPortOfTwoPods(t *testing.T) {
 		node                  string // of the young one
 		together, when, alone has    // when: the young one is alone
 	}{
-		{"the same", objects.HostPort{Protocol: "tcp", IP: netip.Addr{}, Port: 8443, Into: 443}, objects.HostPort{Protocol: "tcp", IP: netip.Addr{}, Port: 8443, Into: 443}, "own", both("old"), both("young"), both("old")},
-		{"one address of all", objects.HostPort{Protocol: "tcp", IP: own, Port: 8443, Into: 443}, objects.HostPort{Protocol: "tcp", IP: netip.Addr{}, Port: 8443, Into: 443}, "own",
+		{"the same", objects.HostPort{Protocol: "tcp", IP: netip.Addr{}, Port: 8443, Into: 443},
+			objects.HostPort{Protocol: "tcp", IP: netip.Addr{}, Port: 8443, Into: 443}, "own", both("old"), both("young"),
+			both("old")},
+		{"one address of all", objects.HostPort{Protocol: "tcp", IP: own, Port: 8443, Into: 443},
+			objects.HostPort{Protocol: "tcp", IP: netip.Addr{}, Port: 8443, Into: 443}, "own",
 			has{"192.0.2.1:8443": "old", "203.0.113.1:8443": "young"}, both("young"), has{"192.0.2.1:8443": "old"}},
-		{"two addresses", objects.HostPort{Protocol: "tcp", IP: own, Port: 8443, Into: 443}, objects.HostPort{Protocol: "tcp", IP: gateway, Port: 8443, Into: 443}, "own",
-			has{"192.0.2.1:8443": "old", "203.0.113.1:8443": "young"}, has{"203.0.113.1:8443": "young"}, has{"192.0.2.1:8443": "old"}},
-		{"two nodes", objects.HostPort{Protocol: "tcp", IP: netip.Addr{}, Port: 8443, Into: 443}, objects.HostPort{Protocol: "tcp", IP: netip.Addr{}, Port: 8443, Into: 443}, "bare", both("old"), has{}, both("old")},
-		{"another port", objects.HostPort{Protocol: "tcp", IP: own, Port: 8443, Into: 443}, objects.HostPort{Protocol: "tcp", IP: own, Port: 8444, Into: 443}, "own",
-			has{"192.0.2.1:8443": "old", "192.0.2.1:8444": "young"}, has{"192.0.2.1:8444": "young"}, has{"192.0.2.1:8443": "old"}},
+		{"two addresses", objects.HostPort{Protocol: "tcp", IP: own, Port: 8443, Into: 443}, objects.HostPort{Protocol: "tcp",
+			IP: gateway, Port: 8443, Into: 443}, "own",
+			has{"192.0.2.1:8443": "old", "203.0.113.1:8443": "young"}, has{"203.0.113.1:8443": "young"},
+			has{"192.0.2.1:8443": "old"}},
+		{"two nodes", objects.HostPort{Protocol: "tcp", IP: netip.Addr{}, Port: 8443, Into: 443},
+			objects.HostPort{Protocol: "tcp", IP: netip.Addr{}, Port: 8443, Into: 443}, "bare", both("old"), has{}, both("old")},
+		{"another port", objects.HostPort{Protocol: "tcp", IP: own, Port: 8443, Into: 443}, objects.HostPort{Protocol: "tcp",
+			IP: own, Port: 8444, Into: 443}, "own",
+			has{"192.0.2.1:8443": "old", "192.0.2.1:8444": "young"}, has{"192.0.2.1:8444": "young"},
+			has{"192.0.2.1:8443": "old"}},
 	} {
 		for _, order := range [][]string{{"old", "young"}, {"young", "old"}} {
 			t.Run(c.name+", first "+order[0], func(t *testing.T) {
@@ -174,7 +188,8 @@ func TestHostPortsAtAnAddressOfAPool(t *testing.T) {
 	had := s.balanced("web", func(b *objects.LoadBalancer) { b.Ingress = at.String() })
 	had.Ingress = []netip.Addr{at}
 	p, q := s.pod("default", "p", "e1"), s.pod("default", "q", "e1")
-	p.HostPorts, q.HostPorts = []objects.HostPort{{Protocol: "tcp", IP: at, Port: 80, Into: 8080}}, []objects.HostPort{{Protocol: "tcp", IP: at, Port: 8443, Into: 443}}
+	p.HostPorts, q.HostPorts = []objects.HostPort{{Protocol: "tcp", IP: at, Port: 80, Into: 8080}},
+		[]objects.HostPort{{Protocol: "tcp", IP: at, Port: 8443, Into: 443}}
 	s.do(n, s.addressPool("p", "203.0.113.0/29"), p, q)
 	rows := map[ovsdb.Owner]ovsdb.Change{}
 	ports := func(keys []part.Event) string {
@@ -183,7 +198,8 @@ func TestHostPortsAtAnAddressOfAPool(t *testing.T) {
 			rows[change.Owner] = change
 		}
 		var list []string
-		for _, r := range slices.Concat(rows[northbound.PodOwner("default/p")].Rows, rows[northbound.PodOwner("default/q")].Rows) {
+		for _, r := range slices.Concat(rows[northbound.PodOwner("default/p")].Rows,
+			rows[northbound.PodOwner("default/q")].Rows) {
 			if b, ok := r.Model.(*nb.LoadBalancer); ok {
 				list = append(list, slices.Sorted(maps.Keys(b.Vips))...)
 			}
@@ -191,7 +207,8 @@ func TestHostPortsAtAnAddressOfAPool(t *testing.T) {
 		return strings.Join(list, " ")
 	}
 	const both, other = "203.0.113.1:80 203.0.113.1:8443", "203.0.113.1:8443"
-	s.want("alone", ports([]part.Event{objects.Key{Kind: objects.PodKind, Name: "default/p"}, objects.Key{Kind: objects.PodKind, Name: "default/q"}}), both)
+	s.want("alone", ports([]part.Event{objects.Key{Kind: objects.PodKind, Name: "default/p"},
+		objects.Key{Kind: objects.PodKind, Name: "default/q"}}), both)
 	s.want("beside the Service", ports(s.put(had)), other)
 	holder, _ := s.c.pools.holder(at)
 	s.want("the Service has the address", holder, "default/web")
@@ -199,13 +216,14 @@ func TestHostPortsAtAnAddressOfAPool(t *testing.T) {
 	rival.Ingress, rival.Ports[0].Port = []netip.Addr{at}, 8443
 	s.want("beside one that has another port of the node's address", ports(s.put(rival)), "")
 	delete(s.objects, objects.Key{Kind: objects.ServiceKind, Name: "default/web"})
-	s.want("when the first has gone", ports([]part.Event{objects.Key{Kind: objects.ServiceKind, Name: "default/web"}}), "203.0.113.1:80")
+	s.want("when the first has gone", ports([]part.Event{objects.Key{Kind: objects.ServiceKind, Name: "default/web"}}),
+		"203.0.113.1:80")
 	delete(s.objects, objects.Key{Kind: objects.ServiceKind, Name: "default/rival"})
 	s.want("when both have gone", ports([]part.Event{objects.Key{Kind: objects.ServiceKind, Name: "default/rival"}}), both)
 }
 
-// TestHostPortsOfOtherAddresses make nobody look again: of two pods with one number at different addresses each has its own.
-// A pod of all addresses is the rival of both.
+// TestHostPortsOfOtherAddresses make nobody look again: of two pods with one number at different addresses each has its
+// own. A pod of all addresses is the rival of both.
 func TestHostPortsOfOtherAddresses(t *testing.T) {
 	s := nodePortScene(t)
 	with := func(name string, at netip.Addr) *objects.Pod {
@@ -214,7 +232,8 @@ func TestHostPortsOfOtherAddresses(t *testing.T) {
 		return p
 	}
 	first, second := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("203.0.113.1")
-	s.do(s.namespace("default"), with("first", first), with("second", second), with("nowhere", netip.MustParseAddr("127.0.0.1")))
+	s.do(s.namespace("default"), with("first", first), with("second", second),
+		with("nowhere", netip.MustParseAddr("127.0.0.1")))
 	looked := func(objects ...any) string {
 		s.c.update(s.put(objects...), s.get)
 		var pods []string
@@ -230,5 +249,6 @@ func TestHostPortsOfOtherAddresses(t *testing.T) {
 	changed.Labels = objects.NewLabelSet(map[string]string{"a": "b"})
 	s.want("a label of one", looked(changed), "first")
 	s.want("one of all addresses", looked(with("all", netip.Addr{})), "all first second")
-	s.want("the first without, its rival and the rivals of that", looked(s.pod("default", "first", "own")), "all first second")
+	s.want("the first without, its rival and the rivals of that", looked(s.pod("default", "first", "own")),
+		"all first second")
 }

@@ -28,8 +28,8 @@ func newHostBook(s *settings.Settings, nodes nodeView) hostBook {
 		listeners: map[string]contract.Listeners{}}
 }
 
-// update takes in a node's addresses and who listens there. touched are the addresses where that makes a difference, and
-// heard says that the same daemons listen as before.
+// update takes in a node's addresses and who listens there. touched are the addresses where that makes a difference,
+// and heard says that the same daemons listen as before.
 func (b *hostBook) update(n *nodeState) (touched []netip.Addr, heard bool) {
 	var now []netip.Addr
 	if n.object != nil {
@@ -78,9 +78,10 @@ func (b *hostBook) listener(protocol string, at netip.AddrPort) (node string) {
 
 // rules are what stays the hosts' own.
 func (b *hostBook) rules() outside.Hosts {
-	return outside.Hosts{Ports: b.settings.HostPorts, Open: b.settings.HostExternals, Ranges: b.settings.Hosts, APIServers: b.apiServers,
-		Nodes:     func(addr netip.Addr) bool { return len(b.at[addr]) > 0 },
-		Listening: func(protocol string, at netip.AddrPort) bool { return b.listener(protocol, at) != "" }}
+	return outside.Hosts{Ports: b.settings.HostPorts, Open: b.settings.HostExternals, Ranges: b.settings.Hosts,
+		APIServers: b.apiServers,
+		Nodes:      func(addr netip.Addr) bool { return len(b.at[addr]) > 0 },
+		Listening:  func(protocol string, at netip.AddrPort) bool { return b.listener(protocol, at) != "" }}
 }
 
 // ownerName says for people whose an address is; "" is nobody's.

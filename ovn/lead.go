@@ -96,7 +96,8 @@ func (l *leader) run(ctx context.Context) {
 		return
 	}
 	l.begun.Store(0)
-	l.log.Info("the Northbound is in step with the cluster", "nodes", len(l.cluster.nodes.all), "pods", len(l.cluster.pods.all),
+	l.log.Info("the Northbound is in step with the cluster", "nodes", len(l.cluster.nodes.all), "pods",
+		len(l.cluster.pods.all),
 		"services", len(l.cluster.services.all), "seconds", time.Since(start).Seconds())
 	for {
 		entries := l.queue.take(ctx)
@@ -117,7 +118,9 @@ func (l *leader) run(ctx context.Context) {
 // claim makes this controller the only one that writes, and does not give up before it is; false means that ctx is
 // done. What former leaders have decided is read after it: they can add nothing any more.
 func (l *leader) claim(ctx context.Context) bool {
-	return l.insist(ctx, "could not claim the Northbound; trying again", func() error { return l.northbound.Claim(ctx, l.entitled) })
+	return l.insist(ctx, "could not claim the Northbound; trying again", func() error {
+		return l.northbound.Claim(ctx, l.entitled)
+	})
 }
 
 // insist tries until nothing but owners' changes fails; false means that ctx is done.
@@ -192,7 +195,8 @@ func (l *leader) all(ctx context.Context, entries map[part.Event]entry) bool {
 // its upgrade. A row whose column it does not know would say another thing than is meant.
 func (l *leader) fit() (changed bool) {
 	disabled := l.disabled()
-	now := settings.Features{AclTiers: slices.Contains(disabled, models.ACLTiers), ConditionalNAT: slices.Contains(disabled, models.ConditionalNAT)}
+	now := settings.Features{AclTiers: slices.Contains(disabled, models.ACLTiers),
+		ConditionalNAT: slices.Contains(disabled, models.ConditionalNAT)}
 	changed = now != l.cluster.settings.Lacks
 	l.cluster.settings.Lacks = now
 	return changed
@@ -230,7 +234,8 @@ func (l *leader) settle(ctx context.Context, changes []ovsdb.Change, err error) 
 		pause := min(max(2*l.backoff[owner], l.first), lastPause)
 		if k, meta := l.object(owner); meta != nil && l.backoff[owner] == 0 {
 			l.report(objects.Problemf(k.Kind, meta, "RowsRefused",
-				"the OVN Northbound refused the rows of this object: %v; all others are served; it is tried again until it succeeds", objects.Quoted(cause.Error())))
+				"the OVN Northbound refused the rows of this object: %v; all others are served; it is tried again "+
+					"until it succeeds", objects.Quoted(cause.Error())))
 		}
 		l.backoff[owner] = pause
 		l.later(ctx, part.Signal{What: part.Again, Name: string(owner)}, pause)
@@ -268,7 +273,8 @@ func (l *leader) handOut(refused *ovsdb.RefusedError) {
 		k := objects.Key{Kind: a.Kind, Name: objects.FullName(a.Namespace, a.Name)}
 		isPod, p := a.Kind == objects.PodKind, l.cluster.pods.all[k.Name]
 		switch {
-		case (isPod || a.Kind == objects.NodeKind) && refused != nil && refused.Owners[ovsdb.Owner(a.Kind.String()+"/"+k.Name)] != nil:
+		case (isPod || a.Kind == objects.NodeKind) && refused != nil &&
+			refused.Owners[ovsdb.Owner(a.Kind.String()+"/"+k.Name)] != nil:
 		case isPod && p != nil && !p.there:
 			l.cluster.Note(a)
 		default:
@@ -293,7 +299,8 @@ func (l *leader) publish(ctx context.Context) {
 func (l *leader) observe(entries map[part.Event]entry) {
 	for touched, e := range entries {
 		k, isObject := touched.(objects.Key)
-		if p := l.cluster.pods.all[k.Name]; e.fresh && isObject && k.Kind == objects.PodKind && p != nil && len(p.addresses) > 0 {
+		if p := l.cluster.pods.all[k.Name]; e.fresh && isObject && k.Kind == objects.PodKind && p != nil &&
+			len(p.addresses) > 0 {
 			since(l.metrics.podRow, e.since)
 		}
 	}
@@ -328,7 +335,8 @@ func (l *leader) suspect(ctx context.Context, owners []ovsdb.Owner) {
 		l.disputes[owner] = dispute{now.Add(d.pause), min(max(2*d.pause, firstPause), lastPause)}
 	}
 	if count > 0 {
-		l.log.Warn("somebody else changed rows in the Northbound; they are put back; if this goes on, see whether another controller writes there",
+		l.log.Warn("somebody else changed rows in the Northbound; they are put back; if this goes on, see whether another "+
+			"controller writes there",
 			"objects", count, "first", first)
 	}
 }

@@ -52,7 +52,8 @@ func (m *memory) annotate(notes []part.Annotation) {
 	defer m.mu.Unlock()
 	for _, a := range notes {
 		name := objects.FullName(a.Namespace, a.Name)
-		network, _, err := contract.Parse[contract.PodNetwork](map[string]string{a.Key: a.Value}, contract.PodNetworkAnnotation)
+		network, _, err := contract.Parse[contract.PodNetwork](map[string]string{a.Key: a.Value},
+			contract.PodNetworkAnnotation)
 		if a.Kind != objects.PodKind || err != nil {
 			continue
 		}
@@ -380,7 +381,8 @@ func TestNothingIsLostWithTheNorthbound(t *testing.T) {
 		q.add(objects.Key{Kind: objects.PodKind, Name: "default/one"}, false)
 		m.set(func() { m.broken = nil })
 		time.Sleep(6 * time.Second)
-		wantOwners(t, m, owners("Cluster", "Node/l1", "Pod/default/p0", "Pod/default/p1", "Pod/default/p2", "Pod/default/p3", "Pod/default/p4"))
+		wantOwners(t, m, owners("Cluster", "Node/l1", "Pod/default/p0", "Pod/default/p1", "Pod/default/p2", "Pod/default/p3",
+			"Pod/default/p4"))
 		if len(*reports) > 0 {
 			t.Errorf("objects are blamed for a broken connection: %q", *reports)
 		}

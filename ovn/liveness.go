@@ -81,7 +81,8 @@ func (b *livenessBook) change() ovsdb.Change {
 	for i, n := range ring {
 		group := r.Add(nb.HAChassisGroupTable, n.name, &nb.HAChassisGroup{Name: "alive-" + n.name})
 		member := func(m *nodeState, priority int) {
-			r.Member(nb.HAChassisGroupTable, group, "ha_chassis", r.Add(nb.HAChassisTable, n.name+"/"+m.name, &nb.HAChassis{ChassisName: m.chassis(), Priority: priority}))
+			r.Member(nb.HAChassisGroupTable, group, "ha_chassis", r.Add(nb.HAChassisTable, n.name+"/"+m.name,
+				&nb.HAChassis{ChassisName: m.chassis(), Priority: priority}))
 		}
 		member(n, northbound.MaxPriority)
 		for j, o := range following(ring, i) {
@@ -101,7 +102,9 @@ func ringOf(nodes []*nodeState) []*nodeState {
 	for _, n := range nodes {
 		at[n] = rendezvous("alive", n.name)
 	}
-	slices.SortFunc(nodes, func(a, b *nodeState) int { return cmp.Or(cmp.Compare(at[a], at[b]), cmp.Compare(a.name, b.name)) })
+	slices.SortFunc(nodes, func(a, b *nodeState) int {
+		return cmp.Or(cmp.Compare(at[a], at[b]), cmp.Compare(a.name, b.name))
+	})
 	return nodes
 }
 

@@ -48,7 +48,8 @@ func TestNodesWatchEachOther(t *testing.T) {
 	s.want("without a pool", fmt.Sprint(len(s.watched())), "0")
 	s.do(s.addressPool("p", "203.0.113.64/30"))
 	for node, members := range s.watched() {
-		if list := strings.Fields(members); len(list) != 1+watchers || list[0] != "chassis-"+node[1:] || slices.Contains(list[1:], list[0]) {
+		if list := strings.Fields(members); len(list) != 1+watchers || list[0] != "chassis-"+node[1:] ||
+			slices.Contains(list[1:], list[0]) {
 			t.Errorf("%s is watched by %v", node, list)
 		}
 	}

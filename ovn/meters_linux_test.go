@@ -20,11 +20,14 @@ func TestOneMeterBesideWindowsNodes(t *testing.T) {
 	for i := range 40 {
 		ports = append(ports, fmt.Sprintf("{ports: [{port: %d}]}", 1000+i))
 	}
-	d.do(append(d.policies(t, `{kind: NetworkPolicy, metadata: {namespace: prod, name: many}, spec: {podSelector: {}, ingress: [`+strings.Join(ports, ", ")+`]}}`), prod)...)
+	d.do(append(d.policies(t,
+		`{kind: NetworkPolicy, metadata: {namespace: prod, name: many}, spec: {podSelector: {}, ingress: [`+
+			strings.Join(ports, ", ")+`]}}`), prod)...)
 	p := d.pod("prod", "web", "n1")
 	d.do(p)
 	meters := func() int {
-		return len(strings.Fields(d.ovn.Run("ovn-sbctl", "--db="+d.ovn.Southbound(), "--bare", "--columns=_uuid", "list", "Meter")))
+		return len(strings.Fields(d.ovn.Run("ovn-sbctl", "--db="+d.ovn.Southbound(), "--bare", "--columns=_uuid", "list",
+			"Meter")))
 	}
 	if n := meters(); n < 40 {
 		t.Errorf("of 40 rules that are logged, %d have a meter", n)

@@ -46,7 +46,8 @@ const (
 func (b *nodeBook) node(name string) *nodeState {
 	n := b.all[name]
 	if n == nil {
-		n = &nodeState{placement: placement{name: name}, pods: map[string]*podState{}, waiting: map[string]struct{}{}, hostPorted: map[objects.Claim]map[string]struct{}{}}
+		n = &nodeState{placement: placement{name: name}, pods: map[string]*podState{}, waiting: map[string]struct{}{},
+			hostPorted: map[objects.Claim]map[string]struct{}{}}
 		b.all[name] = n
 	}
 	return n
@@ -129,7 +130,8 @@ func (b *nodeBook) rank(list []*nodeState) {
 		}
 	}
 	slices.SortFunc(list, func(a, b *nodeState) int {
-		return cmp.Or(doubt[a]-doubt[b], objects.Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.name, b.name))
+		return cmp.Or(doubt[a]-doubt[b], objects.Older(&a.object.ObjectMeta, &b.object.ObjectMeta),
+			cmp.Compare(a.name, b.name))
 	})
 }
 
@@ -197,12 +199,15 @@ func (b *nodeBook) allocate(n *nodeState) {
 // refuseCopies takes from a node what another one was first with.
 func (b *nodeBook) refuseCopies(n *nodeState, complain func(reason, format string, args ...any)) {
 	if other := b.sameChassis(n); other != "" {
-		complain("DuplicateChassis", "its chassis name %s is also that of Node %s, as on copied machines; the node has no gateway and its pods no network until each has a name of its own (external_ids:system-id in its Open vSwitch database)",
+		complain("DuplicateChassis", "its chassis name %s is also that of Node %s, as on copied machines; the node has no "+
+			"gateway and its pods no network until each has a name of its own (external_ids:system-id in its Open vSwitch "+
+			"database)",
 			objects.Quoted(n.facts.Chassis), other)
 		n.facts, n.outside = contract.NodeFacts{OS: n.facts.OS}, ""
 	}
 	if other, field, remedy := b.sameGateway(n); other != "" {
-		complain("DuplicateGateway", "annotation %s: %s is also that of the gateway of Node %s, which keeps it; the node has no gateway, and its pods reach nothing outside of the cluster; %s, or delete Node %s if it is gone",
+		complain("DuplicateGateway", "annotation %s: %s is also that of the gateway of Node %s, which keeps it; the node "+
+			"has no gateway, and its pods reach nothing outside of the cluster; %s, or delete Node %s if it is gone",
 			contract.NodeFactsAnnotation, field, other, remedy, other)
 		n.facts.Gateway, n.outside = nil, ""
 	}
@@ -256,7 +261,8 @@ func (n *nodeState) takeFacts(s *settings.Settings) (errs []error) {
 			return check(checkNextHop(g, next), "the node has no default route by it")
 		})
 	}
-	check(checkNodePorts(facts), fmt.Sprintf("NodePorts are served on its gateway's and the first %d of a family; on the others the node's agent serves its host and clients outside, and no pods", maxNodePortAddresses))
+	check(checkNodePorts(facts), fmt.Sprintf("NodePorts are served on its gateway's and the first %d of a family; on "+
+		"the others the node's agent serves its host and clients outside, and no pods", maxNodePortAddresses))
 	if facts.Gateway != nil && facts.SharedGateway {
 		check(errors.New("gateway and sharedGateway exclude each other"), "the node has its own gateway")
 		facts.SharedGateway = false
@@ -283,7 +289,8 @@ func (b *nodeBook) takeID(before int) (int, error) {
 	}
 	id, ok := b.ids.Take()
 	if !ok {
-		return 0, fmt.Errorf("all %d node numbers that join-cidrs %s has room for are taken; remove unused Nodes or make join-cidrs larger",
+		return 0, fmt.Errorf("all %d node numbers that join-cidrs %s has room for are taken; remove unused Nodes or make "+
+			"join-cidrs larger",
 			b.ids.Size, ipam.Join(b.settings.Joins))
 	}
 	return id + 1, nil
@@ -296,7 +303,8 @@ func (b *nodeBook) subnets(n *nodeState, recorded []netip.Prefix) ([]netip.Prefi
 		return b.givenSubnets(n)
 	}
 	if !b.settings.Allocate {
-		return nil, fmt.Errorf("%w, and weft does not allocate them; let kube-controller-manager do so (--allocate-node-cidrs, --cluster-cidr=%s) or set allocate-node-cidrs for weft",
+		return nil, fmt.Errorf("%w, and weft does not allocate them; let kube-controller-manager do so "+
+			"(--allocate-node-cidrs, --cluster-cidr=%s) or set allocate-node-cidrs for weft",
 			errNoSubnets, ipam.Join(b.settings.Pods))
 	}
 	if n.placed && len(n.subnets) == len(b.cuts) {
@@ -304,7 +312,8 @@ func (b *nodeBook) subnets(n *nodeState, recorded []netip.Prefix) ([]netip.Prefi
 	}
 	subnets := make([]netip.Prefix, 0, len(b.cuts))
 	for _, cut := range b.cuts {
-		if before := ipam.Family(recorded, cut.Cluster.Addr()); before != nil && b.free(n, *before) == nil && cut.Claim(before.Masked()) {
+		if before := ipam.Family(recorded, cut.Cluster.Addr()); before != nil && b.free(n, *before) == nil &&
+			cut.Claim(before.Masked()) {
 			subnets = append(subnets, before.Masked())
 			continue
 		}
@@ -331,7 +340,8 @@ func (b *nodeBook) cut(n *nodeState, from *ipam.SubnetAllocator) (netip.Prefix, 
 	for {
 		subnet, err := from.Take()
 		if err != nil {
-			return subnet, fmt.Errorf("%w; remove unused Nodes, make pod-cidrs larger or the nodes' subnets smaller (node-cidr-mask-size-ipv4, node-cidr-mask-size-ipv6)", err)
+			return subnet, fmt.Errorf("%w; remove unused Nodes, make pod-cidrs larger or the nodes' subnets smaller "+
+				"(node-cidr-mask-size-ipv4, node-cidr-mask-size-ipv6)", err)
 		}
 		if b.free(n, subnet) == nil {
 			return subnet, nil
@@ -346,16 +356,19 @@ func (b *nodeBook) givenSubnets(n *nodeState) ([]netip.Prefix, error) {
 	for _, text := range n.object.PodCIDRs {
 		subnet, err := netip.ParsePrefix(text)
 		if err != nil {
-			return nil, fmt.Errorf("spec.podCIDRs: %q is not a CIDR; correct kube-controller-manager's --cluster-cidr and create the Node anew", text)
+			return nil, fmt.Errorf("spec.podCIDRs: %q is not a CIDR; correct kube-controller-manager's --cluster-cidr and "+
+				"create the Node anew", text)
 		}
 		subnet = subnet.Masked()
 		cluster := ipam.Family(b.settings.Pods, subnet.Addr())
 		if cluster == nil || !cluster.Contains(subnet.Addr()) || subnet.Bits() < cluster.Bits() {
-			return nil, fmt.Errorf("spec.podCIDRs: %s is not within pod-cidrs %s; give weft the same ranges as kube-controller-manager's --cluster-cidr",
+			return nil, fmt.Errorf("spec.podCIDRs: %s is not within pod-cidrs %s; give weft the same ranges as "+
+				"kube-controller-manager's --cluster-cidr",
 				subnet, ipam.Join(b.settings.Pods))
 		}
 		if ipam.NewSubnetPool(subnet).Pool.Size == 0 {
-			return nil, fmt.Errorf("spec.podCIDRs: %s has no room for a pod; make the node subnets larger (kube-controller-manager's --node-cidr-mask-size)", subnet)
+			return nil, fmt.Errorf("spec.podCIDRs: %s has no room for a pod; make the node subnets larger "+
+				"(kube-controller-manager's --node-cidr-mask-size)", subnet)
 		}
 		if !slices.Contains(n.subnets, subnet) { // nobody else is given what a node has
 			if err := b.free(n, subnet); err != nil {
@@ -369,7 +382,8 @@ func (b *nodeBook) givenSubnets(n *nodeState) ([]netip.Prefix, error) {
 		}
 	}
 	if len(v4) > 1 || len(v6) > 1 {
-		return nil, fmt.Errorf("spec.podCIDRs: %v holds more than one subnet of an address family; weft uses one of each", n.object.PodCIDRs)
+		return nil, fmt.Errorf("spec.podCIDRs: %v holds more than one subnet of an address family; weft uses one of each",
+			n.object.PodCIDRs)
 	}
 	return append(v4, v6...), nil
 }
@@ -377,7 +391,8 @@ func (b *nodeBook) givenSubnets(n *nodeState) ([]netip.Prefix, error) {
 // free says who else has a subnet, or part of it.
 func (b *nodeBook) free(n *nodeState, subnet netip.Prefix) error {
 	if other, ok := b.onlyOne.overlapping(subnet, n.name); ok {
-		return fmt.Errorf("spec.podCIDRs: %s overlaps with %s of Node %s; create one of the two Nodes anew", subnet, other.Prefix, other.node)
+		return fmt.Errorf("spec.podCIDRs: %s overlaps with %s of Node %s; create one of the two Nodes anew", subnet,
+			other.Prefix, other.node)
 	}
 	return nil
 }
@@ -439,7 +454,8 @@ func (b *nodeBook) touchPods(n *nodeState) {
 }
 
 func (b *nodeBook) noteNode(n *nodeState) {
-	network := contract.NodeNetwork{ID: n.id, PodCIDRs: n.subnets, ClusterCIDRs: b.settings.Pods, ServiceCIDRs: b.settings.Services, JoinCIDRs: b.settings.Joins,
+	network := contract.NodeNetwork{ID: n.id, PodCIDRs: n.subnets, ClusterCIDRs: b.settings.Pods,
+		ServiceCIDRs: b.settings.Services, JoinCIDRs: b.settings.Joins,
 		HostPorts: b.settings.ToldHostPorts, HostExternalIPs: b.settings.HostExternals, Hosts: b.settings.Hosts}
 	if b.settings.Shared != nil {
 		network.SharedGateways = contract.Addrs(b.settings.Shared.Addresses)

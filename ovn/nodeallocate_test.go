@@ -32,20 +32,25 @@ func TestNodeSubnets(t *testing.T) {
 		words []string
 	}{
 		{"Kubernetes'", nil, func(s *scene) { s.do(s.node("l1", "10.244.7.0/24")) }, "10.244.7.0/24", nil},
-		{"Kubernetes' before weft's own", allocate, func(s *scene) { s.do(s.node("l1", "10.244.7.0/24")) }, "10.244.7.0/24", nil},
-		{"IPv4 first", dual, func(s *scene) { s.do(s.node("l1", "fd00:10:244:7::/64", "10.244.7.0/24")) }, "10.244.7.0/24 fd00:10:244:7::/64", nil},
+		{"Kubernetes' before weft's own", allocate, func(s *scene) { s.do(s.node("l1", "10.244.7.0/24")) }, "10.244.7.0/24",
+			nil},
+		{"IPv4 first", dual, func(s *scene) { s.do(s.node("l1", "fd00:10:244:7::/64", "10.244.7.0/24")) },
+			"10.244.7.0/24 fd00:10:244:7::/64", nil},
 		{"weft's own", allocate, func(s *scene) { s.do(s.node("l1"), s.node("l2")) }, "10.244.0.0/24", nil},
-		{"weft's own avoids Kubernetes'", allocate, func(s *scene) { s.do(s.node("l0", "10.244.0.0/23"), s.node("l1")) }, "10.244.2.0/24", nil},
-		{"weft's own of what Kubernetes' has covered", func(c *settings.Config) { allocate(c); c.NodeCIDRMaskIPv4 = 18 }, func(s *scene) {
-			s.do(s.node("l0", "10.244.0.0/17")) // two of the four
-			s.do(s.node("l2"), s.node("l3"))
-			s.remove(objects.NodeKind, "l0")
-			s.do(s.node("l1"), s.node("l4"))
-			s.want("the second", s.c.nodes.all["l4"].subnets[0].String(), "10.244.64.0/18")
-		}, "10.244.0.0/18", nil},
+		{"weft's own avoids Kubernetes'", allocate, func(s *scene) { s.do(s.node("l0", "10.244.0.0/23"), s.node("l1")) },
+			"10.244.2.0/24", nil},
+		{"weft's own of what Kubernetes' has covered", func(c *settings.Config) { allocate(c); c.NodeCIDRMaskIPv4 = 18 },
+			func(s *scene) {
+				s.do(s.node("l0", "10.244.0.0/17")) // two of the four
+				s.do(s.node("l2"), s.node("l3"))
+				s.remove(objects.NodeKind, "l0")
+				s.do(s.node("l1"), s.node("l4"))
+				s.want("the second", s.c.nodes.all["l4"].subnets[0].String(), "10.244.64.0/18")
+			}, "10.244.0.0/18", nil},
 		{"weft's own is kept", allocate, func(s *scene) {
 			n := s.node("l1")
-			n.Network = contract.Format(contract.NodeNetwork{ID: 9, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.200.0/24")}})
+			n.Network = contract.Format(contract.NodeNetwork{ID: 9,
+				PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.200.0/24")}})
 			s.do(n, s.node("l0"))
 		}, "10.244.200.0/24", nil},
 		{"none", nil, func(s *scene) {
@@ -54,8 +59,10 @@ func TestNodeSubnets(t *testing.T) {
 			s.touch(s.c.TakeExpected())
 		}, "", []string{"Node l1", "NoPodSubnet", "spec.podCIDRs", "allocate-node-cidrs"}},
 		{"malformed", nil, func(s *scene) { s.do(s.node("l1", "10.244.0.0")) }, "", []string{"NoPodSubnet", `"10.244.0.0"`}},
-		{"outside", nil, func(s *scene) { s.do(s.node("l1", "10.9.0.0/24")) }, "", []string{"NoPodSubnet", "10.9.0.0/24", "pod-cidrs 10.244.0.0/16"}},
-		{"too small", nil, func(s *scene) { s.do(s.node("l1", "10.244.0.0/30")) }, "", []string{"NoPodSubnet", "no room for a pod"}},
+		{"outside", nil, func(s *scene) { s.do(s.node("l1", "10.9.0.0/24")) }, "", []string{"NoPodSubnet", "10.9.0.0/24",
+			"pod-cidrs 10.244.0.0/16"}},
+		{"too small", nil, func(s *scene) { s.do(s.node("l1", "10.244.0.0/30")) }, "",
+			[]string{"NoPodSubnet", "no room for a pod"}},
 		{"overlaps", nil, func(s *scene) { s.do(s.node("l0", "10.244.0.0/23")); s.do(s.node("l1", "10.244.1.0/24")) }, "",
 			[]string{"Node l1", "NoPodSubnet", "10.244.1.0/24 overlaps with 10.244.0.0/23 of Node l0"}},
 		{"overlapped until the other is gone", nil, func(s *scene) {
@@ -64,7 +71,9 @@ func TestNodeSubnets(t *testing.T) {
 			s.problems = nil
 			s.remove(objects.NodeKind, "l0")
 		}, "10.244.1.0/24", nil},
-		{"all are taken", func(c *settings.Config) { allocate(c); c.NodeCIDRMaskIPv4 = 16 }, func(s *scene) { s.do(s.node("l0"), s.node("l1")) }, "",
+		{"all are taken", func(c *settings.Config) { allocate(c); c.NodeCIDRMaskIPv4 = 16 }, func(s *scene) {
+			s.do(s.node("l0"), s.node("l1"))
+		}, "",
 			[]string{"Node l1", "NoPodSubnet", "all 1 subnets", "make pod-cidrs larger"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -84,8 +93,8 @@ func TestNodeSubnets(t *testing.T) {
 	}
 }
 
-// TestRefusedNodesWaitForWhatIsGivenUp: a node that something is wrong with is looked at again with the event of another
-// one if a node, or an EgressIP, has given up what it may lack.
+// TestRefusedNodesWaitForWhatIsGivenUp: a node that something is wrong with is looked at again with the event of
+// another one if a node, or an EgressIP, has given up what it may lack.
 func TestRefusedNodesWaitForWhatIsGivenUp(t *testing.T) {
 	s := newScene(t, func(c *settings.Config) { c.JoinCIDRs = []string{"100.64.0.0/29"} }) // 4 numbers
 	nodes := map[string]*objects.Node{}
@@ -141,8 +150,10 @@ func TestNodeNumbersAreKept(t *testing.T) {
 	thief := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "l3"}].(*objects.Node)
 	thief.Network = s.objects[objects.Key{Kind: objects.NodeKind, Name: "l0"}].(*objects.Node).Network
 	s.do(&thief)
-	s.want("an edited annotation", s.objects[objects.Key{Kind: objects.NodeKind, Name: "l3"}].(*objects.Node).Network, contract.Format(contract.NodeNetwork{
-		ID: 4, PodCIDRs: again.nodes.all["l3"].subnets, ClusterCIDRs: s.c.settings.Pods, ServiceCIDRs: s.c.settings.Services, JoinCIDRs: s.c.settings.Joins}))
+	s.want("an edited annotation", s.objects[objects.Key{Kind: objects.NodeKind, Name: "l3"}].(*objects.Node).Network,
+		contract.Format(contract.NodeNetwork{
+			ID: 4, PodCIDRs: again.nodes.all["l3"].subnets, ClusterCIDRs: s.c.settings.Pods, ServiceCIDRs: s.c.settings.Services,
+			JoinCIDRs: s.c.settings.Joins}))
 }
 
 // TestNodesAreNotTakenOver: a node that gives itself what is another's, by its annotations, is the wrong
@@ -167,7 +178,8 @@ func TestNodesAreNotTakenOver(t *testing.T) {
 			}
 
 			edited := *w.objects[objects.Key{Kind: objects.NodeKind, Name: "a"}].(*objects.Node)
-			edited.Facts, edited.Network = facts(1, false), w.objects[objects.Key{Kind: objects.NodeKind, Name: "victim"}].(*objects.Node).Network
+			robbed := w.objects[objects.Key{Kind: objects.NodeKind, Name: "victim"}].(*objects.Node)
+			edited.Facts, edited.Network = facts(1, false), robbed.Network
 			if !lost { // its age would speak for it
 				edited.CreationTimestamp = metav1.NewTime(time.Unix(-60, 0))
 			}
@@ -275,13 +287,20 @@ func TestBadFacts(t *testing.T) {
 		words  []string
 		os     string
 	}{
-		{"operating system", func(f *contract.NodeFacts) { f.OS = "plan9" }, []string{`os "plan9"`, "taken for one of windows", "kubernetes.io/os"}, contract.Windows},
-		{"hosted without an address", func(f *contract.NodeFacts) { f.Hosted = &contract.Hosted{} }, []string{`hosted.address ""`, "HOST:PORT"}, contract.Windows},
-		{"hosted without a port", func(f *contract.NodeFacts) { f.Hosted = &contract.Hosted{Address: "192.0.2.1"} }, []string{`hosted.address "192.0.2.1"`, "no chassis host can connect"}, contract.Windows},
-		{"hosted with a bad port", func(f *contract.NodeFacts) { f.Hosted = &contract.Hosted{Address: "192.0.2.1:99999"} }, []string{"hosted.address"}, contract.Windows},
-		{"hosted nowhere", func(f *contract.NodeFacts) { f.Hosted = &contract.Hosted{Address: ":16642"} }, []string{"hosted.address"}, contract.Windows},
-		{"a gateway and a shared one", func(f *contract.NodeFacts) { f.SharedGateway = true }, []string{"exclude each other", "its own gateway"}, contract.Windows},
-		{"none", func(f *contract.NodeFacts) { f.Hosted = &contract.Hosted{Address: "[2001:db8::1]:16642"} }, nil, contract.Windows},
+		{"operating system", func(f *contract.NodeFacts) { f.OS = "plan9" },
+			[]string{`os "plan9"`, "taken for one of windows", "kubernetes.io/os"}, contract.Windows},
+		{"hosted without an address", func(f *contract.NodeFacts) { f.Hosted = &contract.Hosted{} },
+			[]string{`hosted.address ""`, "HOST:PORT"}, contract.Windows},
+		{"hosted without a port", func(f *contract.NodeFacts) { f.Hosted = &contract.Hosted{Address: "192.0.2.1"} },
+			[]string{`hosted.address "192.0.2.1"`, "no chassis host can connect"}, contract.Windows},
+		{"hosted with a bad port", func(f *contract.NodeFacts) { f.Hosted = &contract.Hosted{Address: "192.0.2.1:99999"} },
+			[]string{"hosted.address"}, contract.Windows},
+		{"hosted nowhere", func(f *contract.NodeFacts) { f.Hosted = &contract.Hosted{Address: ":16642"} },
+			[]string{"hosted.address"}, contract.Windows},
+		{"a gateway and a shared one", func(f *contract.NodeFacts) { f.SharedGateway = true }, []string{"exclude each other",
+			"its own gateway"}, contract.Windows},
+		{"none", func(f *contract.NodeFacts) { f.Hosted = &contract.Hosted{Address: "[2001:db8::1]:16642"} }, nil,
+			contract.Windows},
 		{"the agent knows better than the label", func(f *contract.NodeFacts) { f.OS = contract.Linux }, nil, contract.Linux},
 	} {
 		t.Run(c.name, func(t *testing.T) {

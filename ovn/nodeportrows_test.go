@@ -42,7 +42,8 @@ func nodePortSceneOf(t *testing.T, edit func(*settings.Config)) *scene {
 
 // entries are a change's load balancers as "key [where] options vip=endpoints".
 func (s *scene) entries(change ovsdb.Change) []string {
-	places := map[string]string{northbound.ClusterGroupID: "all", northbound.LinuxGroupID: "linux", northbound.GatewaysGroupID: "gateways", northbound.LinuxGatewaysGroupID: "linux-gateways"}
+	places := map[string]string{northbound.ClusterGroupID: "all", northbound.LinuxGroupID: "linux",
+		northbound.GatewaysGroupID: "gateways", northbound.LinuxGatewaysGroupID: "linux-gateways"}
 	for _, name := range s.c.nodes.names {
 		places[northbound.SwitchID(name)], places[northbound.GatewayID(name)] = name, "gw-"+name
 	}
@@ -60,7 +61,8 @@ func (s *scene) entries(change ovsdb.Change) []string {
 		}
 		slices.Sort(where)
 		words := []string{r.Key, "[" + strings.Join(where, " ") + "]"}
-		for option, word := range map[string]string{"template": row.Options["address-family"], "skip_snat": "keep", "ct_flush": "flush"} {
+		for option, word := range map[string]string{"template": row.Options["address-family"], "skip_snat": "keep",
+			"ct_flush": "flush"} {
 			if row.Options[option] == "true" {
 				words = append(words, word)
 			}
@@ -122,23 +124,30 @@ func TestServicesFromOutside(t *testing.T) {
 			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080
 			tcp/nodeport4 [all gateways] ipv4 ^HOSTIP4:30080=10.244.1.3:8080 ^NODEIP4_0:30080=10.244.1.3:8080 ^NODEIP4_1:30080=10.244.1.3:8080`},
 
-		{name: "LoadBalancer without NodePorts", given: given{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeVIP)), webSlice("a", at("10.244.1.3", "own"))},
+		{name: "LoadBalancer without NodePorts", given: given{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeVIP)),
+			webSlice("a", at("10.244.1.3", "own"))},
 			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080
 			tcp/external [all gateways] 198.51.100.1:80=10.244.1.3:8080`},
 
-		{name: "LoadBalancer that is a proxy", given: given{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeProxy)), webSlice("a", at("10.244.1.3", "own"))},
+		{name: "LoadBalancer that is a proxy", given: given{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeProxy)),
+			webSlice("a", at("10.244.1.3", "own"))},
 			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080`},
 
-		{name: "an address of a type that it no longer has", given: given{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeVIP), func(s *corev1.Service) {
-			s.Spec.Type = corev1.ServiceTypeClusterIP
-		}), webSlice("a", at("10.244.1.3", "own"))},
+		{name: "an address of a type that it no longer has",
+			given: given{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeVIP), func(s *corev1.Service) {
+				s.Spec.Type = corev1.ServiceTypeClusterIP
+			}), webSlice("a", at("10.244.1.3", "own"))},
 			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080`},
 
-		{name: "an external address that is also the load balancer's", given: given{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeVIP), external), webSlice("a", at("10.244.1.3", "own"))},
+		{name: "an external address that is also the load balancer's",
+			given: given{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeVIP), external),
+				webSlice("a", at("10.244.1.3", "own"))},
 			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080
 			tcp/external [all gateways] 198.51.100.1:80=10.244.1.3:8080`},
 
-		{name: "an external address of another family", given: given{web(func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"2001:db8:5::1"} }), webSlice("a", at("10.244.1.3", "own"))},
+		{name: "an external address of another family",
+			given: given{web(func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"2001:db8:5::1"} }),
+				webSlice("a", at("10.244.1.3", "own"))},
 			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080`},
 
 		{name: "no endpoint is refused, from the address that was asked", given: given{web(nodePort, external)},
@@ -146,27 +155,31 @@ func TestServicesFromOutside(t *testing.T) {
 			tcp/external [all gateways] keep 198.51.100.1:80=
 			tcp/nodeport4 [all gateways] ipv4 keep ^HOSTIP4:30080= ^NODEIP4_0:30080= ^NODEIP4_1:30080=`},
 
-		{name: "with the client's address", given: given{web(external, keep), webSlice("a", at("10.244.1.3", "own"), at("10.244.1.4", "own"), at("10.244.4.3", "bare"))},
+		{name: "with the client's address", given: given{web(external, keep), webSlice("a", at("10.244.1.3", "own"),
+			at("10.244.1.4", "own"), at("10.244.4.3", "bare"))},
 			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080,10.244.1.4:8080,10.244.4.3:8080
 			tcp/external [all] 198.51.100.1:80=10.244.1.3:8080,10.244.1.4:8080,10.244.4.3:8080
 			tcp/external@gw=* [gw-host gw-win] keep drop 198.51.100.1:80=
 			tcp/external@gw=own [gw-own] keep drop 198.51.100.1:80=10.244.1.3:8080,10.244.1.4:8080`},
 
-		{name: "with the client's address, terminating", given: given{web(nodePort, keep), webSlice("a", terminating(at("10.244.1.3", "own"), true), at("10.244.2.3", "host"))},
+		{name: "with the client's address, terminating", given: given{web(nodePort, keep),
+			webSlice("a", terminating(at("10.244.1.3", "own"), true), at("10.244.2.3", "host"))},
 			want: `tcp [all] 10.96.0.10:80=10.244.2.3:8080
 			tcp/nodeport4 [all] ipv4 ^HOSTIP4:30080=10.244.2.3:8080 ^NODEIP4_0:30080=10.244.2.3:8080 ^NODEIP4_1:30080=10.244.2.3:8080
 			tcp/nodeport4@gw=* [gw-win] ipv4 keep drop ^HOSTIP4:30080= ^NODEIP4_0:30080= ^NODEIP4_1:30080=
 			tcp/nodeport4@gw=host [gw-host] ipv4 keep drop ^HOSTIP4:30080=10.244.2.3:8080 ^NODEIP4_0:30080=10.244.2.3:8080 ^NODEIP4_1:30080=10.244.2.3:8080
 			tcp/nodeport4@gw=own [gw-own] ipv4 keep drop ^HOSTIP4:30080=10.244.1.3:8080 ^NODEIP4_0:30080=10.244.1.3:8080 ^NODEIP4_1:30080=10.244.1.3:8080`},
 
-		{name: "a port that nobody serves, beside one that is served", given: given{web(nodePort, external, twoPorts), webSlice("a", at("10.244.1.3", "own"))},
+		{name: "a port that nobody serves, beside one that is served", given: given{web(nodePort, external, twoPorts),
+			webSlice("a", at("10.244.1.3", "own"))},
 			want: `tcp [all] 10.96.0.10:443= 10.96.0.10:80=10.244.1.3:8080
 			tcp/external [all gateways] 198.51.100.1:80=10.244.1.3:8080
 			tcp/external/refused [all gateways] keep 198.51.100.1:443=
 			tcp/nodeport4 [all gateways] ipv4 ^HOSTIP4:30080=10.244.1.3:8080 ^NODEIP4_0:30080=10.244.1.3:8080 ^NODEIP4_1:30080=10.244.1.3:8080
 			tcp/nodeport4/refused [all gateways] ipv4 keep ^HOSTIP4:30443= ^NODEIP4_0:30443= ^NODEIP4_1:30443=`},
 
-		{name: "a port that nobody serves, with the client's address", given: given{web(external, keep, twoPorts), webSlice("a", at("10.244.1.3", "own"))},
+		{name: "a port that nobody serves, with the client's address", given: given{web(external, keep, twoPorts),
+			webSlice("a", at("10.244.1.3", "own"))},
 			want: `tcp [all] 10.96.0.10:443= 10.96.0.10:80=10.244.1.3:8080
 			tcp/external [all] 198.51.100.1:80=10.244.1.3:8080
 			tcp/external/refused [all gw-host gw-own gw-win] keep 198.51.100.1:443=
@@ -174,7 +187,8 @@ func TestServicesFromOutside(t *testing.T) {
 			tcp/external@gw=own [gw-own] keep drop 198.51.100.1:80=10.244.1.3:8080`},
 
 		{name: "a family that nobody serves", given: given{web(external, keep, func(s *corev1.Service) {
-			s.Spec.ClusterIPs, s.Spec.ExternalIPs = append(s.Spec.ClusterIPs, "fd00:10:96::a"), append(s.Spec.ExternalIPs, "2001:db8:5::1")
+			s.Spec.ClusterIPs, s.Spec.ExternalIPs = append(s.Spec.ClusterIPs, "fd00:10:96::a"),
+				append(s.Spec.ExternalIPs, "2001:db8:5::1")
 		}), webSlice("a", at("10.244.1.3", "own"))},
 			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080 [fd00:10:96::a]:80=
 			tcp/external [all] 198.51.100.1:80=10.244.1.3:8080
@@ -182,7 +196,8 @@ func TestServicesFromOutside(t *testing.T) {
 			tcp/external@gw=* [gw-host gw-win] keep drop 198.51.100.1:80=
 			tcp/external@gw=own [gw-own] keep drop 198.51.100.1:80=10.244.1.3:8080`, config: dual},
 
-		{name: "a sticky NodePort is on its own node alone", given: given{web(nodePort, clientIP), webSlice("a", at("10.244.1.3", "own"))},
+		{name: "a sticky NodePort is on its own node alone", given: given{web(nodePort, clientIP),
+			webSlice("a", at("10.244.1.3", "own"))},
 			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080
 			tcp/nodeport4@bare [bare] 169.254.169.4:30080=10.244.1.3:8080
 			tcp/nodeport4@host [gw-host host] 169.254.169.4:30080=10.244.1.3:8080 203.0.113.2:30080=10.244.1.3:8080
@@ -190,7 +205,8 @@ func TestServicesFromOutside(t *testing.T) {
 			tcp/nodeport4@win [gw-win win] 169.254.169.4:30080=10.244.1.3:8080 192.0.2.3:30080=10.244.1.3:8080 203.0.113.3:30080=10.244.1.3:8080
 			tcp/self [all gateways] drop 10.244.1.3:8080=10.244.1.3:8080`},
 
-		{name: "a sticky NodePort with the client's address", given: given{web(nodePort, clientIP, keep), webSlice("a", at("10.244.1.3", "own"))},
+		{name: "a sticky NodePort with the client's address", given: given{web(nodePort, clientIP, keep),
+			webSlice("a", at("10.244.1.3", "own"))},
 			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080
 			tcp/nodeport4@bare [bare] 169.254.169.4:30080=10.244.1.3:8080
 			tcp/nodeport4@gw=host [gw-host] keep drop 169.254.169.4:30080= 203.0.113.2:30080=
@@ -201,12 +217,14 @@ func TestServicesFromOutside(t *testing.T) {
 			tcp/nodeport4@win [win] 169.254.169.4:30080=10.244.1.3:8080 192.0.2.3:30080=10.244.1.3:8080 203.0.113.3:30080=10.244.1.3:8080
 			tcp/self [all gateways] keep drop 10.244.1.3:8080=10.244.1.3:8080`},
 
-		{name: "with the client's address, nobody serves", given: given{web(external, keep), webSlice("a", unready(at("10.244.1.3", "own")))},
+		{name: "with the client's address, nobody serves", given: given{web(external, keep),
+			webSlice("a", unready(at("10.244.1.3", "own")))},
 			want: `tcp [all] 10.96.0.10:80=
 			tcp/external [all] keep 198.51.100.1:80=
 			tcp/external@gw=* [gw-host gw-own gw-win] keep 198.51.100.1:80=`},
 
-		{name: "both policies", given: given{web(external, keep, local), webSlice("a", at("10.244.1.3", "own"), at("10.244.4.3", "bare"))},
+		{name: "both policies", given: given{web(external, keep, local), webSlice("a", at("10.244.1.3", "own"),
+			at("10.244.4.3", "bare"))},
 			want: `tcp@* [host win] 10.96.0.10:80=
 			tcp@bare [bare] 10.96.0.10:80=10.244.4.3:8080
 			tcp@own [own] 10.96.0.10:80=10.244.1.3:8080
@@ -214,20 +232,24 @@ func TestServicesFromOutside(t *testing.T) {
 			tcp/external@gw=* [gw-host gw-win] keep drop 198.51.100.1:80=
 			tcp/external@gw=own [gw-own] keep drop 198.51.100.1:80=10.244.1.3:8080`},
 
-		{name: "an endpoint on a host whose gateway has its address", given: given{web(external), webSlice("a", at("203.0.113.2", "host"), at("203.0.113.77", "own"))},
+		{name: "an endpoint on a host whose gateway has its address",
+			given: given{web(external), webSlice("a", at("203.0.113.2", "host"), at("203.0.113.77", "own"))},
 			want: `tcp [all] 10.96.0.10:80=203.0.113.2:8080,203.0.113.77:8080
 			tcp/external [all gw-own gw-win] 198.51.100.1:80=203.0.113.2:8080,203.0.113.77:8080
 			tcp/external@gw=host [gw-host] 198.51.100.1:80=169.254.169.2:8080,203.0.113.77:8080`},
 
-		{name: "UDP", given: given{web(external, of(corev1.ProtocolUDP)), sliceOf(corev1.ProtocolUDP, at("10.244.1.3", "own"))},
+		{name: "UDP", given: given{web(external, of(corev1.ProtocolUDP)),
+			sliceOf(corev1.ProtocolUDP, at("10.244.1.3", "own"))},
 			want: `udp [all] flush 10.96.0.10:80=10.244.1.3:8080
 			udp/external [all gateways] flush 198.51.100.1:80=10.244.1.3:8080`},
 
-		{name: "SCTP has no Windows node", given: given{web(nodePort, of(corev1.ProtocolSCTP)), sliceOf(corev1.ProtocolSCTP, at("10.244.1.3", "own"), at("10.244.3.3", "win"))},
+		{name: "SCTP has no Windows node", given: given{web(nodePort, of(corev1.ProtocolSCTP)),
+			sliceOf(corev1.ProtocolSCTP, at("10.244.1.3", "own"), at("10.244.3.3", "win"))},
 			want: `sctp [linux] 10.96.0.10:80=10.244.1.3:8080
 			sctp/nodeport4 [linux linux-gateways] ipv4 ^HOSTIP4:30080=10.244.1.3:8080 ^NODEIP4_0:30080=10.244.1.3:8080 ^NODEIP4_1:30080=10.244.1.3:8080`},
 
-		{name: "SCTP with the client's address", given: given{web(external, keep, of(corev1.ProtocolSCTP)), sliceOf(corev1.ProtocolSCTP, at("10.244.1.3", "own"), at("10.244.3.3", "win"))},
+		{name: "SCTP with the client's address", given: given{web(external, keep, of(corev1.ProtocolSCTP)),
+			sliceOf(corev1.ProtocolSCTP, at("10.244.1.3", "own"), at("10.244.3.3", "win"))},
 			want: `sctp [linux] 10.96.0.10:80=10.244.1.3:8080
 			sctp/external [linux] 198.51.100.1:80=10.244.1.3:8080
 			sctp/external@gw=* [gw-host] keep drop 198.51.100.1:80=
@@ -257,25 +279,31 @@ func TestServicesFollowGateways(t *testing.T) {
 		service func(*objects.Service)
 		slice   func(*objects.EndpointSlice)
 	}{
-		"plain":                  {},
-		"hints of nodes":         {slice: hinted("", "own,bare,")},
-		"hints of zones":         {slice: hinted("z1,", "")},
-		"hints of both":          {slice: hinted("z1,", "own,")},
-		"local within":           {service: func(s *objects.Service) { s.InternalLocal = true }},
-		"local from outside":     {service: func(s *objects.Service) { s.ExternalLocal = true }},
-		"sticky":                 {service: func(s *objects.Service) { s.ClientIP, s.StickySeconds = true, 60 }},
-		"sticky, hints of nodes": {func(s *objects.Service) { s.ClientIP, s.StickySeconds = true, 60 }, hinted("", "own,bare,")},
-		"on hosts":               {slice: func(sl *objects.EndpointSlice) { sl.Endpoints = append(sl.Endpoints, ready("203.0.113.4", "bare")) }},
-		"UDP, hints of nodes": {func(s *objects.Service) { s.Ports[0].Protocol, s.NodePorts[0].Protocol = "udp", "udp" }, func(sl *objects.EndpointSlice) {
-			hinted("", "own,bare,")(sl)
-			sl.Ports[0].Protocol = "udp"
+		"plain":              {},
+		"hints of nodes":     {slice: hinted("", "own,bare,")},
+		"hints of zones":     {slice: hinted("z1,", "")},
+		"hints of both":      {slice: hinted("z1,", "own,")},
+		"local within":       {service: func(s *objects.Service) { s.InternalLocal = true }},
+		"local from outside": {service: func(s *objects.Service) { s.ExternalLocal = true }},
+		"sticky":             {service: func(s *objects.Service) { s.ClientIP, s.StickySeconds = true, 60 }},
+		"sticky, hints of nodes": {func(s *objects.Service) { s.ClientIP, s.StickySeconds = true, 60 },
+			hinted("", "own,bare,")},
+		"on hosts": {slice: func(sl *objects.EndpointSlice) {
+			sl.Endpoints = append(sl.Endpoints, ready("203.0.113.4", "bare"))
 		}},
+		"UDP, hints of nodes": {func(s *objects.Service) { s.Ports[0].Protocol, s.NodePorts[0].Protocol = "udp", "udp" },
+			func(sl *objects.EndpointSlice) {
+				hinted("", "own,bare,")(sl)
+				sl.Ports[0].Protocol = "udp"
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := nodePortScene(t)
 			web := s.service("web", "10.96.0.10")
-			web.NodePorts, web.ExternalIPs = []objects.NodePort{{ServicePort: web.Ports[0], Number: 30080}}, []netip.Addr{netip.MustParseAddr("198.51.100.1")}
-			sl := s.slice("web-a", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("10.244.1.3", "own"), ready("10.244.4.3", "bare"))
+			web.NodePorts, web.ExternalIPs = []objects.NodePort{{ServicePort: web.Ports[0], Number: 30080}},
+				[]netip.Addr{netip.MustParseAddr("198.51.100.1")}
+			sl := s.slice("web-a", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}},
+				ready("10.244.1.3", "own"), ready("10.244.4.3", "bare"))
 			if c.service != nil {
 				c.service(web)
 			}
@@ -305,7 +333,9 @@ func TestServicesFollowGateways(t *testing.T) {
 			}{
 				{"a gateway comes", facts(4, false)},
 				{"it goes", ""},
-				{"a node is one of Windows", editFacts(4, false, func(f *contract.NodeFacts) { f.OS, f.Gateway = contract.Windows, nil })},
+				{"a node is one of Windows", editFacts(4, false, func(f *contract.NodeFacts) {
+					f.OS, f.Gateway = contract.Windows, nil
+				})},
 				{"and has a gateway", editFacts(4, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })},
 			} {
 				n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "bare"}].(*objects.Node)
@@ -328,19 +358,26 @@ func TestHostPorts(t *testing.T) {
 		ports      []objects.HostPort
 		want, told string
 	}{
-		{"all addresses", "own", []objects.HostPort{all}, `hostport/tcp [gw-own own] keep drop 192.0.2.1:8443=10.244.1.3:443 203.0.113.1:8443=10.244.1.3:443`, ""},
-		{"one address", "own", []objects.HostPort{of(all, func(p *objects.HostPort) { p.IP = netip.MustParseAddr("192.0.2.1") })},
+		{"all addresses", "own", []objects.HostPort{all},
+			`hostport/tcp [gw-own own] keep drop 192.0.2.1:8443=10.244.1.3:443 203.0.113.1:8443=10.244.1.3:443`, ""},
+		{"one address", "own", []objects.HostPort{of(all, func(p *objects.HostPort) {
+			p.IP = netip.MustParseAddr("192.0.2.1")
+		})},
 			`hostport/tcp [gw-own own] keep drop 192.0.2.1:8443=10.244.1.3:443`, ""},
-		{"another's address", "own", []objects.HostPort{of(all, func(p *objects.HostPort) { p.IP = netip.MustParseAddr("192.0.2.9") })},
+		{"another's address", "own",
+			[]objects.HostPort{of(all, func(p *objects.HostPort) { p.IP = netip.MustParseAddr("192.0.2.9") })},
 			``, "hostPort 8443: hostIP 192.0.2.9 is no address of Node own"},
-		{"of a family that the pod lacks", "own", []objects.HostPort{of(all, func(p *objects.HostPort) { p.IP = netip.MustParseAddr("2001:db8::1") })},
+		{"of a family that the pod lacks", "own",
+			[]objects.HostPort{of(all, func(p *objects.HostPort) { p.IP = netip.MustParseAddr("2001:db8::1") })},
 			``, "hostPort 8443: hostIP 2001:db8::1 is no address of Node own"},
 		{"UDP", "own", []objects.HostPort{of(all, func(p *objects.HostPort) { p.Protocol = "udp" })},
 			`hostport/udp [gw-own own] flush keep drop 192.0.2.1:8443=10.244.1.3:443 203.0.113.1:8443=10.244.1.3:443`, ""},
 		{"UDP on Windows", "win", []objects.HostPort{of(all, func(p *objects.HostPort) { p.Protocol = "udp" })},
 			`hostport/udp [gw-win win] keep drop 192.0.2.3:8443=10.244.3.3:443 203.0.113.3:8443=10.244.3.3:443`, ""},
-		{"SCTP on Windows", "win", []objects.HostPort{of(all, func(p *objects.HostPort) { p.Protocol = "sctp" })}, ``, "hostPort 8443: SCTP is not served on Windows nodes"},
-		{"on a host whose gateway has its address", "host", []objects.HostPort{all}, `hostport/tcp [gw-host host] keep drop 203.0.113.2:8443=10.244.2.3:443`, ""},
+		{"SCTP on Windows", "win", []objects.HostPort{of(all, func(p *objects.HostPort) { p.Protocol = "sctp" })}, ``,
+			"hostPort 8443: SCTP is not served on Windows nodes"},
+		{"on a host whose gateway has its address", "host", []objects.HostPort{all},
+			`hostport/tcp [gw-host host] keep drop 203.0.113.2:8443=10.244.2.3:443`, ""},
 		{"on a node that has said nothing", "bare", []objects.HostPort{all}, ``, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -361,14 +398,17 @@ func TestHostPorts(t *testing.T) {
 // else.
 func TestNodePortAddressesFollowNodes(t *testing.T) {
 	s := nodePortScene(t)
-	onNodes, host, plain := s.service("nodeport", "10.96.0.10"), s.service("host", "10.96.0.11"), s.service("plain", "10.96.0.12")
+	onNodes, host, plain := s.service("nodeport", "10.96.0.10"), s.service("host", "10.96.0.11"),
+		s.service("plain", "10.96.0.12")
 	onNodes.NodePorts = []objects.NodePort{{ServicePort: onNodes.Ports[0], Number: 30080}}
 	host.ExternalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.1")}
 	p := s.pod("default", "web", "own")
 	p.HostPorts = []objects.HostPort{{Protocol: "tcp", Port: 8443, Into: 443}}
 	s.do(onNodes, host, plain, p, s.pod("default", "other", "own"),
-		s.slice("host-a", "host", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("203.0.113.1", "own")),
-		s.slice("plain-a", "plain", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("10.244.1.3", "own")))
+		s.slice("host-a", "host", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}},
+			ready("203.0.113.1", "own")),
+		s.slice("plain-a", "plain", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}},
+			ready("10.244.1.3", "own")))
 	change := func(edit func(*contract.NodeFacts)) (owners []string) {
 		n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "own"}].(*objects.Node)
 		f := must(parseFacts(n.Facts))
@@ -386,10 +426,15 @@ func TestNodePortAddressesFollowNodes(t *testing.T) {
 		edit func(*contract.NodeFacts)
 		want string
 	}{
-		{"another address than before", func(f *contract.NodeFacts) { f.Addresses[0] = netip.MustParseAddr("192.0.2.100") }, "Node/own Pod/default/web"},
-		{"one address more than any node", func(f *contract.NodeFacts) { f.Addresses = append(f.Addresses, netip.MustParseAddr("192.0.2.101")) }, "Node/own Pod/default/web Service/default/nodeport"},
-		{"the gateway gets the host's address", func(f *contract.NodeFacts) { f.Gateway.HostAddresses = true }, "Node/own Pod/default/web Service/default/host"},
-		{"the gateway goes", func(f *contract.NodeFacts) { f.Gateway = nil }, "Node/own Pod/default/web Service/default/host Service/default/nodeport"},
+		{"another address than before", func(f *contract.NodeFacts) { f.Addresses[0] = netip.MustParseAddr("192.0.2.100") },
+			"Node/own Pod/default/web"},
+		{"one address more than any node", func(f *contract.NodeFacts) {
+			f.Addresses = append(f.Addresses, netip.MustParseAddr("192.0.2.101"))
+		}, "Node/own Pod/default/web Service/default/nodeport"},
+		{"the gateway gets the host's address", func(f *contract.NodeFacts) { f.Gateway.HostAddresses = true },
+			"Node/own Pod/default/web Service/default/host"},
+		{"the gateway goes", func(f *contract.NodeFacts) { f.Gateway = nil },
+			"Node/own Pod/default/web Service/default/host Service/default/nodeport"},
 	} {
 		if got := strings.Join(change(step.edit), " "); got != step.want {
 			t.Errorf("%s: %s, want %s", step.name, got, step.want)
@@ -423,7 +468,8 @@ func TestGatewayModes(t *testing.T) {
 	s := w.service("web", "10.96.0.10", "fd00:10:96::a")
 	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30080}}
 	http := []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}
-	w.put(p, s, w.slice("web-4", "web", http, ready("203.0.113.1", "host")), w.slice("web-6", "web", http, ready("fd00:10:244:1::3", "host")))
+	w.put(p, s, w.slice("web-4", "web", http, ready("203.0.113.1", "host")),
+		w.slice("web-6", "web", http, ready("fd00:10:244:1::3", "host")))
 	d := ovsdbtest.Northbound(t)
 	server := ovsdbtest.Server(t, d)
 	settings := testSettings(t, dual)
@@ -469,7 +515,8 @@ func TestBadGateways(t *testing.T) {
 		edit       func(*contract.NodeFacts)
 		hops       int
 	}{
-		{"a next hop of another family", "gateway.nextHops holds 2001:db8::ffff, but gateway.addresses 203.0.113.1/24 has no address of its family; the node has no default route by it",
+		{"a next hop of another family", "gateway.nextHops holds 2001:db8::ffff, but gateway.addresses 203.0.113.1/24 has " +
+			"no address of its family; the node has no default route by it",
 			func(f *contract.NodeFacts) {
 				f.Gateway.NextHops = append(f.Gateway.NextHops, netip.MustParseAddr("2001:db8::ffff"))
 			}, 1},
@@ -522,7 +569,8 @@ func TestNodePortsCostServices(t *testing.T) {
 		for i := range services {
 			v := s.service(fmt.Sprintf("s%d", i), fmt.Sprintf("10.96.1.%d", i))
 			v.NodePorts = []objects.NodePort{{ServicePort: v.Ports[0], Number: uint16(30000 + i)}}
-			s.put(v, s.slice(fmt.Sprintf("s%d-a", i), v.Name, []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("10.244.0.3", "n0")))
+			s.put(v, s.slice(fmt.Sprintf("s%d-a", i), v.Name, []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}},
+				ready("10.244.0.3", "n0")))
 		}
 		s.c.begin(records{}, s.keys(), s.get)
 		for _, change := range s.c.takeEverything() {
@@ -545,7 +593,8 @@ func TestNodePortsCostServices(t *testing.T) {
 	for _, nodes := range []int{3, 40} {
 		balancers, members, variables := rows(nodes, 100)
 		if balancers != 200 || members != 300 || variables != 4*nodes {
-			t.Errorf("100 NodePort Services on %d nodes: %d load balancers with %d memberships, %d variables; want 200 with 300, and %d",
+			t.Errorf("100 NodePort Services on %d nodes: %d load balancers with %d memberships, %d variables; want 200 with "+
+				"300, and %d",
 				nodes, balancers, members, variables, 4*nodes)
 		}
 	}

@@ -60,7 +60,9 @@ func (e *nodePorts) put(name string, was, now nodePort) {
 		toggleAt(e.hosts, addr, name)
 	}
 	for f := range e.own {
-		i, _ := slices.BinarySearchFunc(e.own[f], name, func(one services.OwnAddress, name string) int { return cmp.Compare(one.Node, name) })
+		i, _ := slices.BinarySearchFunc(e.own[f], name, func(one services.OwnAddress, name string) int {
+			return cmp.Compare(one.Node, name)
+		})
 		block := make([]services.OwnAddress, len(now.own[f]))
 		for j, addr := range now.own[f] {
 			block[j] = services.OwnAddress{Addr: addr, Node: name}
@@ -139,8 +141,8 @@ func (b *serviceBook) updateNodePorts(touched []*nodeState) {
 	}
 }
 
-// touchNodePortServices has the Services looked at again that have NodePorts: all of them where nodes have more addresses
-// for these than before, or fewer, and otherwise those that have nodes' addresses written out.
+// touchNodePortServices has the Services looked at again that have NodePorts: all of them where nodes have more
+// addresses for these than before, or fewer, and otherwise those that have nodes' addresses written out.
 func (b *serviceBook) touchNodePortServices(wider, readdressed bool) {
 	if !wider && !readdressed {
 		return

@@ -66,7 +66,8 @@ func TestNodePortsWithPackets(t *testing.T) {
 	d := newDatapath(t, testSettings(t, func(c *settings.Config) { dual(c); allowHosts(c) }))
 	d.pods("a", "b")
 	d.host()
-	d.outside(nil, "192.0.2.1/32 via "+testGateway, "198.51.100.0/24 via "+testGateway, "2001:db8:1::/64 via "+testGateway6, "2001:db8:5::/64 via "+testGateway6)
+	d.outside(nil, "192.0.2.1/32 via "+testGateway, "198.51.100.0/24 via "+testGateway, "2001:db8:1::/64 via "+
+		testGateway6, "2001:db8:5::/64 via "+testGateway6)
 	d.serve("outside")
 	a4, a6 := d.c.pods.all["default/a"].addresses[0].Addr(), d.c.pods.all["default/a"].addresses[1].Addr()
 	s := d.service("web", "10.96.0.10", "fd00:10:96::a")
@@ -74,7 +75,8 @@ func TestNodePortsWithPackets(t *testing.T) {
 	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30080}, {ServicePort: s.Ports[1], Number: 30443}}
 	s.ExternalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.2"), netip.MustParseAddr(testHost6)}
 	http := []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}
-	four, six := d.slice("web-4", "web", http, ready(a4.String(), "n1")), d.slice("web-6", "web", http, ready(a6.String(), "n1"))
+	four, six := d.slice("web-4", "web", http, ready(a4.String(), "n1")),
+		d.slice("web-6", "web", http, ready(a6.String(), "n1"))
 	d.do(s, four, six)
 
 	within := []visit{
@@ -84,7 +86,8 @@ func TestNodePortsWithPackets(t *testing.T) {
 		{"NodePort, of itself", "a", testHost + ":30080", "169.254.169.5"},
 		{"NodePort, of itself, IPv6", "a", "[" + testHost6 + "]:30080", "fd69::5"},
 		{"NodePort, as the host's agent asks", "host", contract.HostVIPs[0].String() + ":30080", "10.244.0.2"},
-		{"NodePort, as the host's agent asks, IPv6", "host", "[" + contract.HostVIPs[1].String() + "]:30080", "fd00:10:244::2"},
+		{"NodePort, as the host's agent asks, IPv6", "host", "[" + contract.HostVIPs[1].String() + "]:30080",
+			"fd00:10:244::2"},
 		{"external address", "b", "198.51.100.2:80", "10.244.0.4"},
 		{"external address that is a node's", "b", "[" + testHost6 + "]:80", "fd00:10:244::4"},
 		{"external address", "host", "198.51.100.2:80", "10.244.0.2"},
@@ -126,7 +129,8 @@ func TestNodePortsWithPackets(t *testing.T) {
 
 	// An endpoint elsewhere: another node's host, as far as n1 can tell.
 	elsewhere4, elsewhere6 := *four, *six
-	elsewhere4.Endpoints, elsewhere6.Endpoints = []objects.Endpoint{ready(testClient, "n2")}, []objects.Endpoint{ready(testClient6, "n2")}
+	elsewhere4.Endpoints, elsewhere6.Endpoints = []objects.Endpoint{ready(testClient, "n2")},
+		[]objects.Endpoint{ready(testClient6, "n2")}
 	d.do(&elsewhere4, &elsewhere6)
 	d.visits(outside(noAnswer, noAnswer)...)
 	d.visits(visit{"the outside by NodePort", "b", testHost + ":30080", testGateway})
@@ -158,7 +162,8 @@ func TestHostPortsWithPackets(t *testing.T) {
 	d.host()
 	d.outside(nil, "192.0.2.1/32 via "+testGateway, "2001:db8:1::/64 via "+testGateway6)
 	p := d.pod("default", "a", "n1")
-	p.HostPorts = []objects.HostPort{{Protocol: "tcp", Port: 8443, Into: 8080}, {Protocol: "tcp", IP: netip.MustParseAddr(testHost), Port: 8444, Into: 8080}}
+	p.HostPorts = []objects.HostPort{{Protocol: "tcp", Port: 8443, Into: 8080},
+		{Protocol: "tcp", IP: netip.MustParseAddr(testHost), Port: 8444, Into: 8080}}
 	d.do(p)
 	d.plug("a", contract.PodPort("default", "a"), string(p.UID), d.c.pods.all["default/a"].addresses)
 	d.serve("a")
@@ -188,7 +193,8 @@ func TestDaemonsPortsWithPackets(t *testing.T) {
 	d.do(p)
 	d.plug("a", contract.PodPort("default", "a"), string(p.UID), d.c.pods.all["default/a"].addresses)
 	d.serve("a")
-	a4, a6 := d.c.pods.all["default/a"].addresses[0].Addr().String(), d.c.pods.all["default/a"].addresses[1].Addr().String()
+	a4, a6 := d.c.pods.all["default/a"].addresses[0].Addr().String(),
+		d.c.pods.all["default/a"].addresses[1].Addr().String()
 	s := d.service("web", "10.96.0.10", "fd00:10:96::a")
 	s.NodePorts, s.Ports[0].Port = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30080}}, 8080
 	s.Ingress = []netip.Addr{netip.MustParseAddr(testHost), netip.MustParseAddr(testHost6)}
@@ -243,8 +249,10 @@ func TestHostAliasWithPackets(t *testing.T) {
 	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30080}}
 	pods := d.service("pods", "10.96.0.11", "fd00:10:96::b")
 	pods.NodePorts = []objects.NodePort{{ServicePort: pods.Ports[0], Number: 30081}}
-	d.do(s, pods, d.slice("host-4", "host", http, ready(testGateway, "n1")), d.slice("host-6", "host", http, ready(testGateway6, "n1")),
-		d.slice("pods-4", "pods", http, ready("10.244.0.3", "n1")), d.slice("pods-6", "pods", http, ready("fd00:10:244::3", "n1")))
+	d.do(s, pods, d.slice("host-4", "host", http, ready(testGateway, "n1")), d.slice("host-6", "host", http,
+		ready(testGateway6, "n1")),
+		d.slice("pods-4", "pods", http, ready("10.244.0.3", "n1")), d.slice("pods-6", "pods", http,
+			ready("fd00:10:244::3", "n1")))
 	all := func(as4, as6, pod4, pod6 string) []visit {
 		return []visit{
 			{"NodePort of a pod", "outside", testGateway + ":30081", pod4},
@@ -280,12 +288,14 @@ func TestHostAliasWithPackets(t *testing.T) {
 func (d *datapath) alias() {
 	d.t.Helper()
 	nodetest.Sandbox(d.t, "alias")
-	script := []string{"ip link add v-alias type veth peer name eth0 netns alias", "ip -n alias link set lo up", "ip -n alias link set eth0 address 0a:58:a9:fe:a9:02 up",
+	script := []string{"ip link add v-alias type veth peer name eth0 netns alias", "ip -n alias link set lo up",
+		"ip -n alias link set eth0 address 0a:58:a9:fe:a9:02 up",
 		"ip netns exec alias ethtool -K eth0 tx off >/dev/null", "ip link set v-alias up"}
 	for i, router := range []string{testGateway, testGateway6} {
 		own := netip.PrefixFrom(contract.HostAliases[i], contract.HostAliases[i].BitLen())
 		nodad := []string{"", " nodad"}[i]
-		script = append(script, fmt.Sprintf("ip -n alias addr add %v dev eth0%s", own, nodad), fmt.Sprintf("ip -n alias route add %s dev eth0", router),
+		script = append(script, fmt.Sprintf("ip -n alias addr add %v dev eth0%s", own, nodad),
+			fmt.Sprintf("ip -n alias route add %s dev eth0", router),
 			fmt.Sprintf("ip -n alias route add default via %s dev eth0", router))
 	}
 	if output, err := exec.Command("sh", "-ec", strings.Join(script, "\n")).CombinedOutput(); err != nil {
@@ -298,7 +308,8 @@ func (d *datapath) alias() {
 func TestSocketsByNodePortLeaveWhoIsGone(t *testing.T) {
 	d := newDatapath(t, testSettings(t, dual))
 	d.pods("a", "b", "client")
-	d.outside(nil, "192.0.2.1/32 via "+testGateway, "198.51.100.0/24 via "+testGateway, "2001:db8:1::/64 via "+testGateway6)
+	d.outside(nil, "192.0.2.1/32 via "+testGateway, "198.51.100.0/24 via "+testGateway, "2001:db8:1::/64 via "+
+		testGateway6)
 	s := d.service("log", "10.96.0.10", "fd00:10:96::a")
 	s.Ports = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}
 	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30514}}
@@ -308,7 +319,8 @@ func TestSocketsByNodePortLeaveWhoIsGone(t *testing.T) {
 		local         bool
 	}{
 		{"client", testHost + ":30514", false}, {"client", "[" + testHost6 + "]:30514", false},
-		{"outside", testHost + ":30514", false}, {"outside", "[" + testHost6 + "]:30514", false}, {"outside", "198.51.100.2:514", false},
+		{"outside", testHost + ":30514", false}, {"outside", "[" + testHost6 + "]:30514", false},
+		{"outside", "198.51.100.2:514", false},
 		{"outside", testHost + ":30514", true}, {"outside", "198.51.100.2:514", true},
 	} {
 		t.Run(fmt.Sprintf("%s to %s, local %v", c.namespace, c.to, c.local), func(t *testing.T) {
@@ -325,7 +337,8 @@ func TestSocketsByNodePortLeaveWhoIsGone(t *testing.T) {
 			for _, name := range []string{"a", "b"} {
 				given := []any{&changed}
 				for i, a := range d.c.pods.all["default/"+name].addresses {
-					given = append(given, d.slice(fmt.Sprint("log-", i), "log", []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}}, ready(a.Addr().String(), "n1")))
+					given = append(given, d.slice(fmt.Sprint("log-", i), "log",
+						[]objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}}, ready(a.Addr().String(), "n1")))
 				}
 				d.do(given...)
 				nodetest.Eventually(t, 5*time.Second, func() error {
@@ -349,11 +362,14 @@ func TestChangesLeaveOtherPortsAlone(t *testing.T) {
 	s.Ports = []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 80}, {Name: "admin", Protocol: "tcp", Port: 81}}
 	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[1], Number: 30081}}
 	s.ExternalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.2")}
-	d.do(s, d.slice("web-a", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}, {Name: "http", Protocol: "udp", Port: 8080}, {Name: "admin", Protocol: "tcp", Port: 8080}}, ready("10.244.0.3", "n1")))
+	d.do(s, d.slice("web-a", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080},
+		{Name: "http", Protocol: "udp", Port: 8080}, {Name: "admin", Protocol: "tcp", Port: 8080}},
+		ready("10.244.0.3", "n1")))
 	stop := make(chan struct{})
 	var clients sync.WaitGroup
 	asked, slow := [3]int{}, [3]int{}
-	for i, v := range []visit{{namespace: "client", to: "10.96.0.10:81"}, {namespace: "client", to: testHost + ":30081"}, {namespace: "outside", to: testHost + ":30081"}} {
+	for i, v := range []visit{{namespace: "client", to: "10.96.0.10:81"}, {namespace: "client", to: testHost + ":30081"},
+		{namespace: "outside", to: testHost + ":30081"}} {
 		clients.Go(func() {
 			for {
 				select {

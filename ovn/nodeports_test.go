@@ -14,8 +14,8 @@ import (
 	"github.com/weftnet/weft/ovn/services"
 )
 
-// TestNodePortAddressesAreThoseOfTheNodesThereAre changes nodes at random, which claim each other's addresses and one twice. What comes of the
-// changes is what the nodes come to that there are.
+// TestNodePortAddressesAreThoseOfTheNodesThereAre changes nodes at random, which claim each other's addresses and one
+// twice. What comes of the changes is what the nodes come to that there are.
 func TestNodePortAddressesAreThoseOfTheNodesThereAre(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 7))
 	addr := func() netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(1 + random.IntN(6))}) }
@@ -35,7 +35,8 @@ func TestNodePortAddressesAreThoseOfTheNodesThereAre(t *testing.T) {
 		e.put(n.name, parts[n.name], now)
 		parts[n.name] = now
 		want := builtAnew(parts)
-		for what, both := range map[string][2]any{"names": {e.names, want.names}, "nodes": {e.nodes, want.nodes}, "hosts": {e.hosts, want.hosts},
+		for what, both := range map[string][2]any{"names": {e.names, want.names}, "nodes": {e.nodes, want.nodes},
+			"hosts":  {e.hosts, want.hosts},
 			"widths": {e.widths, want.widths}, "own": {fmt.Sprint(e.own), fmt.Sprint(want.own)}} {
 			if diff := cmp.Diff(fmt.Sprint(both[1]), fmt.Sprint(both[0])); diff != "" {
 				t.Fatalf("%s: %s", what, diff)

@@ -106,7 +106,8 @@ func offlineObject(o runtime.Object) (k objects.Key, trimmed any, err error) {
 		k.Kind = objects.NetworkPolicyKind
 	default:
 		if k.Kind, ok = clusterWide(o); !ok {
-			return k, nil, fmt.Errorf("%s %s: is of a kind that policies do not depend on", o.GetObjectKind().GroupVersionKind().Kind, meta.GetName())
+			return k, nil, fmt.Errorf("%s %s: is of a kind that policies do not depend on",
+				o.GetObjectKind().GroupVersionKind().Kind, meta.GetName())
 		}
 		return offlineCustom(o, meta, k.Kind)
 	}

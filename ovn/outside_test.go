@@ -29,15 +29,19 @@ func TestNetworksAreGranted(t *testing.T) {
 		{name: "the default one", said: "external", label: none, byDefault: "external", want: "external"},
 		{name: "a default of another name", said: "office", label: none, byDefault: "office", want: "office"},
 		{name: "another one than the default", said: "storage", label: none, byDefault: "external",
-			words: []string{"GatewayNetworkNotGranted", `network "storage"`, "has no label weft.net/gateway-network", `default-gateway-network is "external"`,
-				"kubectl label --overwrite node n1 weft.net/gateway-network=storage", "correct gateway-network of its agent", "its own pods leave by its gateway"}},
+			words: []string{"GatewayNetworkNotGranted", `network "storage"`, "has no label weft.net/gateway-network",
+				`default-gateway-network is "external"`,
+				"kubectl label --overwrite node n1 weft.net/gateway-network=storage", "correct gateway-network of its agent",
+				"its own pods leave by its gateway"}},
 		{name: "by its label", said: "storage", label: "storage", byDefault: "external", want: "storage"},
 		{name: "a label in place of the default", said: "external", label: "storage", byDefault: "external",
 			words: []string{`its label weft.net/gateway-network is "storage"`, "weft.net/gateway-network=external"}},
-		{name: "an empty label grants none", said: "external", label: "", byDefault: "external", words: []string{`its label weft.net/gateway-network is ""`}},
+		{name: "an empty label grants none", said: "external", label: "", byDefault: "external",
+			words: []string{`its label weft.net/gateway-network is ""`}},
 		{name: "no default", said: "external", label: none, byDefault: "", words: []string{`default-gateway-network is ""`}},
 		{name: "no default, by its label", said: "external", label: "external", byDefault: "", want: "external"},
-		{name: "a name that no label has", said: "x; reboot", label: none, byDefault: "external", words: []string{`network "x; reboot"`, "no label can have that name"}},
+		{name: "a name that no label has", said: "x; reboot", label: none, byDefault: "external",
+			words: []string{`network "x; reboot"`, "no label can have that name"}},
 		{name: "no gateway", withoutGateway: true, label: "storage", byDefault: "external"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -106,7 +110,8 @@ var thieves = map[string]func(*contract.NodeFacts){
 // network. By what it says of itself it comes to nothing on another one, nor does it take anything from who is there.
 func TestAStolenNodeJoinsNoNetwork(t *testing.T) {
 	for name, lie := range thieves {
-		for _, c := range []struct{ granted, byDefault, named string }{{"storage", "external", ""}, {"", "external", ""}, {"storage", "", "external"}, {"storage", "storage", "external"}} {
+		for _, c := range []struct{ granted, byDefault, named string }{{"storage", "external", ""}, {"", "external", ""},
+			{"storage", "", "external"}, {"storage", "storage", "external"}} {
 			t.Run(fmt.Sprintf("%s/%+v", name, c), func(t *testing.T) {
 				granted := c.granted
 				s := newScene(t, func(config *settings.Config) {
@@ -132,7 +137,8 @@ func TestAStolenNodeJoinsNoNetwork(t *testing.T) {
 				s.do(&lying) // before the others are there: who comes first has no right by that
 				for n := range 4 {
 					honest := s.gatewayNode(1 + n)
-					honest.Ready, honest.Labels = true, objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: "", networkLabel: "external"})
+					honest.Ready, honest.Labels = true, objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: "",
+						networkLabel: "external"})
 					s.do(honest)
 				}
 				for i := range 12 {
@@ -172,7 +178,8 @@ func TestAStolenNodeJoinsNoNetwork(t *testing.T) {
 func TestAGrantComesAndGoes(t *testing.T) {
 	s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c); c.DefaultGatewayNetwork = "" })
 	n := s.egressNode(1)
-	s.do(n, s.namespace("default", "team=a"), s.addressPool("p", "203.0.113.64/28"), s.egressIP("a", "team=a", "203.0.113.20"), s.balanced("web"))
+	s.do(n, s.namespace("default", "team=a"), s.addressPool("p", "203.0.113.64/28"),
+		s.egressIP("a", "team=a", "203.0.113.20"), s.balanced("web"))
 	for range 2 {
 		s.wantEgress("a", "False", "NoNode", "no administrator has granted Node e1 the network", networkLabel)
 		s.want("announces", fmt.Sprint(s.c.pools.announcers.ofNode("e1")), "[]")

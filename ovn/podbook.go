@@ -35,7 +35,9 @@ type podBook struct {
 
 func newPodBook(o *part.Outbox, s *settings.Settings, around surroundings, nodes nodeView, services serviceView,
 	claims claimView, policies policyView) podBook {
-	return podBook{Outbox: o, settings: s, around: around, nodes: nodes, services: services, claims: claims, policies: policies, all: map[string]*podState{}, namespaces: map[string]map[string]*podState{}, dirty: map[string]struct{}{},
+	return podBook{Outbox: o, settings: s, around: around, nodes: nodes, services: services, claims: claims,
+		policies: policies, all: map[string]*podState{}, namespaces: map[string]map[string]*podState{},
+		dirty:      map[string]struct{}{},
 		hostPorted: map[numberedPort]map[string]struct{}{}}
 }
 

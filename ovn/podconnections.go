@@ -1,8 +1,9 @@
 package ovn
 
 import (
-	"github.com/weftnet/weft/ovn/settings"
 	"strconv"
+
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // zoneLimit is OVN's option for the connections in a port's zone. OVN before 24.09 passes it over.

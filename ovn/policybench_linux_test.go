@@ -13,11 +13,10 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 	bench "github.com/weftnet/weft/test/bench/load"
-
-	"github.com/weftnet/weft/ovn/part"
 )
 
 // policyBench is the controller's own work on a load, without an API server: the translation, the engine, and
@@ -33,7 +32,8 @@ type policyBench struct {
 
 func newPolicyBench(b *testing.B, edit func(*bench.Load)) *policyBench {
 	b.Helper()
-	p := &policyBench{load: bench.Default(), objects: map[part.Event]any{}, server: ovsdbtest.Server(b, ovsdbtest.Northbound(b))}
+	p := &policyBench{load: bench.Default(), objects: map[part.Event]any{},
+		server: ovsdbtest.Server(b, ovsdbtest.Northbound(b))}
 	edit(&p.load)
 	put(b, p, p.load.Objects())
 	p.connect(b)

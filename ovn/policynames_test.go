@@ -71,13 +71,19 @@ func TestCostlyPolicies(t *testing.T) {
 	}
 	s.do(s.namespace("prod"), n, p)
 	told := s.reasons()
-	statuses, acls := s.written(s.put(s.policies(t, "{kind: NetworkPolicy, metadata: {namespace: prod, name: peers}, spec: {podSelector: {}, ingress: [{from: ["+peers+"]}]}}\n---\n"+
-		"{kind: NetworkPolicy, metadata: {namespace: prod, name: rules}, spec: {podSelector: {}, ingress: ["+rules+"]}}\n---\n"+
-		"{kind: NetworkPolicy, metadata: {namespace: prod, name: abroad}, spec: {podSelector: {}, policyTypes: [Egress], egress: [{to: ["+abroad+"]}]}}\n---\n"+
-		"{kind: NetworkPolicy, metadata: {namespace: prod, name: pairs}, spec: {podSelector: {}, policyTypes: [Egress], egress: [{to: ["+within+"], ports: ["+named+"]}]}}\n---\n"+
-		"{kind: NetworkPolicy, metadata: {namespace: prod, name: named}, spec: {podSelector: {}, ingress: [{ports: [{port: http}]}]}}")...))
+	statuses, acls := s.written(s.put(s.policies(t, "{kind: NetworkPolicy, metadata: {namespace: prod, name: peers}, "+
+		"spec: {podSelector: {}, ingress: [{from: ["+peers+"]}]}}\n---\n"+
+		"{kind: NetworkPolicy, metadata: {namespace: prod, name: rules}, spec: {podSelector: {}, ingress: ["+rules+
+		"]}}\n---\n"+
+		"{kind: NetworkPolicy, metadata: {namespace: prod, name: abroad}, spec: {podSelector: {}, policyTypes: [Egress], "+
+		"egress: [{to: ["+abroad+"]}]}}\n---\n"+
+		"{kind: NetworkPolicy, metadata: {namespace: prod, name: pairs}, spec: {podSelector: {}, policyTypes: [Egress], "+
+		"egress: [{to: ["+within+"], ports: ["+named+"]}]}}\n---\n"+
+		"{kind: NetworkPolicy, metadata: {namespace: prod, name: named}, spec: {podSelector: {}, ingress: [{ports: [{port: "+
+		"http}]}]}}")...))
 	for name, field := range map[string]string{
-		"peers": "spec.ingress[0].from[1000]", "rules": "spec.ingress[1000]", "abroad": "spec.egress[0].to[100]", "pairs": "pairs of a named port",
+		"peers": "spec.ingress[0].from[1000]", "rules": "spec.ingress[1000]", "abroad": "spec.egress[0].to[100]",
+		"pairs": "pairs of a named port",
 	} {
 		if text := statuses[name]; !strings.Contains(text, "PartlyInForce") || !strings.Contains(text, field) {
 			t.Errorf("%s: %s", name, text)
@@ -97,8 +103,8 @@ func TestCostlyPolicies(t *testing.T) {
 	}
 }
 
-// TestNamedPortsHaveABound: a NetworkPolicy's named ports times the numbers behind them times the peers beside them, which a
-// tenant chooses all, are not more text than everybody's ovn-controller can bear.
+// TestNamedPortsHaveABound: a NetworkPolicy's named ports times the numbers behind them times the peers beside them,
+// which a tenant chooses all, are not more text than everybody's ovn-controller can bear.
 func TestNamedPortsHaveABound(t *testing.T) {
 	except, selectors, named := "", "", ""
 	for i := range 300 {
@@ -111,11 +117,16 @@ func TestNamedPortsHaveABound(t *testing.T) {
 		name, text string
 		partly     bool
 	}{
-		{"ingress from blocks", "{policyTypes: [Ingress], podSelector: {}, ingress: [{from: [" + from["blocks"] + "], ports: [" + named + "]}]}", true},
-		{"ingress from pods", "{policyTypes: [Ingress], podSelector: {}, ingress: [{from: [" + from["selectors"] + "], ports: [" + named + "]}]}", true},
-		{"egress to blocks", "{policyTypes: [Egress], podSelector: {}, egress: [{to: [" + from["blocks"] + "], ports: [" + named + "]}]}", true},
-		{"many rules", "{policyTypes: [Ingress], podSelector: {}, ingress: [" + strings.Repeat("{ports: ["+named+"]}, ", 3) + "]}", true},
-		{"few", "{policyTypes: [Ingress], podSelector: {}, ingress: [{from: [{podSelector: {}}, {ipBlock: {cidr: 0.0.0.0/0}}], ports: [{port: p1}, {port: p2}]}]}", false},
+		{"ingress from blocks", "{policyTypes: [Ingress], podSelector: {}, ingress: [{from: [" + from["blocks"] +
+			"], ports: [" + named + "]}]}", true},
+		{"ingress from pods", "{policyTypes: [Ingress], podSelector: {}, ingress: [{from: [" + from["selectors"] +
+			"], ports: [" + named + "]}]}", true},
+		{"egress to blocks", "{policyTypes: [Egress], podSelector: {}, egress: [{to: [" + from["blocks"] + "], ports: [" +
+			named + "]}]}", true},
+		{"many rules", "{policyTypes: [Ingress], podSelector: {}, ingress: [" + strings.Repeat("{ports: ["+named+"]}, ", 3) +
+			"]}", true},
+		{"few", "{policyTypes: [Ingress], podSelector: {}, ingress: [{from: [{podSelector: {}}, {ipBlock: {cidr: " +
+			"0.0.0.0/0}}], ports: [{port: p1}, {port: p2}]}]}", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t, nil)
@@ -125,7 +136,8 @@ func TestNamedPortsHaveABound(t *testing.T) {
 			for pod := range 30 {
 				p := s.pod("prod", fmt.Sprint("many", pod), "n1")
 				for i := range 300 {
-					p.Ports = append(p.Ports, objects.ContainerPort{Name: fmt.Sprint("p", i), Protocol: policy.TCP, Number: uint16(1000 + 1000*pod + i)})
+					p.Ports = append(p.Ports, objects.ContainerPort{Name: fmt.Sprint("p", i), Protocol: policy.TCP,
+						Number: uint16(1000 + 1000*pod + i)})
 				}
 				s.do(p)
 			}
@@ -148,20 +160,23 @@ func TestNamedPortsHaveABound(t *testing.T) {
 			if length > 4<<20 {
 				t.Errorf("its ACLs match by %d MiB of text", length>>20)
 			}
-			if partly := strings.Contains(status, "PartlyInForce") && strings.Contains(status, "beyond the 20000 terms"); partly != c.partly {
+			if partly := strings.Contains(status, "PartlyInForce") && strings.Contains(status,
+				"beyond the 20000 terms"); partly != c.partly {
 				t.Errorf("partly in force: %v; %s", partly, status)
 			}
 		})
 	}
 }
 
-// TestANoteIsPutBack, and its policy's rows are not made anew for it: whoever owns the policy may write its status as often as he likes.
+// TestANoteIsPutBack, and its policy's rows are not made anew for it: whoever owns the policy may write its status as
+// often as he likes.
 func TestANoteIsPutBack(t *testing.T) {
 	s := newScene(t, nil)
 	n := s.node("n1", "10.244.0.0/24")
 	n.Facts = facts(1, false)
 	s.do(s.namespace("prod"), n)
-	const text = "{kind: NetworkPolicy, metadata: {namespace: prod, name: it}, spec: {podSelector: {}, policyTypes: [Ingress]}}"
+	const text = "{kind: NetworkPolicy, metadata: {namespace: prod, name: it}, spec: {podSelector: {}, policyTypes: " +
+		"[Ingress]}}"
 	policyOf := func(noted string) *objects.PolicyObject {
 		o := s.policies(t, text)[0].(*objects.PolicyObject)
 		o.Noted, o.Generation = noted, 7
@@ -219,7 +234,8 @@ func TestStatusOfRefusedSets(t *testing.T) {
 				return names
 			}
 			s.c.update(s.put(s.policies(t, text)...), s.get)
-			if names := noted(&ovsdb.RefusedError{Owners: map[ovsdb.Owner]error{refused: errors.New("no")}}); !slices.Equal(names, []string{"other"}) {
+			if names := noted(&ovsdb.RefusedError{Owners: map[ovsdb.Owner]error{refused: errors.New("no")}}); !slices.Equal(
+				names, []string{"other"}) {
 				t.Errorf("in force are %q", names)
 			}
 			s.c.update(s.c.TakeExpected(), s.get)
@@ -232,7 +248,8 @@ func TestStatusOfRefusedSets(t *testing.T) {
 
 // TestForgedStatuses: of a status that is there already its time counts if it is this policy's and can be true.
 func TestForgedStatuses(t *testing.T) {
-	for since, kept := range map[string]bool{"2026-01-02T00:00:00Z": true, "2026-01-04T00:00:00Z": false, "2025-12-31T00:00:00Z": false} {
+	for since, kept := range map[string]bool{"2026-01-02T00:00:00Z": true, "2026-01-04T00:00:00Z": false,
+		"2025-12-31T00:00:00Z": false} {
 		for _, uid := range []string{"own", "another's"} {
 			s := newScene(t, nil)
 			s.c.At(time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC))
@@ -240,7 +257,8 @@ func TestForgedStatuses(t *testing.T) {
 			o.UID = "own"
 			o.Noted = fmt.Sprintf(`{"uid":%q,"generation":%d,"inForce":true,"since":%q,"reason":"InForce","message":"all is well"}`, uid, o.Generation, since)
 			statuses, _ := s.written(s.put(o))
-			if text := statuses["p"]; strings.Contains(text, since) != (kept && uid == "own") || strings.Contains(text, "all is well") || !strings.Contains(text, `"uid":"own"`) {
+			if text := statuses["p"]; strings.Contains(text, since) != (kept && uid == "own") ||
+				strings.Contains(text, "all is well") || !strings.Contains(text, `"uid":"own"`) {
 				t.Errorf("since %s of %s: %s", since, uid, text)
 			}
 		}

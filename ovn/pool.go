@@ -50,8 +50,9 @@ func newPoolBook(
 	return poolBook{
 		Outbox: o, settings: s, around: around, nodes: nodes, namespaces: namespaces, services: services, egress: egress,
 		liveness: liveness, announcers: newAnnouncerBook(s, nodes, services, claims, liveness), all: map[string]*poolState{},
-		reserved: reserved, addresses: pools.New(reserved.has), of: map[string]*holding{}, touched: map[string]struct{}{}, reselected: map[*poolState]struct{}{},
-		waiting: newWaitBook(), left: map[string]struct{}{},
+		reserved: reserved, addresses: pools.New(reserved.has), of: map[string]*holding{}, touched: map[string]struct{}{},
+		reselected: map[*poolState]struct{}{},
+		waiting:    newWaitBook(), left: map[string]struct{}{},
 	}
 }
 
@@ -64,7 +65,8 @@ func (b *poolBook) Settle() {
 	b.changed = b.changed || b.egress.changed() // what EgressIPs follow from, addresses of pools do
 	turned := b.announcers.takeTurned()
 	for name := range b.services.touched() {
-		if s := b.services.at(name); s != nil && allocates(b.settings, s.object) || b.of[name] != nil || s != nil && s.object != nil && s.object.Balancer.Ingress != "" {
+		if s := b.services.at(name); s != nil && allocates(b.settings, s.object) || b.of[name] != nil || s != nil &&
+			s.object != nil && s.object.Balancer.Ingress != "" {
 			b.touched[name] = struct{}{}
 		}
 	}
@@ -149,7 +151,9 @@ func (b *poolBook) update(names []string, batch *part.Batch) {
 		p.object = object
 	}
 	if others {
-		b.order = slices.SortedFunc(maps.Values(b.all), func(a, b *poolState) int { return cmp.Compare(a.object.Name, b.object.Name) })
+		b.order = slices.SortedFunc(maps.Values(b.all), func(a, b *poolState) int {
+			return cmp.Compare(a.object.Name, b.object.Name)
+		})
 		list := make([]*pools.Pool, len(b.order))
 		for i, p := range b.order {
 			list[i] = p.Pool
@@ -257,16 +261,19 @@ func (b *poolBook) keep(name string, s *objects.Service) (problems []objects.Pro
 			b.release(name, addr)
 		case taken && holder != name:
 			problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "AddressLost",
-				"status.loadBalancer: its address %s is also that of Service %s, which is older; it gets another one", addr, holder))
+				"status.loadBalancer: its address %s is also that of Service %s, which is older; it gets another one", addr,
+				holder))
 		default:
 			b.hold(name, addr)
 			kept = append(kept, addr)
 			if whose, reserved := b.reserved.outside[addr]; reserved {
 				problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "AddressTaken",
-					"status.loadBalancer: its address %s is also %s; it keeps the address, but nobody announces it; remove the other one, or create the Service anew", addr, whose))
+					"status.loadBalancer: its address %s is also %s; it keeps the address, but nobody announces it; remove the "+
+						"other one, or create the Service anew", addr, whose))
 			} else if b.inPool(addr) == nil {
 				problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "AddressOfNoPool",
-					"status.loadBalancer: its address %s is in no AddressPool that is in force; it keeps the address, but nobody announces it; add it to an AddressPool's spec.ranges, or create the Service anew", addr))
+					"status.loadBalancer: its address %s is in no AddressPool that is in force; it keeps the address, but nobody "+
+						"announces it; add it to an AddressPool's spec.ranges, or create the Service anew", addr))
 			}
 		}
 	}

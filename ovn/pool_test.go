@@ -108,7 +108,8 @@ func TestWhoAllocates(t *testing.T) {
 		told bool // after a while, that nobody gives it addresses
 	}{
 		{"off by default", nil, func(*objects.LoadBalancer) {}, "", false, true},
-		{"asked for by its class", nil, func(b *objects.LoadBalancer) { b.Class = v1alpha1.PoolClass }, "203.0.113.64", true, false},
+		{"asked for by its class", nil, func(b *objects.LoadBalancer) { b.Class = v1alpha1.PoolClass }, "203.0.113.64", true,
+			false},
 		{"on", withBalancers, func(*objects.LoadBalancer) {}, "203.0.113.64", true, false},
 		{"another class", withBalancers, func(b *objects.LoadBalancer) { b.Class = "example.com/cloud" }, "", false, false},
 		{"another class, off", nil, func(b *objects.LoadBalancer) { b.Class = "example.com/cloud" }, "", false, false},
@@ -196,14 +197,24 @@ func TestWhichAddress(t *testing.T) {
 		{"IPv6", func(b *objects.LoadBalancer) { b.Families = "6" }, "2001:db8::40", nil},
 		{"both", func(b *objects.LoadBalancer) { b.Families = "6,4" }, "2001:db8::40,203.0.113.64", nil},
 		{"a wish", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.66" }, "203.0.113.66", nil},
-		{"a wish of each family", func(b *objects.LoadBalancer) { b.Families, b.Addresses = "4,6", "2001:db8::42, 203.0.113.66" }, "203.0.113.66,2001:db8::42", nil},
-		{"a wish for a pool that gives nothing away by itself", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.80" }, "203.0.113.80", nil},
-		{"a wish in no pool", func(b *objects.LoadBalancer) { b.Addresses = "198.51.100.1" }, "", []string{"annotation " + v1alpha1.AddressesAnnotation + ": ", "198.51.100.1", "in no AddressPool"}},
-		{"a wish in no pool, by field", func(b *objects.LoadBalancer) { b.Addresses, b.ByField = "198.51.100.1", true }, "", []string{"spec.loadBalancerIP: ", "198.51.100.1"}},
-		{"a wish that is taken", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.67" }, "", []string{"203.0.113.67", "Service default/first"}},
-		{"a wish for a node's address", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.65" }, "", []string{"203.0.113.65", "Node e65"}},
-		{"a wish that is none", func(b *objects.LoadBalancer) { b.Addresses = "web" }, "203.0.113.64", []string{v1alpha1.AddressesAnnotation, `"web"`}},
-		{"one for others", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.96" }, "", []string{"203.0.113.96", "that the Service may use"}},
+		{"a wish of each family", func(b *objects.LoadBalancer) {
+			b.Families, b.Addresses = "4,6", "2001:db8::42, 203.0.113.66"
+		}, "203.0.113.66,2001:db8::42", nil},
+		{"a wish for a pool that gives nothing away by itself", func(b *objects.LoadBalancer) {
+			b.Addresses = "203.0.113.80"
+		}, "203.0.113.80", nil},
+		{"a wish in no pool", func(b *objects.LoadBalancer) { b.Addresses = "198.51.100.1" }, "",
+			[]string{"annotation " + v1alpha1.AddressesAnnotation + ": ", "198.51.100.1", "in no AddressPool"}},
+		{"a wish in no pool, by field", func(b *objects.LoadBalancer) { b.Addresses, b.ByField = "198.51.100.1", true }, "",
+			[]string{"spec.loadBalancerIP: ", "198.51.100.1"}},
+		{"a wish that is taken", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.67" }, "",
+			[]string{"203.0.113.67", "Service default/first"}},
+		{"a wish for a node's address", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.65" }, "",
+			[]string{"203.0.113.65", "Node e65"}},
+		{"a wish that is none", func(b *objects.LoadBalancer) { b.Addresses = "web" }, "203.0.113.64",
+			[]string{v1alpha1.AddressesAnnotation, `"web"`}},
+		{"one for others", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.96" }, "",
+			[]string{"203.0.113.96", "that the Service may use"}},
 		{"one for it", func(b *objects.LoadBalancer) {
 			b.Addresses, b.Labels = "203.0.113.96", objects.NewLabelSet(map[string]string{"tier": "gold"})
 		}, "203.0.113.96", nil},
@@ -260,8 +271,9 @@ func TestOneThatWaits(t *testing.T) {
 	s.want("created anew", s.external("anew"), "2001:db8::41")
 }
 
-// TestTheOldestThatWaitsIsFirst: an address that is freed is the oldest Service's of those that its pool serves, also before one
-// that has just come. The others are not looked at, but for those that ask for it: they are told who has it now.
+// TestTheOldestThatWaitsIsFirst: an address that is freed is the oldest Service's of those that its pool serves, also
+// before one that has just come. The others are not looked at, but for those that ask for it: they are told who has it
+// now.
 func TestTheOldestThatWaitsIsFirst(t *testing.T) {
 	s := newScene(t, withBalancers)
 	gold := s.addressPool("gold", "203.0.113.80/32")
@@ -273,7 +285,9 @@ func TestTheOldestThatWaitsIsFirst(t *testing.T) {
 	}
 	s.do(s.namespace("default"), s.addressPool("p", "203.0.113.64/31"), gold, aged("one", 90), aged("two", 80))
 	golden := func(b *objects.LoadBalancer) { b.Labels = objects.NewLabelSet(map[string]string{"tier": "gold"}) }
-	s.do(aged("gold", 70, golden), aged("old", 50), aged("young", 30), aged("asks", 60, func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.64" }),
+	s.do(aged("gold", 70, golden), aged("old", 50), aged("young", 30), aged("asks", 60, func(b *objects.LoadBalancer) {
+		b.Addresses = "203.0.113.64"
+	}),
 		aged("golden", 20, golden))
 	s.want("gold", s.external("gold"), "203.0.113.80")
 	s.problems = nil
@@ -308,15 +322,22 @@ func TestPoolsRefused(t *testing.T) {
 		status string
 		words  []string
 	}{
-		{"pods", []string{"10.244.8.0/24", "203.0.113.64/30"}, "False RangeOverlaps used 1 free 3", []string{"spec.ranges[0]: 10.244.8.0/24", "pod-cidrs 10.244.0.0/16", "other addresses are in use"}},
-		{"services", []string{"10.96.0.0-10.96.0.9", "203.0.113.64/30"}, "False RangeOverlaps used 1 free 3", []string{"service-cidrs"}},
+		{"pods", []string{"10.244.8.0/24", "203.0.113.64/30"}, "False RangeOverlaps used 1 free 3",
+			[]string{"spec.ranges[0]: 10.244.8.0/24", "pod-cidrs 10.244.0.0/16", "other addresses are in use"}},
+		{"services", []string{"10.96.0.0-10.96.0.9", "203.0.113.64/30"}, "False RangeOverlaps used 1 free 3",
+			[]string{"service-cidrs"}},
 		{"join", []string{"100.64.0.0/10", "203.0.113.64/30"}, "False RangeOverlaps used 1 free 3", []string{"join-cidrs"}},
-		{"another pool", []string{"203.0.113.64/30", "203.0.113.128/25"}, "False RangeOverlaps used 1 free 3", []string{"spec.ranges[1]", "AddressPool old"}},
-		{"itself", []string{"203.0.113.64/30", "203.0.113.66-203.0.113.70"}, "False RangeOverlaps used 1 free 3", []string{"of the same pool"}},
-		{"a node", []string{"203.0.113.0/29"}, "False AddressTaken used 1 free 5", []string{"203.0.113.1", "Node e1", "left out"}},
+		{"another pool", []string{"203.0.113.64/30", "203.0.113.128/25"}, "False RangeOverlaps used 1 free 3",
+			[]string{"spec.ranges[1]", "AddressPool old"}},
+		{"itself", []string{"203.0.113.64/30", "203.0.113.66-203.0.113.70"}, "False RangeOverlaps used 1 free 3",
+			[]string{"of the same pool"}},
+		{"a node", []string{"203.0.113.0/29"}, "False AddressTaken used 1 free 5", []string{"203.0.113.1", "Node e1",
+			"left out"}},
 		{"broadcast", []string{"198.18.0.252/30"}, "True InUse used 1 free 2", nil},
-		{"no node's network", []string{"203.0.113.64/30", "198.51.100.64/30"}, "True InUse used 1 free 7", []string{"all ranges are in use; no node's gateway", "spec.ranges[1]: 198.51.100.64/30: nobody announces"}},
-		{"none that is good", []string{"nonsense", "203.0.113.9-203.0.113.1"}, "False BadRange used 0 free 0", []string{"spec.ranges[0]: nonsense", "ends before it begins"}},
+		{"no node's network", []string{"203.0.113.64/30", "198.51.100.64/30"}, "True InUse used 1 free 7",
+			[]string{"all ranges are in use; no node's gateway", "spec.ranges[1]: 198.51.100.64/30: nobody announces"}},
+		{"none that is good", []string{"nonsense", "203.0.113.9-203.0.113.1"}, "False BadRange used 0 free 0",
+			[]string{"spec.ranges[0]: nonsense", "ends before it begins"}},
 		{"a large one", []string{"2001:db8:9::/64", "203.0.113.64/32"}, "True InUse used 1 free 9007199254740991", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -326,7 +347,8 @@ func TestPoolsRefused(t *testing.T) {
 			n.Facts = strings.ReplaceAll(facts(1, false), "203.0.113.254", "203.0.113.129")
 			m := s.egressNode(2)
 			m.PodCIDRs = m.PodCIDRs[:1]
-			m.Facts = strings.ReplaceAll(strings.ReplaceAll(facts(2, false), "203.0.113.2/24", "198.18.0.2/24"), "203.0.113.254", "198.18.0.1")
+			m.Facts = strings.ReplaceAll(strings.ReplaceAll(facts(2, false), "203.0.113.2/24", "198.18.0.2/24"), "203.0.113.254",
+				"198.18.0.1")
 			s.do(n, m, s.addressPool("old", "203.0.113.200/32"))
 			old := s.objects[objects.Key{Kind: objects.PoolKind, Name: "old"}].(*objects.AddressPool)
 			old.Auto = false
@@ -422,7 +444,8 @@ func TestWhoAnnounces(t *testing.T) {
 
 	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Local = true }))
 	s.want("without a local endpoint", owner(), "")
-	s.do(s.slice("web-a", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("10.244.1.9", first)))
+	s.do(s.slice("web-a", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}},
+		ready("10.244.1.9", first)))
 	s.want("with one", owner(), first)
 	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Class = "example.com/other" }))
 	if _, ok := s.c.pools.announcers.of(vip); ok {
@@ -520,7 +543,8 @@ func FuzzParseRange(f *testing.F) {
 		if r.Wrong != "" {
 			return
 		}
-		if !r.Contains(r.First) || !r.Contains(r.Last) || r.Last.Less(r.First) || r.Size() < 1 || r.First.Is4() != r.Last.Is4() {
+		if !r.Contains(r.First) || !r.Contains(r.Last) || r.Last.Less(r.First) || r.Size() < 1 ||
+			r.First.Is4() != r.Last.Is4() {
 			t.Errorf("%q is %+v of size %d", text, r, r.Size())
 		}
 	})

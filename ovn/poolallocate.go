@@ -110,7 +110,8 @@ func (b *waitBook) drop(name string) {
 	}
 }
 
-// settleTouched gives the Services that were touched the addresses that they lack, and to those that wait what was freed.
+// settleTouched gives the Services that were touched the addresses that they lack, and to those that wait what was
+// freed.
 func (b *poolBook) settleTouched() {
 	b.giveUp()
 	lost := map[string][]objects.Problem{}
@@ -187,7 +188,8 @@ func (p *poolState) serves(s *objects.Service, namespace objects.LabelSet) bool 
 // byAge are Services, the oldest first.
 func (b *poolBook) byAge(names map[string]struct{}) []string {
 	return slices.SortedFunc(maps.Keys(names), func(one, other string) int {
-		return cmp.Or(objects.Older(&b.services.at(one).object.ObjectMeta, &b.services.at(other).object.ObjectMeta), cmp.Compare(one, other))
+		return cmp.Or(objects.Older(&b.services.at(one).object.ObjectMeta, &b.services.at(other).object.ObjectMeta),
+			cmp.Compare(one, other))
 	})
 }
 
@@ -196,7 +198,8 @@ func (b *poolBook) allocate(name string, s *objects.Service) (problems []objects
 	h := b.of[name]
 	wanted, err := objects.ParseOnePerFamily(s.Balancer.Field(), objects.SplitAddrs(s.Balancer.Addresses))
 	if err != nil {
-		problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "BadLoadBalancerAddress", "%v; it gets any address meanwhile", err))
+		problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "BadLoadBalancerAddress",
+			"%v; it gets any address meanwhile", err))
 	}
 	b.waiting.drop(name)
 	var addresses []netip.Addr
@@ -246,18 +249,22 @@ func (b *poolBook) findAddress(s *objects.Service, ipv4 bool, ask netip.Addr) (f
 	}
 	switch word := map[bool]string{true: "IPv4", false: "IPv6"}[ipv4]; {
 	case ask.IsValid():
-		return found, fmt.Sprintf("%s: the address %s is in no AddressPool that the Service may use; add it to an AddressPool's spec.ranges, or ask for another one", s.Balancer.Field(), ask)
+		return found, fmt.Sprintf("%s: the address %s is in no AddressPool that the Service may use; add it to an "+
+			"AddressPool's spec.ranges, or ask for another one", s.Balancer.Field(), ask)
 	case fitting == 0:
-		return found, fmt.Sprintf("status.loadBalancer: no AddressPool that the Service may use has %s addresses; create one, or correct serviceSelector and namespaceSelector of those that are there", word)
+		return found, fmt.Sprintf("status.loadBalancer: no AddressPool that the Service may use has %s addresses; create "+
+			"one, or correct serviceSelector and namespaceSelector of those that are there", word)
 	default:
-		return found, fmt.Sprintf("status.loadBalancer: all %s addresses of the AddressPools that the Service may use are taken; add to their spec.ranges, or remove other Services", word)
+		return found, fmt.Sprintf("status.loadBalancer: all %s addresses of the AddressPools that the Service may use are "+
+			"taken; add to their spec.ranges, or remove other Services", word)
 	}
 }
 
 // takenBy says why a Service cannot have the address that it asks for, "" if it can.
 func (b *poolBook) takenBy(s *objects.Service, addr netip.Addr) (why string) {
 	if holder, taken := b.addresses.Holder(addr); taken {
-		return fmt.Sprintf("%s: the address %s is that of Service %s; ask for another one, or remove that Service", s.Balancer.Field(), addr, holder)
+		return fmt.Sprintf("%s: the address %s is that of Service %s; ask for another one, or remove that Service",
+			s.Balancer.Field(), addr, holder)
 	}
 	if whose, reserved := b.reserved.by(addr); reserved {
 		return fmt.Sprintf("%s: the address %s is also %s; ask for another one", s.Balancer.Field(), addr, whose)

@@ -2,10 +2,11 @@ package ovn
 
 import (
 	"fmt"
-	"github.com/weftnet/weft/ovn/objects"
-	"github.com/weftnet/weft/ovn/part"
 	"net/netip"
 	"testing"
+
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 )
 
 // settles takes events in, and all that is written for them.

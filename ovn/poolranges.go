@@ -52,7 +52,8 @@ func (b *poolBook) checkPools() {
 
 // checkPool checks a pool's ranges; the older pools are right, and whoever has an address outside, as taken says. The
 // gateways of nodes are in these networks.
-func (b *poolBook) checkPool(p *poolState, older []*poolState, networks []objects.AddressRange, taken func(objects.AddressRange) string) {
+func (b *poolBook) checkPool(p *poolState, older []*poolState, networks []objects.AddressRange,
+	taken func(objects.AddressRange) string) {
 	p.Ranges, p.reason, p.wrong, p.silent = nil, "", "", ""
 	var found, silent []string
 	complain := func(reason, format string, args ...any) {
@@ -91,7 +92,8 @@ func (b *poolBook) checkPool(p *poolState, older []*poolState, networks []object
 	}
 	p.wrong = strings.Join(found, "; ")
 	if len(silent) > 0 {
-		p.silent = fmt.Sprintf("; no node's gateway is in the network of %s: nobody announces its addresses; give addresses of the nodes' external subnet, unless routes of your own lead to the nodes",
+		p.silent = fmt.Sprintf("; no node's gateway is in the network of %s: nobody announces its addresses; give "+
+			"addresses of the nodes' external subnet, unless routes of your own lead to the nodes",
 			strings.Join(silent, ", "))
 	}
 }

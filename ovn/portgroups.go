@@ -43,6 +43,7 @@ func (r *rows) joinPortGroups(n *placement) {
 	r.Member(nb.PortGroupTable, northbound.HostsGroupID, "ports", host)
 	r.Member(nb.PortGroupTable, northbound.EdgesGroupID, "ports", host)
 	if n.facts.Gateway != nil {
-		r.Member(nb.PortGroupTable, northbound.EdgesGroupID, "ports", ovsdb.ID(nb.LogicalSwitchPortTable, r.Owner, "localnet"))
+		r.Member(nb.PortGroupTable, northbound.EdgesGroupID, "ports", ovsdb.ID(nb.LogicalSwitchPortTable, r.Owner,
+			"localnet"))
 	}
 }

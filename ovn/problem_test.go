@@ -13,8 +13,8 @@ import (
 	"github.com/weftnet/weft/ovn/services"
 )
 
-// TestUntoldPartsCostNoWords: a tenant's object has a thousand parts that something is wrong with, and of these maxTold are
-// told. What is allocated for each of the others is compared with what a part costs that nothing is wrong with.
+// TestUntoldPartsCostNoWords: a tenant's object has a thousand parts that something is wrong with, and of these maxTold
+// are told. What is allocated for each of the others is compared with what a part costs that nothing is wrong with.
 func TestUntoldPartsCostNoWords(t *testing.T) {
 	at, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("198.51.100.9")
 	services := func(parts int, edit func(o *objects.Service)) func() []objects.Problem {

@@ -42,8 +42,8 @@ func TestAskingChangesNothing(t *testing.T) {
 	}
 }
 
-// TestPartsShareNothing: each kind is taken by one part, and each owner has its rows of one, which says so where parts are
-// wired.
+// TestPartsShareNothing: each kind is taken by one part, and each owner has its rows of one, which says so where parts
+// are wired.
 func TestPartsShareNothing(t *testing.T) {
 	l := newAddressLife(t, 1)
 	policiesWorld(t, l.w)
@@ -90,7 +90,8 @@ func (a asking) twice(c *cluster) {
 	dirty, everything := answersOf(c.outcomes(false)), answersOf(c.outcomes(true))
 	for range 2 {
 		a.atRandom(c, dirty.rows, everything.rows)
-		if now := answersOf(c.outcomes(true)); !slices.Equal(now.order, everything.order) || !maps.Equal(now.rows, everything.rows) {
+		if now := answersOf(c.outcomes(true)); !slices.Equal(now.order, everything.order) ||
+			!maps.Equal(now.rows, everything.rows) {
 			a.t.Fatal("everything is something else when it is asked for again")
 		}
 		if now := answersOf(c.outcomes(false)); !slices.Equal(now.order, dirty.order) || !maps.Equal(now.rows, dirty.rows) {

@@ -119,7 +119,9 @@ func (b *rangeBook) settleRanges() {
 	}
 	b.reoccupied = false
 	all := slices.Clone(b.given)
-	for _, o := range slices.SortedFunc(maps.Values(b.all), func(a, b *objects.ServiceCIDR) int { return cmp.Compare(a.Name, b.Name) }) {
+	for _, o := range slices.SortedFunc(maps.Values(b.all), func(a, b *objects.ServiceCIDR) int {
+		return cmp.Compare(a.Name, b.Name)
+	}) {
 		var found []objects.Problem
 		complain := func(format string, args ...any) {
 			found = append(found, objects.Problemf(objects.ServiceCIDRKind, &o.ObjectMeta, "BadServiceCIDR",
@@ -131,9 +133,11 @@ func (b *rangeBook) settleRanges() {
 		for _, p := range o.Ranges {
 			switch what := b.occupied(p); {
 			case ipam.Family(b.settings.Pods, p.Addr()) == nil:
-				complain("spec.cidrs: pods have no address of the family of %s (pod-cidrs %s); delete the ServiceCIDR, or give weft a pod range of that family", p, ipam.Join(b.settings.Pods))
+				complain("spec.cidrs: pods have no address of the family of %s (pod-cidrs %s); delete the ServiceCIDR, or give "+
+					"weft a pod range of that family", p, ipam.Join(b.settings.Pods))
 			case what != "":
-				complain("spec.cidrs: %s overlaps with %s, which would be cut off; create a ServiceCIDR with another range in its place", p, what)
+				complain("spec.cidrs: %s overlaps with %s, which would be cut off; create a ServiceCIDR with another range in "+
+					"its place", p, what)
 			default:
 				all = append(all, p)
 			}

@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
@@ -23,7 +22,8 @@ func (w *world) serviceCIDR(name string, ranges ...string) *objects.ServiceCIDR 
 		texts[i] = text
 	}
 	o := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": networkingv1.SchemeGroupVersion.String(), "kind": "ServiceCIDR", "spec": map[string]any{"cidrs": texts}}}
+		"apiVersion": networkingv1.SchemeGroupVersion.String(), "kind": "ServiceCIDR",
+		"spec": map[string]any{"cidrs": texts}}}
 	meta := w.meta("", name)
 	o.SetName(name)
 	o.SetUID(meta.UID)
@@ -41,7 +41,8 @@ func (s *scene) ranges() string {
 		}
 	}
 	for _, name := range s.c.nodes.names {
-		network, err := objects.ParseAnnotation[contract.NodeNetwork](contract.NodeNetworkAnnotation, s.objects[objects.Key{Kind: objects.NodeKind, Name: name}].(*objects.Node).Network)
+		network, err := objects.ParseAnnotation[contract.NodeNetwork](contract.NodeNetworkAnnotation,
+			s.objects[objects.Key{Kind: objects.NodeKind, Name: name}].(*objects.Node).Network)
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -91,7 +92,8 @@ func TestServiceCIDRsThatCannotBe(t *testing.T) {
 			s := newScene(t, func(config *settings.Config) {
 				if name == "the shared gateway" {
 					withShared(config)
-					config.SharedGatewayAddresses, config.SharedGatewayNextHops = config.SharedGatewayAddresses[:1], config.SharedGatewayNextHops[:1]
+					config.SharedGatewayAddresses, config.SharedGatewayNextHops = config.SharedGatewayAddresses[:1],
+						config.SharedGatewayNextHops[:1]
 				}
 			})
 			n1 := s.node("n1", "10.244.1.0/24")
@@ -150,11 +152,14 @@ func TestANodesEventSettlesServiceCIDRs(t *testing.T) {
 			t.Errorf("%s: %q, want %q", what, got, want)
 		}
 	}
-	wantTold("labels", settled("n1", func(n *objects.Node) { n.Labels = objects.NewLabelSet(map[string]string{"a": "b"}) }), "")
+	wantTold("labels", settled("n1", func(n *objects.Node) {
+		n.Labels = objects.NewLabelSet(map[string]string{"a": "b"})
+	}), "")
 	wantTold("readiness", settled("n2", func(n *objects.Node) { n.Ready = true }), "")
 	wantTold("another address", settled("n2", func(n *objects.Node) { n.Facts = facts(5, false) }), "192.0.2.1 of Node n1")
 	wantTold("the first one's", settled("n1", func(n *objects.Node) { n.Facts = facts(6, false) }), "")
 	s.want("ranges", s.ranges(), "10.96.0.0/16 10.97.0.0/16 192.0.2.0/30")
-	wantTold("an address of the range", settled("n2", func(n *objects.Node) { n.Facts = facts(3, false) }), "192.0.2.3 of Node n2")
+	wantTold("an address of the range", settled("n2", func(n *objects.Node) { n.Facts = facts(3, false) }),
+		"192.0.2.3 of Node n2")
 	s.want("ranges", s.ranges(), "10.96.0.0/16 10.97.0.0/16")
 }

@@ -39,7 +39,9 @@ type nodeRecord struct {
 
 // hasGateway says whether a node's gateway is what it has had, or there is none.
 func (n nodeRecord) hasGateway(g *contract.Gateway) bool {
-	return g == nil || n.mac == g.MAC && !slices.ContainsFunc(g.Addresses, func(p netip.Prefix) bool { return !slices.Contains(n.outside, p) })
+	return g == nil || n.mac == g.MAC && !slices.ContainsFunc(g.Addresses, func(p netip.Prefix) bool {
+		return !slices.Contains(n.outside, p)
+	})
 }
 
 // recordsOf reads them out of rows.

@@ -36,7 +36,8 @@ func NewRehearsal(config settings.Config) (*Rehearsal, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Rehearsal{settings: s, cluster: newCluster(s), objects: map[part.Event]any{}, rows: map[ovsdb.Owner]ovsdb.Change{}}, nil
+	return &Rehearsal{settings: s, cluster: newCluster(s), objects: map[part.Event]any{},
+		rows: map[ovsdb.Owner]ovsdb.Change{}}, nil
 }
 
 // Update takes in one batch of events: objects as they are now, and those that are gone. They are of the kinds that

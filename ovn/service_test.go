@@ -51,11 +51,14 @@ func TestServices(t *testing.T) {
 		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080`},
 
 		{"terminating serves when nobody else does", services{
-			web(), webSlice("a", unready(at("10.244.0.3", "n1")), terminating(at("10.244.0.4", "n1"), true), terminating(at("10.244.0.5", "n1"), false)),
+			web(), webSlice("a", unready(at("10.244.0.3", "n1")), terminating(at("10.244.0.4", "n1"), true),
+				terminating(at("10.244.0.5", "n1"), false)),
 		}, `tcp [cluster] 10.96.0.10:80=10.244.0.4:8080`},
 
 		{"an endpoint that serves but is neither ready nor terminating", services{
-			web(), webSlice("a", *edit(ptr(at("10.244.0.3", "n1")), func(e *discoveryv1.Endpoint) { e.Conditions.Ready = ptr(false) })),
+			web(), webSlice("a", *edit(ptr(at("10.244.0.3", "n1")), func(e *discoveryv1.Endpoint) {
+				e.Conditions.Ready = ptr(false)
+			})),
 		}, `tcp [cluster] 10.96.0.10:80=`},
 
 		{"without conditions an endpoint is ready", services{
@@ -93,9 +96,10 @@ func TestServices(t *testing.T) {
 		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080`},
 
 		{"a named target port differs by slice", services{
-			web(), webSlice("a", at("10.244.0.3", "n1")), edit(webSlice("b", at("10.244.1.3", "n2")), func(s *discoveryv1.EndpointSlice) {
-				s.Ports[0].Port = ptr(int32(9090))
-			}),
+			web(), webSlice("a", at("10.244.0.3", "n1")), edit(webSlice("b", at("10.244.1.3", "n2")),
+				func(s *discoveryv1.EndpointSlice) {
+					s.Ports[0].Port = ptr(int32(9090))
+				}),
 		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:9090`},
 
 		{"two ports with the same target", services{
@@ -110,7 +114,8 @@ func TestServices(t *testing.T) {
 		{"one port, three protocols", services{
 			web(func(s *corev1.Service) {
 				s.Spec.Ports = []corev1.ServicePort{
-					{Name: "t", Port: 53, Protocol: corev1.ProtocolTCP}, {Name: "u", Port: 53, Protocol: corev1.ProtocolUDP}, {Name: "s", Port: 53, Protocol: corev1.ProtocolSCTP}}
+					{Name: "t", Port: 53, Protocol: corev1.ProtocolTCP}, {Name: "u", Port: 53, Protocol: corev1.ProtocolUDP},
+					{Name: "s", Port: 53, Protocol: corev1.ProtocolSCTP}}
 			}),
 			edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) {
 				s.Ports = []discoveryv1.EndpointPort{
@@ -123,7 +128,9 @@ func TestServices(t *testing.T) {
 			sctp [linux] 10.96.0.10:53=10.244.0.3:1055`},
 
 		{"a slice's port of the same name and another protocol is another port", services{
-			web(), edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) { s.Ports[0].Protocol = ptr(corev1.ProtocolUDP) }),
+			web(), edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) {
+				s.Ports[0].Protocol = ptr(corev1.ProtocolUDP)
+			}),
 		}, `tcp [cluster] 10.96.0.10:80=`},
 
 		{"a slice without a port number serves none", services{
@@ -170,10 +177,12 @@ func TestServices(t *testing.T) {
 			web(func(s *corev1.Service) { s.Spec.ClusterIPs = []string{"None"} }), webSlice("a", at("10.244.0.3", "n1")),
 		}, ``},
 		{"labelled headless", services{
-			web(func(s *corev1.Service) { s.Labels = map[string]string{objects.HeadlessLabel: ""} }), webSlice("a", at("10.244.0.3", "n1")),
+			web(func(s *corev1.Service) { s.Labels = map[string]string{objects.HeadlessLabel: ""} }),
+			webSlice("a", at("10.244.0.3", "n1")),
 		}, ``},
 		{"another proxy's", services{
-			web(func(s *corev1.Service) { s.Labels = map[string]string{objects.ProxyNameLabel: "other"} }), webSlice("a", at("10.244.0.3", "n1")),
+			web(func(s *corev1.Service) { s.Labels = map[string]string{objects.ProxyNameLabel: "other"} }),
+			webSlice("a", at("10.244.0.3", "n1")),
 		}, ``},
 		{"ExternalName", services{
 			web(func(s *corev1.Service) { s.Spec.Type, s.Spec.ClusterIPs = corev1.ServiceTypeExternalName, nil }),
@@ -182,30 +191,39 @@ func TestServices(t *testing.T) {
 			web(func(s *corev1.Service) { s.Spec.ClusterIPs = nil }),
 		}, ``},
 		{"another proxy's slice", services{
-			web(), edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) { s.Labels[objects.ProxyNameLabel] = "other" }),
+			web(), edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) {
+				s.Labels[objects.ProxyNameLabel] = "other"
+			}),
 		}, `tcp [cluster] 10.96.0.10:80=`},
 		{"a slice of names", services{
-			web(), edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) { s.AddressType = discoveryv1.AddressTypeFQDN }),
+			web(), edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) {
+				s.AddressType = discoveryv1.AddressTypeFQDN
+			}),
 		}, `tcp [cluster] 10.96.0.10:80=`},
 		{"an endpoint with and without its node, in two slices", services{
-			web(local), webSlice("a", discoveryv1.Endpoint{Addresses: []string{"10.244.0.3"}}), webSlice("b", at("10.244.0.3", "n1")),
+			web(local), webSlice("a", discoveryv1.Endpoint{Addresses: []string{"10.244.0.3"}}),
+			webSlice("b", at("10.244.0.3", "n1")),
 		}, `tcp@* [n2 n3] 10.96.0.10:80=
 			tcp@n1 [n1] 10.96.0.10:80=10.244.0.3:8080`},
 		{"an endpoint without its node is ready, and terminates with it", services{
-			web(local), webSlice("a", discoveryv1.Endpoint{Addresses: []string{"10.244.0.3"}}), webSlice("b", terminating(at("10.244.0.3", "n1"), true)),
+			web(local), webSlice("a", discoveryv1.Endpoint{Addresses: []string{"10.244.0.3"}}),
+			webSlice("b", terminating(at("10.244.0.3", "n1"), true)),
 		}, `tcp@* [n2 n3] 10.96.0.10:80=
 			tcp@n1 [n1] 10.96.0.10:80=10.244.0.3:8080`},
 		{"a slice's port that is none", services{
 			web(func(s *corev1.Service) {
-				s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "ssh", Port: 81}, corev1.ServicePort{Name: "zero", Port: 82}, corev1.ServicePort{Name: "less", Port: 83})
+				s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "ssh", Port: 81}, corev1.ServicePort{Name: "zero",
+					Port: 82}, corev1.ServicePort{Name: "less", Port: 83})
 			}),
 			edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) {
 				s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: ptr("ssh"), Port: ptr(int32(65558))},
-					discoveryv1.EndpointPort{Name: ptr("zero"), Port: ptr(int32(0))}, discoveryv1.EndpointPort{Name: ptr("less"), Port: ptr(int32(-65456))})
+					discoveryv1.EndpointPort{Name: ptr("zero"), Port: ptr(int32(0))}, discoveryv1.EndpointPort{Name: ptr("less"),
+						Port: ptr(int32(-65456))})
 			}),
 		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080 10.96.0.10:81= 10.96.0.10:82= 10.96.0.10:83=`},
 		{"a bad address is left out", services{
-			web(), webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.400", "n1"), at("127.0.0.1", "n1"), discoveryv1.Endpoint{}, at("10.244.0.4", "n1")),
+			web(), webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.400", "n1"), at("127.0.0.1", "n1"), discoveryv1.Endpoint{},
+				at("10.244.0.4", "n1")),
 		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080,10.244.0.4:8080`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -236,7 +254,8 @@ func balancers(t *testing.T, given []runtime.Object, windows ...string) []string
 		}
 	}
 	nodes := []string{"n1", "n2", "n3"}
-	on := &services.Nodes{Names: nodes, Balanced: func(objects.Claim) bool { return false }, Windows: map[string]struct{}{}, Zones: map[string][]string{"z1": {"n1"}, "z2": {"n2"}, "": {"n3"}}}
+	on := &services.Nodes{Names: nodes, Balanced: func(objects.Claim) bool { return false },
+		Windows: map[string]struct{}{}, Zones: map[string][]string{"z1": {"n1"}, "z2": {"n2"}, "": {"n3"}}}
 	for _, name := range windows {
 		on.Windows[name] = struct{}{}
 	}
@@ -254,7 +273,8 @@ func balancers(t *testing.T, given []runtime.Object, windows ...string) []string
 		if !strings.HasPrefix(r.Key, *row.Protocol) {
 			t.Errorf("%s has protocol %s", row.Name, *row.Protocol)
 		}
-		if self := strings.HasSuffix(r.Key, "/self"); row.Options["reject"] == "true" == self || row.Options["hairpin_snat_ip"] == "" || row.Options["ct_flush"] == "true" && *row.Protocol != "udp" {
+		if self := strings.HasSuffix(r.Key, "/self"); row.Options["reject"] == "true" == self ||
+			row.Options["hairpin_snat_ip"] == "" || row.Options["ct_flush"] == "true" && *row.Protocol != "udp" {
 			t.Errorf("%s has options %v", row.Name, row.Options)
 		}
 		text := r.Key + " " + attached(change, ovsdb.ID(nb.LoadBalancerTable, change.Owner, r.Key), nodes)
@@ -282,7 +302,8 @@ func attached(change ovsdb.Change, id string, nodes []string) string {
 		if !slices.Contains(m.Values, id) {
 			continue
 		}
-		if group := map[string]string{northbound.ClusterGroupID: "cluster", northbound.LinuxGroupID: "linux"}[m.UUID]; group != "" {
+		if group := map[string]string{northbound.ClusterGroupID: "cluster",
+			northbound.LinuxGroupID: "linux"}[m.UUID]; group != "" {
 			where = append(where, group)
 		}
 		for _, zone := range []string{"", "z1", "z2", "z3"} {
@@ -312,7 +333,8 @@ func TestBadAddressesAreReported(t *testing.T) {
 	if len(w.problems) != 1 {
 		t.Fatalf("problems %v", w.problems)
 	}
-	for _, word := range []string{"Service default/web", "BadEndpointAddress", "web-a", "1 of 2 addresses", "endpoints[1]", `"10.244.0.400"`, "correct or remove"} {
+	for _, word := range []string{"Service default/web", "BadEndpointAddress", "web-a", "1 of 2 addresses", "endpoints[1]",
+		`"10.244.0.400"`, "correct or remove"} {
 		if !strings.Contains(w.problems[0].String(), word) {
 			t.Errorf("%q lacks %q", w.problems[0], word)
 		}
@@ -335,14 +357,19 @@ func TestUnservableIsTold(t *testing.T) {
 	}{
 		"a port that is too large": {nil, func(s *discoveryv1.EndpointSlice) {
 			s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: ptr("alt"), Port: ptr(int32(70000))})
-		}, "10.96.0.10:80=10.244.0.3:8080", []string{"BadEndpointPort", "EndpointSlice web-a: 1 of 2 ports", "ports[1] port 70000", "1 to 65535", "correct or remove"}},
+		}, "10.96.0.10:80=10.244.0.3:8080", []string{"BadEndpointPort", "EndpointSlice web-a: 1 of 2 ports",
+			"ports[1] port 70000", "1 to 65535", "correct or remove"}},
 		"no port": {nil, func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = ptr(int32(0)) },
 			"10.96.0.10:80=", []string{"BadEndpointPort", "1 of 1 ports", "ports[0] port 0"}},
 		"an endpoint with leading zeros": {nil, func(s *discoveryv1.EndpointSlice) {
 			s.Endpoints = append(s.Endpoints, at("010.244.000.012", "n1"))
-		}, "10.96.0.10:80=10.244.0.3:8080", []string{"BadEndpointAddress", "010.244.000.012", "leading zeros", "write 10.244.0.12"}},
-		"an external address with leading zeros": {func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"198.51.100.007", "198.51.100.8"} }, nil,
-			"10.96.0.10:80=10.244.0.3:8080 198.51.100.8:80=10.244.0.3:8080", []string{"BadAddress", "spec.externalIPs", "198.51.100.007", "write 198.51.100.7"}},
+		}, "10.96.0.10:80=10.244.0.3:8080", []string{"BadEndpointAddress", "010.244.000.012", "leading zeros",
+			"write 10.244.0.12"}},
+		"an external address with leading zeros": {func(s *corev1.Service) {
+			s.Spec.ExternalIPs = []string{"198.51.100.007", "198.51.100.8"}
+		}, nil,
+			"10.96.0.10:80=10.244.0.3:8080 198.51.100.8:80=10.244.0.3:8080", []string{"BadAddress", "spec.externalIPs",
+				"198.51.100.007", "write 198.51.100.7"}},
 		"a load balancer's address with leading zeros": {func(s *corev1.Service) {
 			balanced("198.51.100.007", corev1.LoadBalancerIPModeVIP)(s)
 		}, nil, "10.96.0.10:80=10.244.0.3:8080", []string{"BadAddress", "status.loadBalancer.ingress", "198.51.100.007"}},
@@ -405,7 +432,8 @@ func TestManyBadAddressesAreOneProblem(t *testing.T) {
 		t.Fatalf("%d problems", len(w.problems))
 	}
 	for _, p := range w.problems {
-		if !strings.Contains(p.Message, "1000 of 1000 addresses") || !strings.HasSuffix(p.Message, "in the slice") || len(p.Message) > objects.MaxMessage {
+		if !strings.Contains(p.Message, "1000 of 1000 addresses") || !strings.HasSuffix(p.Message, "in the slice") ||
+			len(p.Message) > objects.MaxMessage {
 			t.Errorf("%d bytes: %s", len(p.Message), p.Message)
 		}
 	}
@@ -413,16 +441,20 @@ func TestManyBadAddressesAreOneProblem(t *testing.T) {
 
 // TestEndpointsInAnyOrder must give the same rows, or every slice update would rewrite them.
 func TestEndpointsInAnyOrder(t *testing.T) {
-	one := balancers(t, []runtime.Object{web(), webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.20", "n1"), at("10.244.0.100", "n1"))})
-	other := balancers(t, []runtime.Object{web(), webSlice("b", at("10.244.0.100", "n1")), webSlice("a", at("10.244.0.20", "n1"), at("10.244.0.3", "n1"))})
+	one := balancers(t, []runtime.Object{web(), webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.20", "n1"),
+		at("10.244.0.100", "n1"))})
+	other := balancers(t, []runtime.Object{web(), webSlice("b", at("10.244.0.100", "n1")),
+		webSlice("a", at("10.244.0.20", "n1"), at("10.244.0.3", "n1"))})
 	if !slices.Equal(one, other) {
 		t.Errorf("%s and %s", one, other)
 	}
 }
 
 func web(edits ...func(*corev1.Service)) *corev1.Service {
-	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "web"}, Spec: corev1.ServiceSpec{
-		ClusterIPs: []string{"10.96.0.10"}, Ports: []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromString("http")}}}}
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "web"},
+		Spec: corev1.ServiceSpec{
+			ClusterIPs: []string{"10.96.0.10"},
+			Ports:      []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromString("http")}}}}
 	for _, e := range edits {
 		e(s)
 	}
@@ -436,8 +468,9 @@ func local(s *corev1.Service) {
 // webSlice is of the family of its first endpoint.
 func webSlice(suffix string, endpoints ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
 	s := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Endpoints: endpoints,
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-" + suffix, Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
-		Ports:      []discoveryv1.EndpointPort{{Name: ptr("http"), Port: ptr(int32(8080))}}}
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-" + suffix,
+			Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		Ports: []discoveryv1.EndpointPort{{Name: ptr("http"), Port: ptr(int32(8080))}}}
 	if len(endpoints) > 0 && len(endpoints[0].Addresses) > 0 {
 		if addr, err := netip.ParseAddr(endpoints[0].Addresses[0]); err == nil && addr.Is6() {
 			s.AddressType = discoveryv1.AddressTypeIPv6
@@ -481,7 +514,8 @@ func TestSCTPOfManyAddresses(t *testing.T) {
 	s := w.service("web", "10.96.0.10")
 	s.Ports[0].Protocol = "sctp"
 	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30080}}
-	from := []*objects.EndpointSlice{w.slice("a", "web", []objects.ServicePort{{Name: "http", Protocol: "sctp", Port: 80}}, ready("10.244.0.3", "win"), ready("10.244.1.3", "n1"), ready("10.244.0.4", "win"))}
+	from := []*objects.EndpointSlice{w.slice("a", "web", []objects.ServicePort{{Name: "http", Protocol: "sctp", Port: 80}},
+		ready("10.244.0.3", "win"), ready("10.244.1.3", "n1"), ready("10.244.0.4", "win"))}
 	on := &services.Nodes{Names: []string{"n1", "win"}, Windows: map[string]struct{}{"win": {}}, Widths: [2]int{3, 0}}
 	vips := 0
 	for _, one := range services.At(s, "sctp", from, on, services.SizeOf(s, from).Endpoints, services.OnSwitches, "n1") {

@@ -44,7 +44,8 @@ func newServiceBook(o *part.Outbox, s *settings.Settings, around surroundings, n
 		Outbox: o, settings: s, around: around, nodes: nodes, pods: pods, arbiter: arbiter, flushes: flushes,
 		all: arbiter.services, sliceOf: map[string]string{}, dirty: map[string]struct{}{},
 		nodePortsOf: map[string]nodePort{},
-		perNode:     map[string]struct{}{}, outward: map[string]struct{}{}, hinted: map[string]struct{}{}, sctp: map[string]struct{}{},
+		perNode:     map[string]struct{}{}, outward: map[string]struct{}{}, hinted: map[string]struct{}{},
+		sctp: map[string]struct{}{},
 	}
 }
 
@@ -118,7 +119,9 @@ func (b *serviceBook) update(name string, object *objects.Service) {
 func (b *serviceBook) updateSlice(name string, object *objects.EndpointSlice) {
 	if before, ok := b.sliceOf[name]; ok {
 		state := b.all[before]
-		state.slices = slices.DeleteFunc(state.slices, func(s *objects.EndpointSlice) bool { return objects.FullName(s.Namespace, s.Name) == name })
+		state.slices = slices.DeleteFunc(state.slices, func(s *objects.EndpointSlice) bool {
+			return objects.FullName(s.Namespace, s.Name) == name
+		})
 		delete(b.sliceOf, name)
 		b.dirty[before] = struct{}{}
 		b.followSlices(before, state)
@@ -129,7 +132,9 @@ func (b *serviceBook) updateSlice(name string, object *objects.EndpointSlice) {
 	}
 	owner := objects.FullName(object.Namespace, object.Service)
 	state := b.state(owner)
-	i, _ := slices.BinarySearchFunc(state.slices, object, func(a, b *objects.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
+	i, _ := slices.BinarySearchFunc(state.slices, object, func(a, b *objects.EndpointSlice) int {
+		return cmp.Compare(a.Name, b.Name)
+	})
 	state.slices = slices.Insert(state.slices, i, object)
 	b.sliceOf[name] = owner
 	b.followSlices(owner, state)
@@ -191,7 +196,8 @@ func (b *serviceBook) Change(owner ovsdb.Owner) part.Outcome {
 // nodeSet are the nodes as Services' rows depend on them.
 func (b *serviceBook) nodeSet() *services.Nodes {
 	on := b.around.placements()
-	on.Gateways, on.Hosts, on.Widths, on.Own = b.arbiter.ports.names, b.arbiter.ports.hosts, b.arbiter.ports.widths, b.arbiter.ports.own
+	on.Gateways, on.Hosts, on.Widths, on.Own = b.arbiter.ports.names, b.arbiter.ports.hosts, b.arbiter.ports.widths,
+		b.arbiter.ports.own
 	on.Balanced, on.Pods = b.arbiter.balanced, b.settings.Pods
 	return on
 }
@@ -224,7 +230,8 @@ func (b *serviceBook) updateHosts(n *nodeState) {
 	touched, heard := b.arbiter.hosts.update(n)
 	for _, addr := range touched {
 		b.touchClaims(addr)
-		if !heard || len(n.facts.Listeners) > 0 { // what a Service has no more may be a pod's, on another node with this address
+		// what a Service has no more may be a pod's, on another node with this address
+		if !heard || len(n.facts.Listeners) > 0 {
 			for name := range b.arbiter.claims.at[addr] {
 				b.pods.touchHostPorts(b.arbiter.claims.of[name])
 			}

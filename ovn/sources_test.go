@@ -42,17 +42,23 @@ func TestSourceRanges(t *testing.T) {
 		{"both families, several ports", []string{"192.0.2.0/24", "2001:db8::/32"}, func(s *objects.Service) {
 			s.ClusterIPs = append(s.ClusterIPs, netip.MustParseAddr("fd00:10:96::a"))
 			s.Ingress = append(s.Ingress, netip.MustParseAddr("2001:db8:1::9"), netip.MustParseAddr("203.0.113.8"))
-			s.Ports = append(s.Ports, objects.ServicePort{Name: "https", Protocol: "tcp", Port: 443}, objects.ServicePort{Name: "h3", Protocol: "udp", Port: 443})
+			s.Ports = append(s.Ports, objects.ServicePort{Name: "https", Protocol: "tcp", Port: 443},
+				objects.ServicePort{Name: "h3", Protocol: "udp", Port: 443})
 		}, []string{
 			"1000 drop ip4.dst == {203.0.113.8, 203.0.113.9} && (tcp.dst == {80, 443} || udp.dst == {443})",
 			"1000 drop ip6.dst == {2001:db8:1::9} && (tcp.dst == {80, 443} || udp.dst == {443})",
-			"1001 pass (ip4.dst == {203.0.113.8, 203.0.113.9} && (tcp.dst == {80, 443} || udp.dst == {443})) && ip4.src == {192.0.2.0/24}",
-			"1001 pass inport == @weft_hosts && (ip4.dst == {203.0.113.8, 203.0.113.9} && (tcp.dst == {80, 443} || udp.dst == {443}))",
+			"1001 pass (ip4.dst == {203.0.113.8, 203.0.113.9} && (tcp.dst == {80, 443} || udp.dst == {443})) && ip4.src == " +
+				"{192.0.2.0/24}",
+			"1001 pass inport == @weft_hosts && (ip4.dst == {203.0.113.8, 203.0.113.9} && (tcp.dst == {80, 443} || udp.dst " +
+				"== {443}))",
 			"1001 pass (ip6.dst == {2001:db8:1::9} && (tcp.dst == {80, 443} || udp.dst == {443})) && ip6.src == {2001:db8::/32}",
-			"1001 pass inport == @weft_hosts && (ip6.dst == {2001:db8:1::9} && (tcp.dst == {80, 443} || udp.dst == {443}))"}, ""},
-		{"no load balancer", []string{"192.0.2.0/24"}, func(s *objects.Service) { s.Ingress, s.ExternalIPs = nil, s.Ingress }, nil, ""},
+			"1001 pass inport == @weft_hosts && (ip6.dst == {2001:db8:1::9} && (tcp.dst == {80, 443} || udp.dst == {443}))"},
+			""},
+		{"no load balancer", []string{"192.0.2.0/24"}, func(s *objects.Service) { s.Ingress, s.ExternalIPs = nil, s.Ingress },
+			nil, ""},
 		{"an address that another Service has", []string{"192.0.2.0/24"}, func(s *objects.Service) {
-			s.Rejected = &objects.Rejection{Claims: map[objects.Claim]struct{}{{Addr: netip.MustParseAddr("203.0.113.9"), Port: 80, Protocol: "tcp"}: {}}}
+			s.Rejected = &objects.Rejection{Claims: map[objects.Claim]struct{}{{Addr: netip.MustParseAddr("203.0.113.9"),
+				Port: 80, Protocol: "tcp"}: {}}}
 		}, nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

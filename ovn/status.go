@@ -11,7 +11,8 @@ import (
 // statusPatch is a merge patch of a status that fails on an object of another UID. Conditions that have
 // changed get the time of now.
 func statusPatch(a part.Annotation, now time.Time) []byte {
-	value := strings.ReplaceAll(a.Value, `"lastTransitionTime":null`, `"lastTransitionTime":"`+now.UTC().Format(time.RFC3339)+`"`)
+	value := strings.ReplaceAll(a.Value, `"lastTransitionTime":null`, `"lastTransitionTime":"`+
+		now.UTC().Format(time.RFC3339)+`"`)
 	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": a.UID}, "status": json.RawMessage(value)})
 	if err != nil { // JSON and a string
 		panic(err)

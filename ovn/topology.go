@@ -64,7 +64,8 @@ func topologyChange(s *settings.Settings, zones map[string][]string) ovsdb.Chang
 	}
 	services.AddZoneGroups(r.Builder, zones)
 	r.portGroups()
-	r.Link("join", northbound.ClusterRouterID, northbound.JoinSwitchID, northbound.RouterPort("rtoj-cluster", s.JoinAddresses(0)), "jtor-cluster", nil)
+	r.Link("join", northbound.ClusterRouterID, northbound.JoinSwitchID, northbound.RouterPort("rtoj-cluster",
+		s.JoinAddresses(0)), "jtor-cluster", nil)
 	for _, services := range s.Services {
 		// A ClusterIP has become an endpoint's address before its packet comes to the router.
 		// What still has one belongs to no Service and must not leave the cluster.
@@ -74,9 +75,11 @@ func topologyChange(s *settings.Settings, zones map[string][]string) ovsdb.Chang
 	for _, pods := range s.Pods {
 		// The same holds for what means something on one node only, and each time another one.
 		ipv4 := pods.Addr().Is4()
-		own := northbound.AddressSet(slices.Concat(contract.HostAliases[:], contract.HostClients[:], contract.HostVIPs[:]), ipv4)
+		own := northbound.AddressSet(slices.Concat(contract.HostAliases[:], contract.HostClients[:], contract.HostVIPs[:]),
+			ipv4)
 		r.Policy(northbound.ClusterRouterID, "node's own/"+northbound.IPWord(ipv4), &nb.LogicalRouterPolicy{
-			Priority: policyUnknownService, Action: nb.LogicalRouterPolicyActionDrop, Match: northbound.IPWord(ipv4) + ".dst == " + own})
+			Priority: policyUnknownService, Action: nb.LogicalRouterPolicyActionDrop, Match: northbound.IPWord(ipv4) +
+				".dst == " + own})
 	}
 	return r.Change
 }

@@ -40,7 +40,8 @@ func traitsOf(n *nodeState) nodeTraits {
 	return t
 }
 
-// sameButLabels says whether a node's states differ in its labels, its readiness and who runs its ovn-controller at most.
+// sameButLabels says whether a node's states differ in its labels, its readiness and who runs its ovn-controller at
+// most.
 func (t *nodeTraits) sameButLabels(o *nodeTraits) bool {
 	return t.uid == o.uid && t.placed == o.placed && t.windows == o.windows && t.chassis == o.chassis &&
 		t.outside == o.outside && t.gateway == o.gateway && t.addresses == o.addresses

@@ -47,8 +47,8 @@ func (b *tunnelBook) take(n *nodeState) {
 	b.hold(n)
 }
 
-// claim puts nodes in front at the addresses that earlier terms gave them: a name that sorts before another one is no older
-// claim.
+// claim puts nodes in front at the addresses that earlier terms gave them: a name that sorts before another one is no
+// older claim.
 func (b *tunnelBook) claim(recorded map[string]nodeRecord, batch *part.Batch) {
 	for _, name := range batch.Names(objects.NodeKind) {
 		if part.Object[objects.Node](batch, objects.NodeKind, name) == nil {
@@ -87,8 +87,9 @@ func (b *tunnelBook) hold(n *nodeState) {
 	n.tunnels = slices.SortedFunc(maps.Keys(held), netip.Addr.Compare)
 }
 
-// mayEnd says whether an address may be a node's own: those of the cluster's ranges are not, which pods, ClusterIPs, routers and Weft
-// have. Central hosts and those of the API server may be nodes: of their addresses, too, whoever had one first has it.
+// mayEnd says whether an address may be a node's own: those of the cluster's ranges are not, which pods, ClusterIPs,
+// routers and Weft have. Central hosts and those of the API server may be nodes: of their addresses, too, whoever had
+// one first has it.
 func (b *tunnelBook) mayEnd(addr netip.Addr) bool {
 	_, _, inside := b.settings.ClusterRange(func(p netip.Prefix) bool { return p.Contains(addr) })
 	return contract.TunnelAddress(addr) && !inside

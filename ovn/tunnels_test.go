@@ -29,12 +29,14 @@ func TestServicesHaveNoTunnels(t *testing.T) {
 	s.do(n1)
 	web := s.outward("web", 1, 30080, "198.51.100.1")
 	web.Ports[0].Protocol, web.NodePorts[0].Protocol = "udp", "udp"
-	slice := s.slice("web", "web", []objects.ServicePort{{Name: "http", Protocol: "udp", Port: contract.TunnelPort}}, ready("192.0.2.1", "n1"), ready("198.51.100.9", ""), ready("10.244.1.9", "n1"))
+	slice := s.slice("web", "web", []objects.ServicePort{{Name: "http", Protocol: "udp", Port: contract.TunnelPort}},
+		ready("192.0.2.1", "n1"), ready("198.51.100.9", ""), ready("10.244.1.9", "n1"))
 	s.do(web, slice)
 	for at, backends := range s.vips("web") {
 		s.want(at, backends, "10.244.1.9:6081")
 	}
-	s.wantMessage("Service default/web", "EndpointAtTunnelPort", "EndpointSlice web", "192.0.2.1", "UDP 6081", "another port")
+	s.wantMessage("Service default/web", "EndpointAtTunnelPort", "EndpointSlice web", "192.0.2.1", "UDP 6081",
+		"another port")
 	other := *slice
 	other.Ports = []objects.ServicePort{{Name: "http", Protocol: "udp", Port: contract.TunnelPort + 1}}
 	s.do(&other)

@@ -4,9 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weftnet/weft/ovn/objects"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // TestWhatWeftDoesNotServeIsTold once, with the annotation and a remedy, for each line of the table.
@@ -16,7 +17,8 @@ func TestWhatWeftDoesNotServeIsTold(t *testing.T) {
 			s := newScene(t, nil)
 			s.do(s.node("n1", "10.244.1.0/24"))
 			make := func(value string) any {
-				meta := metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "web", Annotations: map[string]string{u.Annotation: value}}
+				meta := metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "web",
+					Annotations: map[string]string{u.Annotation: value}}
 				if u.Kind == objects.ServiceKind.String() {
 					return trim(&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.10"},
 						Ports: []corev1.ServicePort{{Port: 80}}}})
@@ -45,8 +47,9 @@ func TestWhatWeftDoesNotServeIsTold(t *testing.T) {
 			}
 		})
 	}
-	host := trim(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"k8s.v1.cni.cncf.io/networks": "a"}},
-		Spec: corev1.PodSpec{HostNetwork: true}}).(*objects.Pod)
+	host := trim(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"k8s.v1.cni.cncf.io/networks": "a"}},
+		Spec:       corev1.PodSpec{HostNetwork: true}}).(*objects.Pod)
 	if host.Asked != 0 {
 		t.Error("a pod on the host network, which has none of weft's, is told of it")
 	}

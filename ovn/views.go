@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// What the parts of a cluster see of each other. Whoever reads another part's state has its own rows made again when that
-// changes, by what the other part tells: see [surroundings] for what concerns several.
+// What the parts of a cluster see of each other. Whoever reads another part's state has its own rows made again when
+// that changes, by what the other part tells: see [surroundings] for what concerns several.
 
 // nodeView is what others see of nodes.
 type nodeView interface {

@@ -109,14 +109,16 @@ func (w *world) pod(namespace, name, node string) *objects.Pod {
 }
 
 func (w *world) service(name string, ips ...string) *objects.Service {
-	s := &objects.Service{ObjectMeta: w.meta("default", name), Ports: []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 80}}}
+	s := &objects.Service{ObjectMeta: w.meta("default", name),
+		Ports: []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 80}}}
 	for _, ip := range ips {
 		s.ClusterIPs = append(s.ClusterIPs, netip.MustParseAddr(ip))
 	}
 	return s
 }
 
-func (w *world) slice(name, service string, ports []objects.ServicePort, endpoints ...objects.Endpoint) *objects.EndpointSlice {
+func (w *world) slice(name, service string, ports []objects.ServicePort,
+	endpoints ...objects.Endpoint) *objects.EndpointSlice {
 	s := &objects.EndpointSlice{ObjectMeta: w.meta("default", name), Service: service, Ports: ports, Endpoints: endpoints}
 	if len(endpoints) > 0 {
 		s.IPv6 = endpoints[0].Addr.Is6()
