@@ -19,6 +19,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -60,9 +61,9 @@ type addressLife struct {
 	life
 	settings *settings.Settings
 	rows     map[ovsdb.Owner]ovsdb.Change
-	late     []event         // what is put off
+	late     []part.Event    // what is put off
 	dead     map[string]bool // chassis
-	moved    []event         // ports of which the controller has not heard yet
+	moved    []part.Event    // ports of which the controller has not heard yet
 	told     []string        // the events so far
 }
 
@@ -72,7 +73,8 @@ func newAddressLife(t *testing.T, seed uint64) *addressLife {
 		withShared(c)
 		c.AllocateNodeCIDRs, c.AllocateLoadBalancerAddresses = true, true
 	})
-	l := &addressLife{life: life{t: t, w: newWorld(), random: rand.New(rand.NewPCG(seed, 13))}, settings: s, dead: map[string]bool{}}
+	l := &addressLife{life: life{t: t, w: newWorld(), random: rand.New(rand.NewPCG(seed, 13))}, settings: s,
+		dead: map[string]bool{}}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the events were:\n%s", strings.Join(l.told, "\n"))
@@ -83,7 +85,7 @@ func newAddressLife(t *testing.T, seed uint64) *addressLife {
 		l.w.put(l.host(i))
 	}
 	l.c, l.engine = cold(t, s, l.w)
-	l.take(map[ovsdb.Owner]ovsdb.Change{}, l.c.everything())
+	l.take(map[ovsdb.Owner]ovsdb.Change{}, l.c.takeEverything())
 	return l
 }
 
@@ -108,7 +110,7 @@ func (l *addressLife) take(rows map[ovsdb.Owner]ovsdb.Change, changes []ovsdb.Ch
 }
 
 func (l *addressLife) step() {
-	var keys []event
+	var keys []part.Event
 	for range 1 + l.random.IntN(3) {
 		what, touched := l.event()
 		l.told = append(l.told, what)
@@ -127,11 +129,11 @@ func (l *addressLife) step() {
 }
 
 // apply makes an event's changes, and has OVN follow.
-func (l *addressLife) apply(keys []event) {
+func (l *addressLife) apply(keys []part.Event) {
 	l.t.Helper()
 	l.c.update(keys, l.w.get)
-	changes := l.c.changes()
-	l.late = append(l.late, l.c.takeExpected()...)
+	changes := l.c.takeChanges()
+	l.late = append(l.late, l.c.TakeExpected()...)
 	if err := l.engine.Apply(context.Background(), changes); err != nil {
 		l.t.Fatal(err)
 	}
@@ -156,7 +158,7 @@ func (l *addressLife) follow() {
 func (l *addressLife) oneList() {
 	l.t.Helper()
 	all := map[ovsdb.Owner]ovsdb.Change{}
-	for _, change := range l.c.everything() {
+	for _, change := range l.c.takeEverything() {
 		if len(change.Rows)+len(change.Memberships) > 0 {
 			all[change.Owner] = change
 		}
@@ -189,7 +191,7 @@ func rowsText(change ovsdb.Change) string {
 // northd puts each port with a group onto the first chassis of the group that lives.
 func (l *addressLife) northd() {
 	members, groups := map[string]*nb.HAChassis{}, map[string][]string{}
-	now := map[event]string{}
+	now := map[part.Event]string{}
 	for owner, change := range l.rows {
 		for _, r := range change.Rows {
 			if m, ok := r.Model.(*nb.HAChassis); ok {
@@ -217,11 +219,11 @@ func (l *addressLife) northd() {
 			if best == nil {
 				continue
 			}
-			switch k, _ := ownerKey(owner); {
-			case k.Kind == objects.EgressKind:
-				now[signal{egressHostingSignal, k.Name}] = best.ChassisName
+			switch word, name := part.Split(owner); {
+			case word == "EgressIP":
+				now[part.Signal{What: egressHosting, Name: name}] = best.ChassisName
 			case owner == northbound.LivenessOwner:
-				now[signal{livenessSignal, r.Key}] = best.ChassisName
+				now[part.Signal{What: livenessMoved, Name: r.Key}] = best.ChassisName
 			}
 		}
 	}
@@ -256,9 +258,9 @@ func (l *addressLife) rest() {
 }
 
 // hosting are the ports that tell something.
-func (l *addressLife) hosting() (keys []event) {
+func (l *addressLife) hosting() (keys []part.Event) {
 	for k := range l.w.objects {
-		if _, ok := k.(signal); ok {
+		if _, ok := k.(part.Signal); ok {
 			keys = append(keys, k)
 		}
 	}
@@ -267,15 +269,15 @@ func (l *addressLife) hosting() (keys []event) {
 
 // next is another controller, as a term begins.
 func (l *addressLife) next() []ovsdb.Change {
-	hosting := map[event]string{}
+	hosting := map[part.Event]string{}
 	for _, k := range l.hosting() {
 		hosting[k] = l.w.objects[k].(string)
 	}
-	source := newCarriers(l.w, hosting)
+	source := newHostingSource(l.w, hosting)
 	l.c, l.late, l.moved = newCluster(l.settings), nil, nil
 	l.c.begin(engine{Engine: l.engine}.Records(l.settings), source.keys(), source.get)
 	l.c.pods.seen(engine{Engine: l.engine}.Records(l.settings).pods)
-	return l.c.everything()
+	return l.c.takeEverything()
 }
 
 // restart has another controller lead, of a cluster at rest: it writes nothing.
@@ -284,8 +286,9 @@ func (l *addressLife) restart() {
 	l.told = append(l.told, "restart")
 	before, rows := ovsdb.Dump(l.engine.Client()), l.rows
 	changes := l.next()
-	for _, a := range l.c.takeNotes() {
-		l.t.Errorf("a new controller would write annotation %s of %s %s: %s", a.key, a.kind, objects.FullName(a.namespace, a.name), a.value)
+	for _, a := range l.c.TakeNotes() {
+		l.t.Errorf("a new controller would write annotation %s of %s %s: %s", a.Key, a.Kind,
+			objects.FullName(a.Namespace, a.Name), a.Value)
 	}
 	if err := l.engine.Replace(context.Background(), changes); err != nil {
 		l.t.Fatal(err)
@@ -310,8 +313,8 @@ func (l *addressLife) fail() {
 		l.t.Fatal(err)
 	}
 	l.take(map[ovsdb.Owner]ovsdb.Change{}, changes)
-	l.late = append(l.late, l.c.takeExpected()...)
-	var keys []event
+	l.late = append(l.late, l.c.TakeExpected()...)
+	var keys []part.Event
 	if l.random.IntN(2) == 0 {
 		l.told = append(l.told, "late annotations of another controller")
 		keys = append(keys, l.w.absorb(before)...)
@@ -324,13 +327,13 @@ func (l *addressLife) noAddressOfTwo() {
 	l.t.Helper()
 	for _, e := range l.c.egress.order {
 		for _, p := range e.plan.gateway.Addresses {
-			if holder, ok := l.c.balancers.held[p.Addr()]; ok {
+			if holder, ok := l.c.pools.addresses.Holder(p.Addr()); ok {
 				l.t.Errorf("EgressIP %s has %s, and so has Service %s", e.object.Name, p.Addr(), holder)
 			}
 		}
 	}
-	for addr, name := range l.c.balancers.held {
-		if whose, taken := l.c.outsideAddresses()[addr]; taken && l.c.balancers.announced[addr] != "" {
+	for addr, name := range l.c.pools.addresses.All() {
+		if whose, taken := l.c.outsideAddresses()[addr]; taken && l.c.pools.announcers.announced[addr] != "" {
 			l.t.Errorf("Service %s has %s announced, which is %s", name, addr, whose)
 		}
 	}
@@ -339,11 +342,12 @@ func (l *addressLife) noAddressOfTwo() {
 // asCold compares with a controller that starts with the objects alone, and the Northbound's word or without it.
 func (l *addressLife) asCold() {
 	l.t.Helper()
-	for start, r := range map[string]records{"with the Northbound": engine{Engine: l.engine}.Records(l.settings), "without": {}} {
+	for start, r := range map[string]records{"with the Northbound": engine{Engine: l.engine}.Records(l.settings),
+		"without": {}} {
 		again := newCluster(l.settings)
 		again.begin(r, l.w.keys(), l.w.get)
 		before := ovsdb.Dump(l.engine.Client())
-		if err := l.engine.Replace(context.Background(), again.everything()); err != nil {
+		if err := l.engine.Replace(context.Background(), again.takeEverything()); err != nil {
 			l.t.Fatal(err)
 		}
 		if after := ovsdb.Dump(l.engine.Client()); after != before {
@@ -354,11 +358,12 @@ func (l *addressLife) asCold() {
 
 // outsideAddress is one of those that many want: of pools, of nodes, of EgressIPs.
 func (l *addressLife) outsideAddress() netip.Addr {
-	list := []string{"203.0.113.20", "203.0.113.21", "203.0.113.22", "203.0.113.23", "203.0.113.2", "192.0.2.2", "203.0.113.5"}
+	list := []string{"203.0.113.20", "203.0.113.21", "203.0.113.22", "203.0.113.23", "203.0.113.2", "192.0.2.2",
+		"203.0.113.5"}
 	return netip.MustParseAddr(list[l.random.IntN(len(list))])
 }
 
-func (l *addressLife) event() (what string, keys []event) {
+func (l *addressLife) event() (what string, keys []part.Event) {
 	w, n := l.w, l.random.IntN
 	number := n(4)
 	nodeName, serviceName := fmt.Sprint("n", number), fmt.Sprint("s", n(6))
@@ -374,12 +379,14 @@ func (l *addressLife) event() (what string, keys []event) {
 		return fmt.Sprintf("%s is dead: %v", chassis, l.dead[chassis]), nil
 	case 4, 5:
 		name := fmt.Sprint("a", n(3))
-		pool := w.addressPool(name, [][]string{{"203.0.113.20/31"}, {"203.0.113.20-203.0.113.23", "2001:db8::20/126"}, {"203.0.113.22-203.0.113.24"}, {"203.0.113.4/30"}, {"192.0.2.0/29"}}[n(5)]...)
+		pool := w.addressPool(name, [][]string{{"203.0.113.20/31"}, {"203.0.113.20-203.0.113.23", "2001:db8::20/126"},
+			{"203.0.113.22-203.0.113.24"}, {"203.0.113.4/30"}, {"192.0.2.0/29"}}[n(5)]...)
 		pool.Auto, pool.CreationTimestamp = n(4) > 0, l.now()
 		return "pool", l.toggle(objects.Key{Kind: objects.PoolKind, Name: name}, pool)
 	case 6, 7:
 		name := fmt.Sprint("e", n(3))
-		e := w.egressIP(name, "", [][]string{{l.outsideAddress().String()}, {l.outsideAddress().String(), "2001:db8::21"}}[n(2)]...)
+		e := w.egressIP(name, "", [][]string{{l.outsideAddress().String()}, {l.outsideAddress().String(), "2001:db8::21"}}[n(
+			2)]...)
 		e.CreationTimestamp = l.now()
 		if before, ok := w.objects[objects.Key{Kind: objects.EgressKind, Name: name}].(*objects.EgressIP); ok && n(2) == 0 {
 			e.UID, e.Generation, e.CreationTimestamp = before.UID, before.Generation+1, before.CreationTimestamp
@@ -388,12 +395,14 @@ func (l *addressLife) event() (what string, keys []event) {
 	case 8, 9:
 		p := w.pod("default", fmt.Sprint("p", n(8)), nodeName)
 		p.CreationTimestamp = l.now()
-		at := objects.HostPort{Protocol: []objects.Protocol{"tcp", "udp"}[n(2)], IP: netip.Addr{}, Port: []uint16{80, 8000, 30000}[n(3)], Into: 80}
+		at := objects.HostPort{Protocol: []objects.Protocol{"tcp", "udp"}[n(2)], IP: netip.Addr{},
+			Port: []uint16{80, 8000, 30000}[n(3)], Into: 80}
 		if n(2) == 0 {
 			at.IP = l.outsideAddress()
 		}
 		p.HostPorts = []objects.HostPort{at}
-		return fmt.Sprintf("pod with host port %v", at), l.toggle(objects.Key{Kind: objects.PodKind, Name: objects.FullName("default", p.Name)}, p)
+		return fmt.Sprintf("pod with host port %v", at),
+			l.toggle(objects.Key{Kind: objects.PodKind, Name: objects.FullName("default", p.Name)}, p)
 	case 10, 11:
 		name := fmt.Sprintf("%s-%d", serviceName, n(2))
 		e := ready(fmt.Sprintf("10.244.%d.%d", n(4), 3+n(3)), nodeName)
@@ -401,17 +410,19 @@ func (l *addressLife) event() (what string, keys []event) {
 		if n(3) == 0 {
 			e.Addr = l.outsideAddress()
 		}
-		ports := []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: []uint16{80, 8000}[n(2)]}, {Name: "http", Protocol: "udp", Port: 80}}
+		ports := []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: []uint16{80, 8000}[n(2)]},
+			{Name: "http", Protocol: "udp", Port: 80}}
 		if n(10) == 0 {
 			name, serviceName = "kubernetes", "kubernetes"
 		}
-		return "slice", l.toggle(objects.Key{Kind: objects.SliceKind, Name: objects.FullName("default", name)}, w.slice(name, serviceName, ports, e))
+		return "slice", l.toggle(objects.Key{Kind: objects.SliceKind, Name: objects.FullName("default", name)},
+			w.slice(name, serviceName, ports, e))
 	}
 	return l.serviceEvent(serviceName)
 }
 
 // nodeEvent changes one thing of a node's.
-func (l *addressLife) nodeEvent(number int) (what string, keys []event) {
+func (l *addressLife) nodeEvent(number int) (what string, keys []part.Event) {
 	n := l.random.IntN
 	before, ok := l.w.objects[objects.Key{Kind: objects.NodeKind, Name: fmt.Sprint("n", number)}].(*objects.Node)
 	if !ok {
@@ -430,19 +441,22 @@ func (l *addressLife) nodeEvent(number int) (what string, keys []event) {
 	case "ready":
 		after.Ready = !after.Ready
 	case "labels":
-		after.Labels = objects.NewLabelSet(labelMap([][]string{nil, {"weft.net/egress="}, {corev1.LabelNodeExcludeBalancers + "="}}[n(3)]))
+		after.Labels = objects.NewLabelSet(labelMap([][]string{nil, {"weft.net/egress="},
+			{corev1.LabelNodeExcludeBalancers + "="}}[n(3)]))
 	case "zone":
 		after.Zone = []string{"", "z1", "z2"}[n(3)]
 	case "operating system":
 		after.OS = []string{"", contract.Windows}[n(2)]
 	case "address":
-		after.Facts = editFacts(1+number, true, func(f *contract.NodeFacts) { f.Addresses = append(f.Addresses, l.outsideAddress()) })
+		after.Facts = editFacts(1+number, true, func(f *contract.NodeFacts) {
+			f.Addresses = append(f.Addresses, l.outsideAddress())
+		})
 	}
 	return what + " of node", l.w.put(&after)
 }
 
 // serviceEvent adds, changes or deletes one of several kinds.
-func (l *addressLife) serviceEvent(name string) (what string, keys []event) {
+func (l *addressLife) serviceEvent(name string) (what string, keys []part.Event) {
 	n := l.random.IntN
 	s := l.w.service(name, "10.96.0."+fmt.Sprint(10+name[1]-'0'))
 	s.CreationTimestamp = l.now()
@@ -465,7 +479,8 @@ func (l *addressLife) serviceEvent(name string) (what string, keys []event) {
 	}
 	k := objects.Key{Kind: objects.ServiceKind, Name: objects.FullName("default", name)}
 	if before, ok := l.w.objects[k].(*objects.Service); ok && n(3) > 0 {
-		s.UID, s.CreationTimestamp, s.Balancer.Ingress, s.Ingress = before.UID, before.CreationTimestamp, before.Balancer.Ingress, before.Ingress
+		s.UID, s.CreationTimestamp, s.Balancer.Ingress, s.Ingress = before.UID, before.CreationTimestamp,
+			before.Balancer.Ingress, before.Ingress
 	}
 	return what, l.toggle(k, s)
 }

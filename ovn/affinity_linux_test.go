@@ -51,7 +51,8 @@ func TestAffinity(t *testing.T) {
 	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30080}, {ServicePort: s.Ports[1], Number: 30081}}
 	s.Ingress = []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8:5::1")}
 	endpoints := func(suffix string, ipv6 bool, names ...string) *objects.EndpointSlice {
-		sl := d.slice("web-"+suffix, "web", []objects.ServicePort{{Name: "tcp", Protocol: "tcp", Port: 8080}, {Name: "udp", Protocol: "udp", Port: 8080}})
+		sl := d.slice("web-"+suffix, "web", []objects.ServicePort{{Name: "tcp", Protocol: "tcp", Port: 8080},
+			{Name: "udp", Protocol: "udp", Port: 8080}})
 		for _, name := range names {
 			for _, a := range d.c.pods.all["default/"+name].addresses {
 				if a.Addr().Is6() == ipv6 {
@@ -90,8 +91,10 @@ func TestAffinity(t *testing.T) {
 	}{
 		{"host", "tcp", "10.96.0.10:80", clients}, {"host", "udp", "10.96.0.10:80", clients},
 		{"host", "tcp", "[fd00:10:96::a]:80", clients6}, {"host", "udp", "[fd00:10:96::a]:80", clients6},
-		{"outside", "tcp", "198.51.100.1:80", outside}, {"outside", "udp", "198.51.100.1:80", outside}, {"outside", "tcp", "[2001:db8:5::1]:80", outside6},
-		{"outside", "tcp", "203.0.113.1:30080", outside}, {"outside", "udp", "[2001:db8::1]:30081", outside6}, {"host", "tcp", "169.254.169.4:30080", clients},
+		{"outside", "tcp", "198.51.100.1:80", outside}, {"outside", "udp", "198.51.100.1:80", outside},
+		{"outside", "tcp", "[2001:db8:5::1]:80", outside6},
+		{"outside", "tcp", "203.0.113.1:30080", outside}, {"outside", "udp", "[2001:db8::1]:30081", outside6},
+		{"host", "tcp", "169.254.169.4:30080", clients},
 	} {
 		t.Run(c.network+" "+c.vip, func(t *testing.T) {
 			d.t = t
@@ -143,7 +146,8 @@ func TestAffinity(t *testing.T) {
 			for _, name := range names {
 				all.Go(func() {
 					first := d.ask(name, "", "tcp", vip)
-					if second := d.ask(name, "", "tcp", vip); first.err != nil || second.err != nil || second.server != first.server || first.after > 2500*time.Millisecond {
+					if second := d.ask(name, "", "tcp", vip); first.err != nil || second.err != nil || second.server != first.server ||
+						first.after > 2500*time.Millisecond {
 						t.Errorf("pod %s at %s: %+v, then %+v", name, vip, first, second)
 					}
 				})
@@ -166,7 +170,8 @@ func TestAffinity(t *testing.T) {
 		for _, vip := range []string{"198.51.100.1:80", "203.0.113.1:30080"} {
 			first := d.everyone("outside", outside, "tcp", vip)
 			for i, again := range d.everyone("outside", outside, "tcp", vip) {
-				if a := first[i]; a.client.Addr().Unmap().String() != outside[i] || again.client.Addr().Unmap().String() != outside[i] || again.server != a.server || a.after > 1900*time.Millisecond {
+				if a := first[i]; a.client.Addr().Unmap().String() != outside[i] ||
+					again.client.Addr().Unmap().String() != outside[i] || again.server != a.server || a.after > 1900*time.Millisecond {
 					t.Errorf("client %s at %s: %+v, then %+v", outside[i], vip, a, again)
 				}
 			}

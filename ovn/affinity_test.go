@@ -4,23 +4,26 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weftnet/weft/ovn/objects"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/services"
 )
 
 // sticky is the web Service with affinity for some seconds.
 func sticky(seconds int32, edits ...func(*corev1.Service)) *corev1.Service {
 	return web(append(edits, func(s *corev1.Service) {
 		s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
-		s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &seconds}}
+		s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{
+			TimeoutSeconds: &seconds}}
 	})...)
 }
 
 // TestLongAffinityIsTold: Kubernetes allows a day, OVN less.
 func TestLongAffinityIsTold(t *testing.T) {
 	for seconds, want := range map[int32]int{1: 0, 10800: 0, objects.MaxSticky: 0, objects.MaxSticky + 1: 1, 86400: 1} {
-		s := must(objects.Trim(sticky(seconds))).(*objects.Service)
-		found := affinityProblems(s)
+		s := trim(sticky(seconds)).(*objects.Service)
+		found := services.Problems(s, nil, services.SizeOf(s, nil), &services.Nodes{})
 		if len(found) != want {
 			t.Errorf("%d seconds: %v, want %d problems", seconds, found, want)
 		}

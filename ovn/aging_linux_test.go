@@ -14,8 +14,8 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 )
 
-// TestRoutersForgetNeighbours: whom a router does not hear of any more it forgets, and a connection by a neighbour goes on, whether OVN
-// knows that it is in use or asks for it anew.
+// TestRoutersForgetNeighbours: whom a router does not hear of any more it forgets, and a connection by a neighbour goes
+// on, whether OVN knows that it is in use or asks for it anew.
 func TestRoutersForgetNeighbours(t *testing.T) {
 	d := newDatapath(t, testSettings(t, dual))
 	d.pods("a")
@@ -23,7 +23,8 @@ func TestRoutersForgetNeighbours(t *testing.T) {
 	d.outside([]string{"203.0.113.100/24", silent + "/24", "2001:db8::100/64 nodad"})
 	d.serve("outside")
 	for _, router := range strings.Fields(d.ovn.NB("--bare", "--columns=_uuid", "list", "Logical_Router")) {
-		if age := strings.Trim(strings.TrimSpace(d.ovn.NB("get", "Logical_Router", router, "options:mac_binding_age_threshold")), `"`); age != northbound.NeighbourAge {
+		if age := strings.Trim(strings.TrimSpace(d.ovn.NB("get", "Logical_Router", router,
+			"options:mac_binding_age_threshold")), `"`); age != northbound.NeighbourAge {
 			t.Errorf("router %s forgets after %q seconds", router, age)
 		}
 		d.ovn.NB("set", "Logical_Router", router, "options:mac_binding_age_threshold=2") // so that it can be waited for
@@ -35,7 +36,8 @@ func TestRoutersForgetNeighbours(t *testing.T) {
 		}
 	}
 	binding := func(address string) string {
-		return strings.TrimSpace(d.ovn.Run("ovn-sbctl", "--db="+d.ovn.Southbound(), "--bare", "--columns=_uuid,timestamp", "find", "MAC_Binding", "logical_port=rtoe-n1", `ip="`+address+`"`))
+		return strings.TrimSpace(d.ovn.Run("ovn-sbctl", "--db="+d.ovn.Southbound(), "--bare", "--columns=_uuid,timestamp",
+			"find", "MAC_Binding", "logical_port=rtoe-n1", `ip="`+address+`"`))
 	}
 	if binding(silent) == "" {
 		t.Fatal("it is not remembered")

@@ -19,26 +19,27 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 )
 
 // writeAnnotation writes one annotation of one object. An object that is gone, or is another one of
 // the same name by now, is not an error.
-type writeAnnotation func(context.Context, annotation) error
+type writeAnnotation func(context.Context, part.Annotation) error
 
 // patch is a merge patch that fails on an object of another UID.
-func (a annotation) patch() []byte {
-	if a.key == statusKey {
-		return a.statusPatch(time.Now())
+func patch(a part.Annotation) []byte {
+	if a.Key == part.StatusKey {
+		return statusPatch(a, time.Now())
 	}
 	type metadata struct {
 		UID         types.UID         `json:"uid"`
 		Annotations map[string]string `json:"annotations"`
 	}
-	value := a.value
-	if a.key == contract.PolicyStatusAnnotation { // its time is that of writing
+	value := a.Value
+	if a.Key == contract.PolicyStatusAnnotation { // its time is that of writing
 		value = strings.Replace(value, `"since":null`, `"since":"`+time.Now().UTC().Format(time.RFC3339)+`"`, 1)
 	}
-	text, err := json.Marshal(map[string]metadata{"metadata": {a.uid, map[string]string{a.key: value}}})
+	text, err := json.Marshal(map[string]metadata{"metadata": {a.UID, map[string]string{a.Key: value}}})
 	if err != nil { // strings alone
 		panic(err)
 	}
@@ -50,24 +51,24 @@ const onlyMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetada
 
 func annotateThrough(client kubernetes.Interface) writeAnnotation {
 	core := client.CoreV1().RESTClient()
-	return func(ctx context.Context, a annotation) error {
-		return gone(request(core, a).SetHeader("Accept", onlyMetadata).Body(a.patch()).Do(ctx).Error())
+	return func(ctx context.Context, a part.Annotation) error {
+		return gone(request(core, a).SetHeader("Accept", onlyMetadata).Body(patch(a)).Do(ctx).Error())
 	}
 }
 
 // request has the client not wait and try again by itself: the annotator has others to write meanwhile.
-func request(core rest.Interface, a annotation) *rest.Request {
-	resource := a.kind.Resource()
+func request(core rest.Interface, a part.Annotation) *rest.Request {
+	resource := a.Kind.Resource()
 	path := []string{"/apis", resource.Group, resource.Version}
 	if resource.Group == "" {
 		path = []string{"/api", resource.Version}
 	}
-	if a.namespace != "" {
-		path = append(path, "namespaces", a.namespace)
+	if a.Namespace != "" {
+		path = append(path, "namespaces", a.Namespace)
 	}
-	path = append(path, resource.Resource, a.name)
-	if a.key == statusKey {
-		path = append(path, statusKey)
+	path = append(path, resource.Resource, a.Name)
+	if a.Key == part.StatusKey {
+		path = append(path, part.StatusKey)
 	}
 	return core.Patch(types.MergePatchType).MaxRetries(0).AbsPath(path...)
 }
@@ -85,7 +86,7 @@ func gone(err error) error {
 type annotator struct {
 	write   writeAnnotation
 	there   func(objects.Key) bool // whether an object of the name still is
-	failed  func(annotation, error)
+	failed  func(part.Annotation, error)
 	refused func(objects.Problem)
 	mu      sync.Mutex
 	wanted  map[noteKey]*wish // not being written
@@ -95,13 +96,13 @@ type annotator struct {
 }
 
 type noteKey struct {
-	kind            objects.Kind
+	kind            *objects.Kind
 	namespace, name string
 }
 
 // wish is an annotation that is to be written, and what became of it so far.
 type wish struct {
-	annotation
+	part.Annotation
 	resting bool
 	pause   time.Duration // the last one, 0 before the first failure
 	told    bool          // the object has the Event
@@ -121,17 +122,18 @@ const (
 	annotationTimeout = 15 * time.Second
 )
 
-func newAnnotator(write writeAnnotation, there func(objects.Key) bool, failed func(annotation, error), refused func(objects.Problem)) *annotator {
+func newAnnotator(write writeAnnotation, there func(objects.Key) bool, failed func(part.Annotation, error),
+	refused func(objects.Problem)) *annotator {
 	return &annotator{write: write, there: there, failed: failed, refused: refused,
 		wanted: map[noteKey]*wish{}, writing: map[noteKey]*wish{}, wake: make(chan struct{}, 1)}
 }
 
 // set has annotations written; one that is being written with this value is not written again.
-func (w *annotator) set(notes []annotation) {
+func (w *annotator) set(notes []part.Annotation) {
 	w.mu.Lock()
 	for _, a := range notes {
-		k := noteKey{a.kind, a.namespace, a.name}
-		if now := w.writing[k]; now != nil && now.annotation == a {
+		k := noteKey{a.Kind, a.Namespace, a.Name}
+		if now := w.writing[k]; now != nil && now.Annotation == a {
 			w.forget(k)
 		} else {
 			w.want(k, a)
@@ -143,13 +145,13 @@ func (w *annotator) set(notes []annotation) {
 
 // want and forget keep order beside wanted; w.mu is held. Who waits or rests goes on doing so, unless
 // another object has the name by now.
-func (w *annotator) want(k noteKey, a annotation) {
-	if before := w.wanted[k]; before != nil && before.uid == a.uid {
-		before.annotation = a
+func (w *annotator) want(k noteKey, a part.Annotation) {
+	if before := w.wanted[k]; before != nil && before.UID == a.UID {
+		before.Annotation = a
 		return
 	}
 	w.forget(k)
-	w.wanted[k] = &wish{annotation: a}
+	w.wanted[k] = &wish{Annotation: a}
 	w.order = append(w.order, k)
 }
 
@@ -228,25 +230,25 @@ func (w *annotator) next() *wish {
 // one writes an annotation; if that fails, it is written again later, or what is wanted by then.
 func (w *annotator) one(ctx context.Context, it *wish) {
 	timed, cancel := context.WithTimeout(ctx, annotationTimeout)
-	err := w.write(timed, it.annotation)
+	err := w.write(timed, it.Annotation)
 	cancel()
 	if err != nil && ctx.Err() == nil {
-		w.failed(it.annotation, err)
-		if !w.there(objects.Key{Kind: it.kind, Name: objects.FullName(it.namespace, it.name)}) {
+		w.failed(it.Annotation, err)
+		if !w.there(objects.Key{Kind: it.Kind, Name: objects.FullName(it.Namespace, it.Name)}) {
 			err = nil // nobody asks for it any more
 		} else if refusal(err) && !it.told {
 			it.told = true
 			w.refused(it.refusal(err))
 		}
 	}
-	k := noteKey{it.kind, it.namespace, it.name}
+	k := noteKey{it.Kind, it.Namespace, it.Name}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.writing, k)
 	newer := w.wanted[k]
-	if err != nil && (newer == nil || newer.uid == it.uid) {
+	if err != nil && (newer == nil || newer.UID == it.UID) {
 		if newer != nil {
-			it.annotation = newer.annotation
+			it.Annotation = newer.Annotation
 		}
 		w.rest(k, it, it.nextPause(err))
 	}
@@ -257,7 +259,8 @@ func (w *annotator) one(ctx context.Context, it *wish) {
 
 // refusal says that the API server will answer the same to the same request.
 func refusal(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsRequestEntityTooLargeError(err)
 }
 
 func (it *wish) nextPause(err error) time.Duration {
@@ -272,28 +275,33 @@ func (it *wish) nextPause(err error) time.Duration {
 }
 
 func (it *wish) refusal(err error) objects.Problem {
-	meta := &metav1.ObjectMeta{Namespace: it.namespace, Name: it.name, UID: it.uid}
-	if it.key == statusKey {
-		return objects.Problemf(it.kind, meta, "StatusRefused",
-			"the API server refuses the object's status: %v; if permission is missing, give it to the controller; it is tried again every minute", objects.Quoted(err.Error()))
+	meta := &metav1.ObjectMeta{Namespace: it.Namespace, Name: it.Name, UID: it.UID}
+	if it.Key == part.StatusKey {
+		return objects.Problemf(it.Kind, meta, "StatusRefused",
+			"the API server refuses the object's status: %v; if permission is missing, give it to the controller; it is tried "+
+				"again every minute", objects.Quoted(err.Error()))
 	}
-	if it.key == contract.PolicyStatusAnnotation {
-		return objects.Problemf(it.kind, meta, "AnnotationRefused",
-			"the API server refuses annotation %s, which only tells what became of the policy: %v; make the object's other annotations shorter; if permission is missing, let the controller patch NetworkPolicies; it is tried again every minute",
-			it.key, objects.Quoted(err.Error()))
+	if it.Key == contract.PolicyStatusAnnotation {
+		return objects.Problemf(it.Kind, meta, "AnnotationRefused",
+			"the API server refuses annotation %s, which only tells what became of the policy: %v; make the object's other "+
+				"annotations shorter; if permission is missing, let the controller patch NetworkPolicies; it is tried again "+
+				"every minute",
+			it.Key, objects.Quoted(err.Error()))
 	}
-	return objects.Problemf(it.kind, meta, "AnnotationRefused",
-		"the API server refuses annotation %s, without which the object has no network: %v; make the object's other annotations shorter, or create it anew; if permission is missing, give it to the controller; it is tried again every minute",
-		it.key, objects.Quoted(err.Error()))
+	return objects.Problemf(it.Kind, meta, "AnnotationRefused",
+		"the API server refuses annotation %s, without which the object has no network: %v; make the object's other "+
+			"annotations shorter, or create it anew; if permission is missing, give it to the controller; it is tried again "+
+			"every minute",
+		it.Key, objects.Quoted(err.Error()))
 }
 
-func logAnnotation(log *slog.Logger, count func(string)) func(annotation, error) {
-	return func(a annotation, err error) {
+func logAnnotation(log *slog.Logger, count func(string)) func(part.Annotation, error) {
+	return func(a part.Annotation, err error) {
 		if errors.Is(err, context.Canceled) {
 			return
 		}
 		count("annotation")
-		log.Warn("could not write an annotation; trying again", "annotation", a.key,
-			"object", fmt.Sprintf("%s %s", a.kind, objects.FullName(a.namespace, a.name)), "error", err)
+		log.Warn("could not write an annotation; trying again", "annotation", a.Key,
+			"object", fmt.Sprintf("%s %s", a.Kind, objects.FullName(a.Namespace, a.Name)), "error", err)
 	}
 }

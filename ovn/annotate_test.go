@@ -17,12 +17,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 )
 
 // TestAnnotationRequest pins what is sent: a merge patch that holds for one incarnation of the object
@@ -45,7 +47,8 @@ func TestAnnotationRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	write := annotateThrough(client)
-	pod := annotation{objects.PodKind, "default", "web", "u1", contract.PodNetworkAnnotation, `{"mac":"m"}`}
+	pod := part.NewAnnotation(objects.PodKind,
+		&metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u1"}, contract.PodNetworkAnnotation, `{"mac":"m"}`)
 	if err := write(context.Background(), pod); err != nil {
 		t.Fatal(err)
 	}
@@ -53,13 +56,16 @@ func TestAnnotationRequest(t *testing.T) {
 		`{"metadata":{"uid":"u1","annotations":{"weft.net/pod-network":"{\"mac\":\"m\"}"}}}`}); got != want {
 		t.Errorf("sent %+v, want %+v", got, want)
 	}
-	if err := write(context.Background(), annotation{objects.NodeKind, "", "l1", "u2", contract.NodeNetworkAnnotation, "{}"}); err != nil || got.path != "/api/v1/nodes/l1" {
+	if err := write(context.Background(), part.NewAnnotation(objects.NodeKind,
+		&metav1.ObjectMeta{Name: "l1", UID: "u2"}, contract.NodeNetworkAnnotation, "{}")); err != nil ||
+		got.path != "/api/v1/nodes/l1" {
 		t.Errorf("node: %v at %s", err, got.path)
 	}
 	if !json.Valid([]byte(got.body)) {
 		t.Errorf("body %s", got.body)
 	}
-	for code, fails := range map[int]bool{http.StatusNotFound: false, http.StatusConflict: false, http.StatusForbidden: true, http.StatusInternalServerError: true} {
+	for code, fails := range map[int]bool{http.StatusNotFound: false, http.StatusConflict: false,
+		http.StatusForbidden: true, http.StatusInternalServerError: true} {
 		status = code
 		if err := write(context.Background(), pod); (err != nil) != fails {
 			t.Errorf("status %d: %v", code, err)
@@ -81,7 +87,7 @@ type notebook struct {
 	most    int
 }
 
-func (n *notebook) write(_ context.Context, a annotation) error {
+func (n *notebook) write(_ context.Context, a part.Annotation) error {
 	n.mu.Lock()
 	n.abreast++
 	n.most = max(n.most, n.abreast)
@@ -91,14 +97,14 @@ func (n *notebook) write(_ context.Context, a annotation) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.abreast--
-	n.tried = append(n.tried, a.name)
-	if err := n.errs[a.name]; err != nil {
+	n.tried = append(n.tried, a.Name)
+	if err := n.errs[a.Name]; err != nil {
 		return err
 	}
 	if n.fail {
 		return errors.New("unavailable")
 	}
-	n.values = append(n.values, a.name+"="+a.value)
+	n.values = append(n.values, a.Name+"="+a.Value)
 	return nil
 }
 
@@ -117,7 +123,7 @@ func annotating(t *testing.T, n *notebook) (w *annotator, failures *int) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		return !slices.Contains(n.gone, k.Name)
-	}, func(annotation, error) {
+	}, func(part.Annotation, error) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		*failures++
@@ -138,15 +144,15 @@ func annotating(t *testing.T, n *notebook) (w *annotator, failures *int) {
 	return w, failures
 }
 
-func note(name, value string) annotation {
-	return annotation{kind: objects.PodKind, namespace: "default", name: name, value: value}
+func note(name, value string) part.Annotation {
+	return part.Annotation{Kind: objects.PodKind, Namespace: "default", Name: name, Value: value}
 }
 
 func TestAnnotatorWritesAbreast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &notebook{takes: time.Second}
 		w, _ := annotating(t, n)
-		var notes []annotation
+		var notes []part.Annotation
 		for i := range 100 {
 			notes = append(notes, note(string(rune('A'+i)), "x"))
 		}
@@ -163,11 +169,11 @@ func TestAnnotatorWritesTheNewest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &notebook{takes: time.Second}
 		w, _ := annotating(t, n)
-		w.set([]annotation{note("web", "1")})
+		w.set([]part.Annotation{note("web", "1")})
 		synctest.Wait()
-		w.set([]annotation{note("web", "1")}) // being written
-		w.set([]annotation{note("web", "2")})
-		w.set([]annotation{note("web", "3")})
+		w.set([]part.Annotation{note("web", "1")}) // being written
+		w.set([]part.Annotation{note("web", "2")})
+		w.set([]part.Annotation{note("web", "3")})
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if len(n.values) != 2 || n.values[0] != "web=1" || n.values[1] != "web=3" || n.most != 1 {
@@ -181,7 +187,7 @@ func TestAnnotatorWritesOnce(t *testing.T) {
 		n := &notebook{takes: time.Second}
 		w, _ := annotating(t, n)
 		for range 3 { // the object's other events come before its annotation
-			w.set([]annotation{note("web", "1")})
+			w.set([]part.Annotation{note("web", "1")})
 			synctest.Wait()
 		}
 		time.Sleep(5 * time.Second)
@@ -196,7 +202,7 @@ func TestAnnotatorTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &notebook{fail: true}
 		w, failures := annotating(t, n)
-		w.set([]annotation{note("web", "1"), note("db", "1")})
+		w.set([]part.Annotation{note("web", "1"), note("db", "1")})
 		time.Sleep(3500 * time.Millisecond)
 		synctest.Wait()
 		n.mu.Lock()
@@ -218,7 +224,7 @@ func TestAnnotationsOfWhatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &notebook{errs: map[string]error{"web": tooLong}}
 		w, failures := annotating(t, n)
-		w.set([]annotation{note("web", "1")})
+		w.set([]part.Annotation{note("web", "1")})
 		time.Sleep(3 * refusedAnnotationPause / 2)
 		n.look(func() {
 			if *failures != 2 {
@@ -238,17 +244,19 @@ func TestAnnotationsOfWhatIsGone(t *testing.T) {
 // TestAnnotationsAreWrittenInTurn: whoever waits longest is next, also when it is wanted anew meanwhile.
 func TestAnnotationsAreWrittenInTurn(t *testing.T) {
 	w := newAnnotator(nil, nil, nil, nil)
-	note := func(name, value string) annotation {
-		return annotation{kind: objects.PodKind, namespace: "default", name: name, key: contract.PodNetworkAnnotation, value: value}
+	note := func(name, value string) part.Annotation {
+		return part.Annotation{Kind: objects.PodKind, Namespace: "default", Name: name, Key: contract.PodNetworkAnnotation,
+			Value: value}
 	}
-	var want []annotation
+	var want []part.Annotation
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
-		w.set([]annotation{note(name, "old")})
+		w.set([]part.Annotation{note(name, "old")})
 		want = append(want, note(name, "new"))
 	}
-	w.set([]annotation{note("e", "new"), note("a", "new"), note("f", "new"), note("b", "new"), note("d", "new"), note("c", "new")})
+	w.set([]part.Annotation{note("e", "new"), note("a", "new"), note("f", "new"), note("b", "new"), note("d", "new"),
+		note("c", "new")})
 	for _, expected := range want {
-		if got := w.next(); got == nil || got.annotation != expected {
+		if got := w.next(); got == nil || got.Annotation != expected {
 			t.Errorf("next is %v; want %v", got, expected)
 		}
 	}
@@ -267,7 +275,7 @@ func TestRefusedAnnotationsStandInNobodysWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &notebook{errs: map[string]error{}}
 		w, _ := annotating(t, n)
-		var fat []annotation
+		var fat []part.Annotation
 		for i := range 3 * annotators {
 			name := fmt.Sprint("fat-", i)
 			n.errs[name] = tooLong
@@ -275,7 +283,7 @@ func TestRefusedAnnotationsStandInNobodysWay(t *testing.T) {
 		}
 		w.set(fat)
 		synctest.Wait()
-		w.set([]annotation{note("web", "1")})
+		w.set([]part.Annotation{note("web", "1")})
 		n.look(func() {
 			if len(n.values) != 1 {
 				t.Errorf("wrote %s beside those that are refused", n.values)
@@ -290,7 +298,7 @@ func TestRefusedAnnotationsStandInNobodysWay(t *testing.T) {
 				t.Errorf("tried %s within a minute", n.tried)
 			}
 		})
-		w.set([]annotation{{kind: objects.PodKind, namespace: "default", name: "fat-0", uid: "another", value: "x"}})
+		w.set([]part.Annotation{{Kind: objects.PodKind, Namespace: "default", Name: "fat-0", UID: "another", Value: "x"}})
 		n.look(func() {
 			if len(n.tried) != 2+len(fat) {
 				t.Error("a pod waits for another one that had its name")
@@ -304,7 +312,8 @@ func TestRefusedAnnotationsStandInNobodysWay(t *testing.T) {
 			}
 		})
 		n.look(func() {
-			if len(n.events) != 1+len(fat) || !strings.Contains(n.events[0], "AnnotationRefused") || !strings.Contains(n.events[0], "262144") {
+			if len(n.events) != 1+len(fat) || !strings.Contains(n.events[0], "AnnotationRefused") ||
+				!strings.Contains(n.events[0], "262144") {
 				t.Errorf("events %s", n.events)
 			}
 		})
@@ -314,17 +323,18 @@ func TestRefusedAnnotationsStandInNobodysWay(t *testing.T) {
 // TestRefusalsTellWhatIsAtStake: a pod without its annotation has no network, a policy is in force all the same.
 func TestRefusalsTellWhatIsAtStake(t *testing.T) {
 	for _, c := range []struct {
-		annotation
+		part.Annotation
 		want, not string
 	}{
-		{annotation{kind: objects.PodKind, key: contract.PodNetworkAnnotation}, "no network", "policy"},
-		{annotation{kind: objects.NetworkPolicyKind, key: contract.PolicyStatusAnnotation}, "let the controller patch NetworkPolicies", "no network"},
-		{annotation{kind: objects.ClusterPolicyKind, key: statusKey}, "give it to the controller", "no network"},
+		{part.Annotation{Kind: objects.PodKind, Key: contract.PodNetworkAnnotation}, "no network", "policy"},
+		{part.Annotation{Kind: objects.NetworkPolicyKind, Key: contract.PolicyStatusAnnotation},
+			"let the controller patch NetworkPolicies", "no network"},
+		{part.Annotation{Kind: objects.ClusterPolicyKind, Key: part.StatusKey}, "give it to the controller", "no network"},
 	} {
-		it := &wish{annotation: c.annotation}
+		it := &wish{Annotation: c.Annotation}
 		text := it.refusal(tooLong).Message
 		if !strings.Contains(text, c.want) || strings.Contains(text, c.not) {
-			t.Errorf("%s: %s", c.key, text)
+			t.Errorf("%s: %s", c.Key, text)
 		}
 	}
 }
@@ -334,7 +344,7 @@ func TestAnnotatorHonoursRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &notebook{errs: map[string]error{"web": apierrors.NewTooManyRequests("later", 20)}}
 		w, _ := annotating(t, n)
-		w.set([]annotation{note("web", "1")})
+		w.set([]part.Annotation{note("web", "1")})
 		time.Sleep(19 * time.Second)
 		n.look(func() {
 			if len(n.tried) != 1 {

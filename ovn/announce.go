@@ -13,6 +13,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -38,37 +39,73 @@ func (b *poolBook) noteBalancer(name string, s *objects.Service) {
 	value := string(text)
 	if asked := value + " of " + string(s.UID) + " in place of " + s.Balancer.Ingress; asked != h.noted {
 		h.noted = asked
-		b.note(annotation{objects.ServiceKind, s.Namespace, s.Name, s.UID, statusKey, value})
+		b.Note(part.NewAnnotation(objects.ServiceKind, &s.ObjectMeta, part.StatusKey, value))
 	}
 }
 
 // notePool has an AddressPool's status written.
 func (b *poolBook) notePool(p *poolState) {
-	used, free := p.used, min(max(p.size-p.used-p.blocked, 0), objects.MaxFree)
+	used, free := p.Used(), p.Free()
 	ready := p.object.Ready(true, "InUse", "all ranges are in use"+p.silent)
 	switch {
-	case p.wrong != "" && len(p.usable) == 0:
+	case p.wrong != "" && len(p.Ranges) == 0:
 		ready = p.object.Ready(false, p.reason, p.wrong)
 	case p.wrong != "":
 		ready = p.object.Ready(false, p.reason, p.wrong+"; the pool's other addresses are in use"+p.silent)
 	case free == 0:
 		ready = p.object.Ready(true, "UsedUp", "all addresses are taken; add to spec.ranges")
 	}
-	b.noteStatus(objects.PoolKind, &p.object.Custom, map[string]any{"observedGeneration": p.object.Generation,
+	b.NoteStatus(objects.PoolKind, &p.object.Custom, map[string]any{"observedGeneration": p.object.Generation,
 		"conditions": []metav1.Condition{ready}, "used": used, "free": free}, &p.noted)
 }
 
-// announce decides by which node's gateway router a Service's addresses are answered on the network that
-// has them.
+// announce decides by which node's gateway router a Service's addresses are answered on the network that has them.
 func (b *poolBook) announce(name string) {
 	s := b.services.at(name)
 	ingress := objects.ParseAddrs(s.object.Balancer.Ingress)
 	for _, addr := range b.of[name].addresses {
+		holder, _ := b.addresses.Holder(addr)
 		if !slices.Contains(ingress, addr) { // nobody knows of it yet
-			b.setAnnouncer(addr, "", false)
+			b.announcers.set(addr, "", false, holder)
 			continue
 		}
-		b.setAnnouncer(addr, b.chooseAnnouncer(addr, s), true)
+		node := ""
+		if p, reserved := b.inPool(addr), b.reserved.outside[addr]; p != nil && reserved == "" {
+			node = b.announcers.choose(addr, p, s)
+		}
+		b.announcers.set(addr, node, true, holder)
+	}
+}
+
+// moveAnnouncers has the Services looked at again whose addresses some nodes have announced, or may take over. Where
+// the addresses come in stays as it is.
+func (b *poolBook) moveAnnouncers(nodes []*nodeState) {
+	if len(nodes) == 0 {
+		return
+	}
+	for name, h := range b.of {
+		s := b.services.at(name)
+		for _, addr := range h.addresses {
+			if slices.ContainsFunc(nodes, func(n *nodeState) bool { return b.announcers.moves(addr, s, n) }) {
+				delete(b.announcers.outside.ways, addr)
+				b.touched[name] = struct{}{}
+			}
+		}
+	}
+}
+
+// reannounce has the Services looked at again whose addresses are of pools that select other nodes than before.
+func (b *poolBook) reannounce() {
+	if len(b.reselected) == 0 {
+		return
+	}
+	for name, h := range b.of {
+		for _, addr := range h.addresses {
+			if _, other := b.reselected[b.inPool(addr)]; other {
+				delete(b.announcers.outside.ways, addr)
+				b.touched[name] = struct{}{}
+			}
+		}
 	}
 }
 
@@ -83,34 +120,5 @@ func announceOn(change *ovsdb.Change, g *contract.Gateway, addresses []netip.Add
 		if port, ok := r.Model.(*nb.LogicalSwitchPort); ok && r.Key == "external" {
 			port.Options["nat-addresses"] = g.MAC + " " + strings.Join(ipam.Texts(addresses), " ")
 		}
-	}
-}
-
-// setAnnouncer keeps announced, and has the rows follow that name the node.
-func (b *poolBook) setAnnouncer(addr netip.Addr, node string, ok bool) {
-	before, had := b.announced[addr]
-	if had == ok && before == node {
-		return
-	}
-	if before != "" {
-		delete(b.byNode[before], addr)
-		if len(b.byNode[before]) == 0 {
-			delete(b.byNode, before)
-		}
-		b.nodes.touch(before)
-	}
-	delete(b.announced, addr)
-	if ok {
-		b.announced[addr] = node
-	}
-	if node != "" {
-		if b.byNode[node] == nil {
-			b.byNode[node] = map[netip.Addr]struct{}{}
-		}
-		b.byNode[node][addr] = struct{}{}
-		b.nodes.touch(node)
-	}
-	if holder := b.held[addr]; holder != "" {
-		b.services.touch(holder)
 	}
 }

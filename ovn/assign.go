@@ -1,17 +1,17 @@
 package ovn
 
 import (
-	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/policies"
 )
 
 // podState is a pod that wants a port, and the addresses it has, none while it waits for them.
@@ -23,11 +23,9 @@ type podState struct {
 	had   []netip.Addr
 	known evidence
 	// egress are the EgressIPs that it leaves by, of IPv4 and IPv6.
-	egress [2]*egressState
-	// selections are those of policies that it is in, counted where its named ports are counted.
-	selections []*selectionState
-	counted    []portCount
-	there      bool // its port is in the Northbound, or about to be
+	egress   [2]*egressState
+	selected policies.Selected
+	there    bool // its port is in the Northbound, or about to be
 }
 
 // evidence is where it is known from what addresses a pod has had, the best first.
@@ -42,9 +40,9 @@ const (
 
 // update takes in pods, and assigns addresses to all that lack them: first those that pods have
 // had before, so that no new pod takes one of them.
-func (b *podBook) update(names []string, get lookup) {
+func (b *podBook) update(names []string, batch *part.Batch) {
 	for _, name := range names {
-		object, _ := get(objects.Key{Kind: objects.PodKind, Name: name}).(*objects.Pod)
+		object := part.Object[objects.Pod](batch, objects.PodKind, name)
 		b.updatePod(name, object)
 		b.around.podSeen(name, object)
 	}
@@ -58,7 +56,7 @@ func (b *podBook) update(names []string, get lookup) {
 	}
 	// Of two that claim one address, the older is right: its name says nothing, and whoever
 	// creates a pod may choose it.
-	slices.SortFunc(touched, func(a, b *podState) int { return Older(&a.object.ObjectMeta, &b.object.ObjectMeta) })
+	slices.SortFunc(touched, func(a, b *podState) int { return objects.Older(&a.object.ObjectMeta, &b.object.ObjectMeta) })
 	problems := make([][]objects.Problem, len(touched))
 	claims := make([][]netip.Addr, len(touched))
 	for known := allocated; known <= nowhere; known++ {
@@ -73,22 +71,12 @@ func (b *podBook) update(names []string, get lookup) {
 			problems[i] = append(problems[i], b.fill(p, claims[i])...)
 		}
 		problems[i] = append(problems[i], b.notePod(p, len(problems[i]) > 0)...)
-		problems[i] = slices.Concat(problems[i], hostPortProblems(p.object, &p.node.placement), numberProblems(p.object),
+		problems[i] = slices.Concat(problems[i], hostPortProblems(p.object, &p.node.placement),
+			policies.NumberProblems(p.object),
 			objects.UnservedProblems(objects.PodKind, &p.object.ObjectMeta, p.object.Asked))
-		b.tell(northbound.PodOwner(objects.FullName(p.object.Namespace, p.object.Name)), problems[i]...)
+		b.Tell(northbound.PodOwner(objects.FullName(p.object.Namespace, p.object.Name)), problems[i]...)
 		b.touchRivals(p)
 	}
-}
-
-// Older orders objects by age. One without a time is a manifest, and will be the youngest.
-func Older(a, b *metav1.ObjectMeta) int {
-	if there := !a.CreationTimestamp.IsZero(); there == b.CreationTimestamp.IsZero() {
-		if there {
-			return -1
-		}
-		return 1
-	}
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 }
 
 func (b *podBook) updatePod(name string, object *objects.Pod) {
@@ -100,7 +88,7 @@ func (b *podBook) updatePod(name string, object *objects.Pod) {
 		p = nil
 	}
 	if !wanted {
-		b.tell(northbound.PodOwner(name))
+		b.Tell(northbound.PodOwner(name))
 		return
 	}
 	if p == nil {
@@ -184,7 +172,8 @@ func (b *podBook) lostAddress(p *podState, subnet netip.Prefix, addr netip.Addr)
 		why = "is held by pod " + other + " in the subnet " + subnet.String()
 	}
 	return objects.Problemf(objects.PodKind, &p.object.ObjectMeta, "AddressLost",
-		"its address %s %s of Node %s; the pod gets another address, which it can use only after it is created anew: delete it",
+		"its address %s %s of Node %s; the pod gets another address, which it can use only after it is created anew: "+
+			"delete it",
 		addr, why, p.node.name)
 }
 
@@ -218,7 +207,8 @@ func (b *podBook) fill(p *podState, claimed []netip.Addr) []objects.Problem {
 			}
 			n.waiting[name] = struct{}{}
 			return []objects.Problem{objects.Problemf(objects.PodKind, &p.object.ObjectMeta, "NoFreeAddress",
-				"all %d pod addresses of the subnet %s of Node %s are taken; the pod gets one as soon as another pod of the node ends; fewer pods (kubelet's maxPods) or larger node subnets prevent this",
+				"all %d pod addresses of the subnet %s of Node %s are taken; the pod gets one as soon as another pod of the node "+
+					"ends; fewer pods (kubelet's maxPods) or larger node subnets prevent this",
 				pool.Pool.Size, pool.Subnet, n.name)}
 		}
 		claimed[i] = addr
@@ -243,12 +233,13 @@ func (b *podBook) notePod(p *podState, explained bool) []objects.Problem {
 	if value == o.Network {
 		return nil
 	}
-	b.note(annotation{objects.PodKind, o.Namespace, o.Name, o.UID, contract.PodNetworkAnnotation, value})
+	b.Note(part.NewAnnotation(objects.PodKind, &o.ObjectMeta, contract.PodNetworkAnnotation, value))
 	if o.Network == "" || explained {
 		return nil
 	}
 	if _, err := o.ParseNetwork(); err != nil {
-		return []objects.Problem{objects.Problemf(objects.PodKind, &o.ObjectMeta, "BadPodNetwork", "%v; it is written anew; do not edit it, weft alone writes it", err)}
+		return []objects.Problem{objects.Problemf(objects.PodKind, &o.ObjectMeta, "BadPodNetwork",
+			"%v; it is written anew; do not edit it, weft alone writes it", err)}
 	}
 	return []objects.Problem{objects.Problemf(objects.PodKind, &o.ObjectMeta, "PodNetworkRestored",
 		"annotation %s is %s, which is not what the pod has; it is written anew; do not edit it, weft alone writes it",

@@ -14,7 +14,9 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -38,11 +40,11 @@ func (s *scene) do(objects ...any) {
 	s.touch(s.put(objects...))
 }
 
-func (s *scene) touch(keys []event) {
+func (s *scene) touch(keys []part.Event) {
 	s.t.Helper()
 	for len(keys) > 0 {
 		s.c.update(keys, s.get)
-		s.write(s.c.changes())
+		s.write(s.c.takeChanges())
 		keys = s.absorb(s.c)
 	}
 }
@@ -60,17 +62,18 @@ func (s *scene) restart(northbound map[string]string) {
 	s.c = newCluster(s.c.settings)
 	r := records{pods: map[types.UID][]netip.Addr{}}
 	for name, ips := range northbound {
-		r.pods[s.objects[objects.Key{Kind: objects.PodKind, Name: name}].(*objects.Pod).UID] = running(&objects.Pod{}, strings.Fields(ips)...).IPs
+		r.pods[s.objects[objects.Key{Kind: objects.PodKind, Name: name}].(*objects.Pod).UID] = running(&objects.Pod{},
+			strings.Fields(ips)...).IPs
 	}
 	s.c.begin(r, s.keys(), s.get)
 	clear(s.northbound)
-	s.write(s.c.everything())
+	s.write(s.c.takeEverything())
 	s.touch(s.absorb(s.c))
 }
 
-func (s *scene) remove(k objects.Kind, names ...string) {
+func (s *scene) remove(k *objects.Kind, names ...string) {
 	s.t.Helper()
-	var keys []event
+	var keys []part.Event
 	for _, name := range names {
 		keys = append(keys, objects.Key{Kind: k, Name: name})
 		delete(s.objects, objects.Key{Kind: k, Name: name})
@@ -90,7 +93,8 @@ func (s *scene) addresses(name string) string {
 func (s *scene) annotated(name string) string {
 	s.t.Helper()
 	o := s.objects[objects.Key{Kind: objects.PodKind, Name: "default/" + name}].(*objects.Pod)
-	n, _, err := contract.Parse[contract.PodNetwork](objects.AnnotationMap(contract.PodNetworkAnnotation, o.Network), contract.PodNetworkAnnotation)
+	n, _, err := contract.Parse[contract.PodNetwork](objects.AnnotationMap(contract.PodNetworkAnnotation, o.Network),
+		contract.PodNetworkAnnotation)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -168,7 +172,7 @@ func TestPodLives(t *testing.T) {
 	before := s.c.pods.all["default/next"].object.UID
 	s.do(s.pod("default", "next", "l1")) // deleted and created anew, seen as one update
 	s.want("a new incarnation gets a new address", s.addresses("next"), "10.244.0.6")
-	if s.c.podChange("default/next").Rows[0].Key == string(before) {
+	if s.c.changeOf(northbound.PodOwner("default/next")).Rows[0].Key == string(before) {
 		t.Error("a new incarnation has the old one's row")
 	}
 
@@ -188,17 +192,25 @@ func TestPodAddressesSurvive(t *testing.T) {
 		want   string
 		reason string
 	}{
-		{"annotation", func(_ *scene, p *objects.Pod) *objects.Pod { return written(p, "10.244.0.77/24") }, "10.244.0.77", ""},
-		{"status, the annotation is lost", func(_ *scene, p *objects.Pod) *objects.Pod { return running(p, "10.244.0.77") }, "10.244.0.77", ""},
+		{"annotation", func(_ *scene, p *objects.Pod) *objects.Pod { return written(p, "10.244.0.77/24") }, "10.244.0.77",
+			""},
+		{"status, the annotation is lost", func(_ *scene, p *objects.Pod) *objects.Pod { return running(p, "10.244.0.77") },
+			"10.244.0.77", ""},
 		{"status, the annotation was edited", func(_ *scene, p *objects.Pod) *objects.Pod {
 			return running(written(p, "10.244.0.99/24"), "10.244.0.77")
 		},
 			"10.244.0.77", "Pod default/web PodNetworkRestored"},
-		{"annotation is nonsense", func(_ *scene, p *objects.Pod) *objects.Pod { p.Network = "?"; return p }, "10.244.0.3", "Pod default/web BadPodNetwork"},
-		{"status is outside of the subnet", func(_ *scene, p *objects.Pod) *objects.Pod { return running(p, "10.1.2.3") }, "10.244.0.3", "Pod default/web AddressLost"},
-		{"annotation is outside of the subnet", func(_ *scene, p *objects.Pod) *objects.Pod { return written(p, "10.244.1.77/24") }, "10.244.0.3", "Pod default/web AddressLost"},
-		{"annotation is the router's", func(_ *scene, p *objects.Pod) *objects.Pod { return written(p, "10.244.0.1/24") }, "10.244.0.3", "Pod default/web AddressLost"},
-		{"annotation is broadcast", func(_ *scene, p *objects.Pod) *objects.Pod { return written(p, "10.244.0.255/24") }, "10.244.0.3", "Pod default/web AddressLost"},
+		{"annotation is nonsense", func(_ *scene, p *objects.Pod) *objects.Pod { p.Network = "?"; return p }, "10.244.0.3",
+			"Pod default/web BadPodNetwork"},
+		{"status is outside of the subnet", func(_ *scene, p *objects.Pod) *objects.Pod { return running(p, "10.1.2.3") },
+			"10.244.0.3", "Pod default/web AddressLost"},
+		{"annotation is outside of the subnet", func(_ *scene, p *objects.Pod) *objects.Pod {
+			return written(p, "10.244.1.77/24")
+		}, "10.244.0.3", "Pod default/web AddressLost"},
+		{"annotation is the router's", func(_ *scene, p *objects.Pod) *objects.Pod { return written(p, "10.244.0.1/24") },
+			"10.244.0.3", "Pod default/web AddressLost"},
+		{"annotation is broadcast", func(_ *scene, p *objects.Pod) *objects.Pod { return written(p, "10.244.0.255/24") },
+			"10.244.0.3", "Pod default/web AddressLost"},
 		{"annotation is another pod's", func(s *scene, p *objects.Pod) *objects.Pod {
 			s.put(running(s.pod("default", "zzz", "l1"), "10.244.0.77"))
 			return written(p, "10.244.0.77/24")
@@ -263,13 +275,21 @@ func TestAddressesAreNotTakenOver(t *testing.T) {
 		northbound map[string]string
 		reasons    []string
 	}{
-		{"the Northbound knows the victim", func(s *scene) *objects.Pod { return born(running(s.pod("default", "a", "l1"), stolen), 1) },
+		{"the Northbound knows the victim", func(s *scene) *objects.Pod {
+			return born(running(s.pod("default", "a", "l1"), stolen), 1)
+		},
 			map[string]string{"default/victim": stolen}, []string{"Pod default/a AddressLost"}},
-		{"the Northbound knows both", func(s *scene) *objects.Pod { return born(running(s.pod("default", "a", "l1"), stolen), 1) },
+		{"the Northbound knows both", func(s *scene) *objects.Pod {
+			return born(running(s.pod("default", "a", "l1"), stolen), 1)
+		},
 			map[string]string{"default/victim": stolen, "default/a": "10.244.0.9"}, nil},
-		{"the Northbound is lost", func(s *scene) *objects.Pod { return born(running(s.pod("default", "a", "l1"), stolen), 3) },
+		{"the Northbound is lost", func(s *scene) *objects.Pod {
+			return born(running(s.pod("default", "a", "l1"), stolen), 3)
+		},
 			nil, []string{"Pod default/a AddressLost"}},
-		{"the Northbound is lost, an annotation", func(s *scene) *objects.Pod { return born(written(s.pod("default", "a", "l1"), stolen+"/24"), 1) },
+		{"the Northbound is lost, an annotation", func(s *scene) *objects.Pod {
+			return born(written(s.pod("default", "a", "l1"), stolen+"/24"), 1)
+		},
 			nil, []string{"Pod default/a AddressLost"}},
 		{"another pod's annotation", func(s *scene) *objects.Pod {
 			p := written(s.pod("default", "a", "l1"), stolen+"/24")
@@ -297,7 +317,7 @@ func TestRecordsOutliveAStaleStore(t *testing.T) {
 	late := s.pod("default", "late", "l1")
 	s.put(late, s.node("l1", "10.244.0.0/24"))
 	r := records{pods: map[types.UID][]netip.Addr{late.UID: {netip.MustParseAddr("10.244.0.77")}}}
-	s.c.begin(r, []event{objects.Key{Kind: objects.NodeKind, Name: "l1"}}, s.get)
+	s.c.begin(r, []part.Event{objects.Key{Kind: objects.NodeKind, Name: "l1"}}, s.get)
 	s.do(late)
 	s.want("address", s.addresses("late"), "10.244.0.77")
 	s.wantReasons()
@@ -332,18 +352,21 @@ func TestMessagesAreShort(t *testing.T) {
 		t.Fatalf("%d problems", len(s.problems))
 	}
 	for _, p := range s.problems {
-		if len(p.Message) > 500 || !utf8.ValidString(p.Message) || !strings.Contains(p.Message, "written anew") && !strings.Contains(p.Message, "writes it anew") {
+		if len(p.Message) > 500 || !utf8.ValidString(p.Message) || !strings.Contains(p.Message, "written anew") &&
+			!strings.Contains(p.Message, "writes it anew") {
 			t.Errorf("%s: %d bytes: %s", p.Reason, len(p.Message), objects.Cut(p.Message, 2000))
 		}
 	}
-	if p := objects.Problemf(objects.PodKind, &bad.ObjectMeta, "X", "%s", long); len(p.Message) > objects.MaxMessage || !utf8.ValidString(p.Message) {
+	if p := objects.Problemf(objects.PodKind, &bad.ObjectMeta, "X", "%s", long); len(p.Message) > objects.MaxMessage ||
+		!utf8.ValidString(p.Message) {
 		t.Errorf("a message of %d bytes", len(p.Message))
 	}
 }
 
 // TestFactsAreAddresses and nothing else: they become part of OVN's matches.
 func TestFactsAreAddresses(t *testing.T) {
-	for _, field := range []string{`"addresses":[%s]`, `"gateway":{"network":"n","mac":"02:00:00:00:00:01","addresses":["192.0.2.9/24"],"nextHops":[%s]}`} {
+	for _, field := range []string{`"addresses":[%s]`,
+		`"gateway":{"network":"n","mac":"02:00:00:00:00:01","addresses":["192.0.2.9/24"],"nextHops":[%s]}`} {
 		for _, addr := range []string{`"fe80::1%x || ip4 || {ip6.dst == ::"`, `""`, `"::ffff:192.0.2.1"`} {
 			s := newScene(t, nil)
 			n := s.node("l1", "10.244.0.0/24")
@@ -363,7 +386,8 @@ func TestFullPool(t *testing.T) {
 	}
 	s.want("the last that fits", s.addresses("p3"), "10.244.0.6 fd00:10:244::6")
 	s.want("the first that does not", s.addresses("p4"), "")
-	s.wantMessage("Pod default/p4", "NoFreeAddress", "all 4 pod addresses", "10.244.0.0/29", "Node l1", "larger node subnets")
+	s.wantMessage("Pod default/p4", "NoFreeAddress", "all 4 pod addresses", "10.244.0.0/29", "Node l1",
+		"larger node subnets")
 	s.do(s.objects[objects.Key{Kind: objects.PodKind, Name: "default/p4"}])
 	s.wantReasons() // not told again
 	s.remove(objects.PodKind, "default/p1")

@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/services"
 )
 
 // TestBalancersAreRenamedInPlace: an upgrade that names load balancers otherwise updates their rows and does
@@ -21,7 +22,7 @@ func TestBalancersAreRenamedInPlace(t *testing.T) {
 	log, endpoints := d.service("log", "10.96.0.10"), []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}}
 	log.Ports = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}
 	d.do(log, d.slice("log-a", "log", endpoints, ready(d.c.pods.all["default/a"].addresses[0].Addr().String(), "n1")))
-	d.touch(d.c.takeExpected())
+	d.touch(d.c.TakeExpected())
 	d.within("client", func() {
 		conn, err := net.Dial("udp", "10.96.0.10:514")
 		if err != nil {
@@ -32,7 +33,8 @@ func TestBalancersAreRenamedInPlace(t *testing.T) {
 			t.Fatalf("the Service answers %q: %v", text, err)
 		}
 	})
-	old := serviceChange(d.c.services.all["default/log"].object, d.c.services.all["default/log"].slices, d.c.services.nodeSet())
+	state := d.c.services.all["default/log"]
+	old, _ := services.Rows(state.object, state.slices, d.c.services.nodeSet())
 	for _, r := range old.Rows {
 		if row, ok := r.Model.(*nb.LoadBalancer); ok {
 			row.Name = "default/log/" + r.Key
@@ -48,7 +50,7 @@ func TestBalancersAreRenamedInPlace(t *testing.T) {
 		}
 		return append(state, d.ovn.NB("lb-list"))
 	}
-	if err := d.engine.Apply(context.Background(), append(d.c.changes(), old)); err != nil {
+	if err := d.engine.Apply(context.Background(), append(d.c.takeChanges(), old)); err != nil {
 		t.Fatal(err)
 	}
 	before := apply()

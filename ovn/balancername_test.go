@@ -24,7 +24,8 @@ func TestBalancerNames(t *testing.T) {
 	} {
 		got := northbound.LoadBalancerName(c.namespace, c.name, c.where, "tcp")
 		if got != c.want || got[:northbound.ShownName] != c.shown {
-			t.Errorf("load balancer of %s/%s: %q, shown as %q; want %q, shown as %q", c.namespace, c.name, got, got[:northbound.ShownName], c.want, c.shown)
+			t.Errorf("load balancer of %s/%s: %q, shown as %q; want %q, shown as %q", c.namespace, c.name, got,
+				got[:northbound.ShownName], c.want, c.shown)
 		}
 	}
 }
@@ -34,13 +35,15 @@ func TestBalancerNames(t *testing.T) {
 func TestBalancersTellWhoseTheyAre(t *testing.T) {
 	w := newWorld()
 	mixedWorld(w)
-	for i, name := range []string{"kube-prometheus-stack-grafana", "kube-prometheus-stack-operator", "kube-prometheus-stack-prometheus"} {
-		w.put(w.service(name, fmt.Sprint("10.96.1.", i)), w.slice(name, name, []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 80}}, ready("10.244.1.3", "l1")))
+	for i, name := range []string{"kube-prometheus-stack-grafana", "kube-prometheus-stack-operator",
+		"kube-prometheus-stack-prometheus"} {
+		w.put(w.service(name, fmt.Sprint("10.96.1.", i)),
+			w.slice(name, name, []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 80}}, ready("10.244.1.3", "l1")))
 	}
 	c := newCluster(testSettings(t, func(c *settings.Config) { dual(c); withShared(c) }))
 	c.begin(records{}, w.keys(), w.get)
 	names, owners := map[string]bool{}, map[string]string{}
-	for _, change := range c.everything() {
+	for _, change := range c.takeEverything() {
 		for _, r := range change.Rows {
 			row, ok := r.Model.(*nb.LoadBalancer)
 			if !ok {

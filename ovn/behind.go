@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/services"
 )
 
 // Door is where a client's packet for a Service comes to a load balancer.
@@ -20,11 +21,11 @@ type Door struct {
 	Outside bool
 }
 
-func (d Door) place() place {
+func (d Door) attachPoint() services.AttachPoint {
 	if d.Outside {
-		return onRouters
+		return services.OnRouters
 	}
-	return onSwitches
+	return services.OnSwitches
 }
 
 // Behind is what a client gets at an address and port of a Service's.
@@ -41,25 +42,34 @@ type Behind struct {
 // Service that has it. ok is false where no Service has it there.
 func (r *Rehearsal) Behind(kind string, at netip.AddrPort, door Door) (b Behind, ok bool) {
 	c := r.cluster
-	on := c.services.nodeSet()
+	on, node := c.services.nodeSet(), c.nodes.all[door.Node]
+	var variables map[string]string
+	if node != nil {
+		variables = node.variables()
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.services.all)) {
 		s := c.services.all[name]
 		if s.object == nil || s.object.Ignored {
 			continue
 		}
-		object, _ := c.services.judge(name, s.object)
-		ask := func(to size) (Behind, bool) {
-			object := object.First(to.ports)
-			for _, f := range frontends(object, objects.Protocol(kind), s.slices, on, to.endpoints) {
-				if b, ok := f.behind(object, at, door, c.nodes.all[door.Node], on); ok {
-					b.Service = name
-					return b, true
-				}
+		object, _ := c.arbiter.arbitrate(name, s.object)
+		ask := func(to services.Size) (Behind, bool) {
+			object := object.First(to.Ports)
+			served := services.At(object, objects.Protocol(kind), s.slices, on, to.Endpoints, door.attachPoint(), door.Node)
+			i := slices.IndexFunc(served, func(one services.Served) bool { return expand(one.At, variables) == at })
+			if i < 0 {
+				return b, false
 			}
-			return b, false
+			one := served[i]
+			b := Behind{Service: name, Port: object.PortName(objects.Protocol(kind), at.Port(), one.NodePort),
+				NodePort: one.NodePort, Silent: one.Silent}
+			for _, to := range one.Endpoints {
+				b.Endpoints = append(b.Endpoints, unalias(to, node))
+			}
+			return b, true
 		}
-		if _, ok := ask(sizeOf(object, s.slices)); ok {
-			_, to := sized(object, s.slices, on)
+		if _, ok := ask(services.SizeOf(object, s.slices)); ok {
+			_, to := services.Rows(object, s.slices, on)
 			return ask(to)
 		}
 	}
@@ -78,8 +88,8 @@ type Holder struct {
 	To         netip.AddrPort
 }
 
-// Holders says who has which ports for clients that come by a door: by the code that makes the rows of Services, and by the
-// rows of the node's pods. More than one has a port where two load balancers would.
+// Holders says who has which ports for clients that come by a door: by the code that makes the rows of Services, and by
+// the rows of the node's pods. More than one has a port where two load balancers would.
 func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
 	c, found := r.cluster, map[Port][]Holder{}
 	on, node := c.services.nodeSet(), c.nodes.all[door.Node]
@@ -91,13 +101,12 @@ func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
 		if s.object == nil || s.object.Ignored {
 			continue
 		}
-		object, _ := c.services.judge(name, s.object)
+		object, _ := c.arbiter.arbitrate(name, s.object)
 		for _, kind := range []objects.Protocol{"tcp", "udp", "sctp"} {
-			for _, f := range frontends(object, kind, s.slices, on, sizeOf(object, s.slices).endpoints) {
-				for _, one := range f.viewAt(object, door, on).vips {
-					if at := expand(one.at, variables); at.IsValid() {
-						found[Port{string(kind), at}] = append(found[Port{string(kind), at}], Holder{Kind: "Service", Name: name})
-					}
+			most := services.SizeOf(object, s.slices).Endpoints
+			for _, one := range services.At(object, kind, s.slices, on, most, door.attachPoint(), door.Node) {
+				if at := expand(one.At, variables); at.IsValid() {
+					found[Port{string(kind), at}] = append(found[Port{string(kind), at}], Holder{Kind: "Service", Name: name})
 				}
 			}
 		}
@@ -113,36 +122,6 @@ func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
 		}
 	}
 	return found
-}
-
-// viewAt is what clients that come by a door have of a frontend: nothing, where it is not.
-func (f *frontend) viewAt(s *objects.Service, door Door, on *nodeSet) view {
-	where := door.place()
-	if !slices.Contains(f.places, where) || door.Outside && !slices.Contains(on.gateways, door.Node) || f.owner != "" && f.owner != door.Node ||
-		!classOf(f.protocol).has(on.isWindows(door.Node)) {
-		return view{}
-	}
-	return f.view(s, where, door.Node, f.reaches(s), on)
-}
-
-// behind is what is behind an address of the frontend's, if it is one.
-func (f *frontend) behind(s *objects.Service, at netip.AddrPort, door Door, node *nodeState, on *nodeSet) (b Behind, ok bool) {
-	var variables map[string]string
-	if node != nil {
-		variables = node.variables()
-	}
-	v := f.viewAt(s, door, on)
-	i := slices.IndexFunc(v.vips, func(one vip) bool { return expand(one.at, variables) == at })
-	if i < 0 {
-		return b, false
-	}
-	one := v.vips[i]
-	b.Silent, b.NodePort = v.direct && !one.refused && len(one.backends) == 0, strings.HasPrefix(f.sort, "nodeport")
-	b.Port = s.PortName(f.protocol, at.Port(), b.NodePort)
-	for _, to := range one.backends {
-		b.Endpoints = append(b.Endpoints, unalias(to.at, node))
-	}
-	return b, true
 }
 
 // expand is an address and port as a load balancer has it, with a node's variables; the zero one where it has none.

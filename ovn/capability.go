@@ -33,5 +33,6 @@ func (n *nodeState) datapathProblems() []objects.Problem {
 		effects = append(effects, l.Feature+": "+l.Effect)
 	}
 	return []objects.Problem{objects.Limitf(objects.NodeKind, &n.object.ObjectMeta, "WindowsDatapath",
-		"Open vSwitch on Windows cannot do all that it can on Linux, and weft leaves out what depends on it. It lacks %s", strings.Join(effects, ". It lacks "))}
+		"Open vSwitch on Windows cannot do all that it can on Linux, and weft leaves out what depends on it. It lacks %s",
+		strings.Join(effects, ". It lacks "))}
 }

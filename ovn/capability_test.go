@@ -16,6 +16,8 @@ import (
 	"github.com/weftnet/weft/ovn/capability"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/policies"
+	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -39,20 +41,24 @@ func mixedWorld(w *world) {
 		w.put(w.pod("default", "web-"+n, n))
 	}
 	dns := w.service("dns", "10.96.0.10")
-	dns.Ports = []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 53}, {Name: "dns-tcp", Protocol: "tcp", Port: 53}, {Name: "sigtran", Protocol: "sctp", Port: 2905}}
-	w.put(dns, w.slice("dns-a", "dns", []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 5353}, {Name: "dns-tcp", Protocol: "tcp", Port: 5353}, {Name: "sigtran", Protocol: "sctp", Port: 2905}},
+	dns.Ports = []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 53}, {Name: "dns-tcp", Protocol: "tcp",
+		Port: 53}, {Name: "sigtran", Protocol: "sctp", Port: 2905}}
+	w.put(dns, w.slice("dns-a", "dns", []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 5353},
+		{Name: "dns-tcp", Protocol: "tcp", Port: 5353}, {Name: "sigtran", Protocol: "sctp", Port: 2905}},
 		ready("10.244.1.3", "l1"), ready("10.244.3.3", "w1")))
 	local := w.service("local", "10.96.0.11")
 	local.Ports, local.InternalLocal = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}, true
-	w.put(local, w.slice("local-a", "local", []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}, ready("10.244.1.3", "l1"), ready("10.244.3.3", "w1")))
+	w.put(local, w.slice("local-a", "local", []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}},
+		ready("10.244.1.3", "l1"), ready("10.244.3.3", "w1")))
 }
 
 // TestServicesBesideWindows: what differs with a Windows node n2.
 func TestServicesBesideWindows(t *testing.T) {
 	of := func(protocol corev1.Protocol, edits ...func(*corev1.Service)) []runtime.Object {
-		return []runtime.Object{web(append(edits, of(protocol))...), edit(webSlice("a", at("10.244.0.3", "n1"), at("10.244.1.3", "n2")), func(s *discoveryv1.EndpointSlice) {
-			s.Ports[0].Protocol = &protocol
-		})}
+		return []runtime.Object{web(append(edits, of(protocol))...),
+			edit(webSlice("a", at("10.244.0.3", "n1"), at("10.244.1.3", "n2")), func(s *discoveryv1.EndpointSlice) {
+				s.Ports[0].Protocol = &protocol
+			})}
 	}
 	for _, c := range []struct {
 		name    string
@@ -91,7 +97,7 @@ func TestNodeTurnsWindows(t *testing.T) {
 		n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: name}].(*objects.Node)
 		n.OS = os
 		s.c.update(s.put(&n), s.get)
-		for _, change := range s.c.changes() {
+		for _, change := range s.c.takeChanges() {
 			owners = append(owners, string(change.Owner))
 		}
 		s.absorb(s.c)
@@ -121,7 +127,9 @@ func TestNodeTurnsWindows(t *testing.T) {
 	anew.OS = contract.Linux
 	s.do(anew)
 	s.wantReasons()
-	s.want("the switch's groups", strings.Join(groupsOf(s.c.nodeChange("n1")), " "), northbound.ClusterGroupID+" "+northbound.LinuxGroupID+" "+zoneGroupID("", contract.Linux, onSwitches))
+	s.want("the switch's groups", strings.Join(groupsOf(s.c.changeOf(northbound.NodeOwner("n1"))), " "),
+		northbound.ClusterGroupID+" "+northbound.LinuxGroupID+" "+services.ZoneGroupID("", contract.Linux,
+			services.OnSwitches))
 }
 
 func groupsOf(change ovsdb.Change) []string {
@@ -140,7 +148,7 @@ func TestWindowsNodesAreNotUnsettled(t *testing.T) {
 	n.OS = contract.Windows
 	s.do(n)
 	s.c.update(s.put(s.node("l1", "10.244.2.0/24")), s.get)
-	for _, change := range s.c.changes() {
+	for _, change := range s.c.takeChanges() {
 		if change.Owner == northbound.NodeOwner("w1") {
 			t.Error("another node's start touches a Windows node")
 		}
@@ -169,20 +177,25 @@ var spared = map[string]sparing{
 		}
 		return ""
 	}},
-	"flush of a single connection":     {why: "the agent lets no such message pass, whichever row ovn-controller sends it for: TestNoSingleConnectionIsForgotten in node/ctlookup"},
+	"flush of a single connection": {why: "the agent lets no such message pass, whichever row ovn-controller sends " +
+		"it for: TestNoSingleConnectionIsForgotten in node/ctlookup"},
 	capability.ClonedPackets.Feature:   {row: sparesClones},
 	capability.InjectedPackets.Feature: {row: sparesLearning},
-	"sample with actions of its own":   {why: probed}, "explicit drop": {why: probed}, "dp_hash algorithm 1": {why: probed},
-	"unknown actions":                     {why: probed},
-	"nd_ext":                              {why: "OVN's flows rewrite no options, it has ovn-controller answer; those of the external bridge are the agent's, and TestHyperV in node/extbridge is about them"},
-	"tracking in two zones":               {why: "every row with connection tracking makes flows that the agent rewrites: TestOVN and TestMessages in node/ctlookup are about that"},
-	"ICMP errors":                         {why: "OVN lets related packets pass wherever it tracks: they are no rows"},
-	"IPv6 tracked flows":                  {why: "it is about what a policy or a Service is for"},
-	"ct_orig_tuple6":                      {why: probed},
-	"IGMP":                                {row: sparesMulticast},
-	"trunc":                               {row: sparesClones},
-	"recirculation":                       {why: "it is about the flows of a whole path, not about a row"},
-	"first packet to a peer":              {why: "tunnels are rows of the node's own database, which ovn-controller makes"},
+	"sample with actions of its own":   {why: probed}, "explicit drop": {why: probed},
+	"dp_hash algorithm 1": {why: probed},
+	"unknown actions":     {why: probed},
+	"nd_ext": {why: "OVN's flows rewrite no options, it has ovn-controller answer; those " +
+		"of the external bridge are the agent's, and TestHyperV in node/extbridge is about them"},
+	"tracking in two zones": {why: "every row with connection tracking makes flows that the agent " +
+		"rewrites: TestOVN and TestMessages in node/ctlookup are about that"},
+	"ICMP errors":        {why: "OVN lets related packets pass wherever it tracks: they are no rows"},
+	"IPv6 tracked flows": {why: "it is about what a policy or a Service is for"},
+	"ct_orig_tuple6":     {why: probed},
+	"IGMP":               {row: sparesMulticast},
+	"trunc":              {row: sparesClones},
+	"recirculation":      {why: "it is about the flows of a whole path, not about a row"},
+	"first packet to a peer": {
+		why: "tunnels are rows of the node's own database, which ovn-controller makes"},
 	capability.HopLimit.Feature:           {why: "every router of OVN's decrements it: a cluster without routers is none"},
 	"set of other fields":                 {why: recorded},
 	"ports of IPv6":                       {why: recorded},
@@ -207,16 +220,18 @@ var spared = map[string]sparing{
 		}
 		return "has gateway_mtu"
 	}},
-	"ct_clear":                           {why: probed},
-	capability.ConntrackTimeouts.Feature: {why: "the Northbound has none: they are rows CT_Timeout_Policy of a node's own database, in which no code of weft's knows that table"},
-	"SNAT to all zeros":                  {why: probed},
-	"megaflows":                          {why: "it is how the datapath caches flows, whatever they are"},
-	"large tables":                       {why: "it is about how many connections there are, not about rows"},
-	"tcp_flags":                          {why: "no row matches them: TestHyperV of node/extbridge is of the bridge"},
-	"limits of zones":                    {row: sparesZones},
-	"QoS":                                {row: sparesQueues},
-	"meters":                             {row: sparesMeters},
-	"more than one datapath":             {why: "bridges are rows of the node's own database: the agent makes them, and TestUplinksSwitchIsAnotherOne and its neighbours in node are about that"},
+	"ct_clear": {why: probed},
+	capability.ConntrackTimeouts.Feature: {why: "the Northbound has none: they are rows CT_Timeout_Policy of a node's " +
+		"own database, in which no code of weft's knows that table"},
+	"SNAT to all zeros": {why: probed},
+	"megaflows":         {why: "it is how the datapath caches flows, whatever they are"},
+	"large tables":      {why: "it is about how many connections there are, not about rows"},
+	"tcp_flags":         {why: "no row matches them: TestHyperV of node/extbridge is of the bridge"},
+	"limits of zones":   {row: sparesZones},
+	"QoS":               {row: sparesQueues},
+	"meters":            {row: sparesMeters},
+	"more than one datapath": {why: "bridges are rows of the node's own database: the agent makes them, and " +
+		"TestUplinksSwitchIsAnotherOne and its neighbours in node are about that"},
 }
 
 // sparesClones: neither mirrors, nor a gateway for others, nor NAT on a distributed port.
@@ -251,7 +266,7 @@ func sparesLearning(c *cluster, row any) string {
 		return ""
 	}
 	for _, join := range c.settings.JoinAddresses(0) {
-		if !slices.ContainsFunc(c.nodeChange(node).Rows, func(r ovsdb.Row) bool {
+		if !slices.ContainsFunc(c.changeOf(northbound.NodeOwner(node)).Rows, func(r ovsdb.Row) bool {
 			known, ok := r.Model.(*nb.StaticMACBinding)
 			return ok && known.LogicalPort == "rtoj-"+router.Name && known.IP == join.Addr().String()
 		}) {
@@ -322,7 +337,7 @@ func sparesMeters(c *cluster, row any) string {
 	m, ok := row.(*nb.Meter)
 	switch {
 	case !ok || len(c.nodes.windows) == 0:
-	case m.Name != aclMeter:
+	case m.Name != policies.ACLMeter:
 		return "is one more"
 	case len(m.Bands) != 1:
 		return fmt.Sprintf("has %d bands", len(m.Bands))
@@ -352,20 +367,26 @@ func TestChecksOfLimitsFind(t *testing.T) {
 	c.begin(records{}, w.keys(), w.get)
 	sctp, port, yes, tag := "sctp", "l", true, 7
 	for feature, rows := range map[string][]any{
-		capability.TrackedProtocols.Feature: {carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Service/default/dns"}, carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Pod/default/a"}},
-		capability.ClonedPackets.Feature: {&nb.HAChassis{ChassisName: c.nodes.all["w1"].chassis()}, &nb.NAT{LogicalPort: &port},
+		capability.TrackedProtocols.Feature: {carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Service/default/dns"},
+			carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Pod/default/a"}},
+		capability.ClonedPackets.Feature: {&nb.HAChassis{ChassisName: c.nodes.all["w1"].chassis()},
+			&nb.NAT{LogicalPort: &port},
 			&nb.LogicalSwitchPort{MirrorRules: []string{"m"}}},
 		"check_pkt_len": {&nb.LogicalRouterPort{Name: "rtoj-gw-w1", Options: map[string]string{"gateway_mtu": "1400"}},
 			&nb.LogicalRouterPort{Name: "rtoj-cluster", Options: map[string]string{"gateway_mtu": "1400"}}},
-		capability.InjectedPackets.Feature: {&nb.LogicalRouter{Name: "gw-w2", Options: map[string]string{"dynamic_neigh_routers": "true"}}},
-		"IGMP":                             {&nb.LogicalSwitch{OtherConfig: map[string]string{"mcast_snoop": "true"}}},
+		capability.InjectedPackets.Feature: {&nb.LogicalRouter{Name: "gw-w2",
+			Options: map[string]string{"dynamic_neigh_routers": "true"}}},
+		"IGMP": {&nb.LogicalSwitch{OtherConfig: map[string]string{"mcast_snoop": "true"}}},
 		"a second VLAN tag": {&nb.LogicalSwitchPort{Tag: &tag}, &nb.LogicalSwitchPort{TagRequest: &tag},
 			&nb.LogicalSwitch{OtherConfig: map[string]string{"vlan-passthru": "true"}}},
 		"limits of zones": {&nb.LogicalSwitch{OtherConfig: map[string]string{zoneLimit: "0"}},
-			&nb.LogicalRouter{Options: map[string]string{zoneLimit: "0"}}, &nb.LogicalSwitchPort{Options: map[string]string{zoneLimit: "0"}}},
-		"trunc":  {&nb.LogicalSwitchPort{MirrorRules: []string{"m"}}},
-		"QoS":    {&nb.LogicalSwitch{QOSRules: []string{"q"}}, &nb.LogicalSwitchPort{Options: map[string]string{"qos_max_rate": "1"}}},
-		"meters": {&nb.Meter{Name: "another"}, &nb.Meter{Name: aclMeter, Bands: []string{"b"}, Fair: &yes}, &nb.Meter{Name: aclMeter}},
+			&nb.LogicalRouter{Options: map[string]string{zoneLimit: "0"}},
+			&nb.LogicalSwitchPort{Options: map[string]string{zoneLimit: "0"}}},
+		"trunc": {&nb.LogicalSwitchPort{MirrorRules: []string{"m"}}},
+		"QoS": {&nb.LogicalSwitch{QOSRules: []string{"q"}},
+			&nb.LogicalSwitchPort{Options: map[string]string{"qos_max_rate": "1"}}},
+		"meters": {&nb.Meter{Name: "another"}, &nb.Meter{Name: policies.ACLMeter, Bands: []string{"b"}, Fair: &yes},
+			&nb.Meter{Name: policies.ACLMeter}},
 	} {
 		for _, row := range rows {
 			wrong := ""
@@ -384,18 +405,20 @@ func TestChecksOfLimitsFind(t *testing.T) {
 // windowsIsSpared checks that no row that a Windows chassis may come across uses what its datapath lacks.
 func windowsIsSpared(t *testing.T, c *cluster) {
 	t.Helper()
-	all := []ovsdb.Change{c.topologyChange(), c.gatewayChange(), c.policies.commonChange()}
+	all := []ovsdb.Change{c.changeOf(northbound.ClusterOwner), c.changeOf(northbound.GatewayOwner),
+		c.changeOf(northbound.PoliciesOwner)}
 	for _, name := range c.nodes.names {
-		all = append(all, c.nodeChange(name))
+		all = append(all, c.changeOf(northbound.NodeOwner(name)))
 	}
 	for _, s := range c.services.all {
 		if s.object != nil {
-			all = append(all, serviceChange(s.object, s.slices, c.services.nodeSet()))
+			change, _ := services.Rows(s.object, s.slices, c.services.nodeSet())
+			all = append(all, change)
 		}
 	}
 	for _, p := range c.pods.all {
 		if len(p.addresses) > 0 {
-			all = append(all, podChange(c.settings, p.object, p.addresses, &p.node.placement, c.services.has))
+			all = append(all, podChange(c.settings, p.object, p.addresses, &p.node.placement, c.arbiter.has))
 		}
 	}
 	for name := range c.nodes.windows {
@@ -484,7 +507,8 @@ func TestMixedWorldIsSpared(t *testing.T) {
 	mixedWorld(w)
 	w.put(w.policies(t, `{kind: NetworkPolicy, metadata: {namespace: default, name: deny}, spec: {podSelector: {}}}`)...)
 	ported := w.pod("default", "ported", "w1")
-	ported.HostPorts = []objects.HostPort{{Protocol: "udp", Port: 8053, Into: 53}, {Protocol: "sctp", Port: 8054, Into: 54}}
+	ported.HostPorts = []objects.HostPort{{Protocol: "udp", Port: 8053, Into: 53}, {Protocol: "sctp", Port: 8054,
+		Into: 54}}
 	w.put(ported)
 	c := newCluster(testSettings(t, func(c *settings.Config) { dual(c); withShared(c) }))
 	c.begin(records{}, w.keys(), w.get)

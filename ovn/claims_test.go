@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -85,10 +86,11 @@ func TestClaims(t *testing.T) {
 		guarded.Ingress, guarded.SourceRanges = guarded.ExternalIPs, []string{"192.0.2.0/24"}
 		s.do(guarded)
 		s.want("by its NodePort", s.served(), onNodes("guarded", 30080))
-		if change := s.c.services.change("default/guarded"); !slices.ContainsFunc(change.Rows, func(r ovsdb.Row) bool {
-			row, ok := r.Model.(*nb.ACL)
-			return ok && row.Action == nb.ACLActionDrop && strings.Contains(row.Match, "192.0.2.1")
-		}) {
+		if change := s.c.changeOf(northbound.ServiceOwner("default/guarded")); !slices.ContainsFunc(change.Rows,
+			func(r ovsdb.Row) bool {
+				row, ok := r.Model.(*nb.ACL)
+				return ok && row.Action == nb.ACLActionDrop && strings.Contains(row.Match, "192.0.2.1")
+			}) {
 			t.Errorf("nobody is kept from the load balancer's address: %v", change.Rows)
 		}
 	})
@@ -101,7 +103,8 @@ func TestClaims(t *testing.T) {
 		if len(s.problems) != 1 {
 			t.Fatalf("problems %v", s.problems)
 		}
-		for _, word := range []string{"Service default/young", "AddressConflict", "spec.externalIPs", "198.51.100.1:80/tcp", "Service default/old", "choose another"} {
+		for _, word := range []string{"Service default/young", "AddressConflict", "spec.externalIPs", "198.51.100.1:80/tcp",
+			"Service default/old", "choose another"} {
 			if !strings.Contains(s.problems[0].String(), word) {
 				t.Errorf("%q lacks %q", s.problems[0], word)
 			}
@@ -113,7 +116,8 @@ func TestClaims(t *testing.T) {
 	})
 	t.Run("of the same age the name decides, and another port is another", func(t *testing.T) {
 		s := newClaims(t)
-		a, b, other := s.outward("a", 1, 0, "198.51.100.1"), s.outward("b", 1, 0, "198.51.100.1"), s.outward("other", 0, 0, "198.51.100.1")
+		a, b, other := s.outward("a", 1, 0, "198.51.100.1"), s.outward("b", 1, 0, "198.51.100.1"),
+			s.outward("other", 0, 0, "198.51.100.1")
 		other.Ports[0].Port = 81
 		s.do(b, other, a)
 		s.want("served", s.served(), "a 198.51.100.1:80, other 198.51.100.1:81")
@@ -149,7 +153,8 @@ func TestClaims(t *testing.T) {
 		s.want("alone", s.served(), "taker 192.0.2.1:30080, taker 198.51.100.1:30080")
 		s.do(s.outward("a", 1, 30080))
 		s.want("both", s.served(), onNodes("a", 30080)+", taker 198.51.100.1:30080")
-		s.wantMessage("Service default/taker", "AddressConflict", "spec.externalIPs", "192.0.2.1:30080/tcp", "Node n1", "Service default/a", "choose another")
+		s.wantMessage("Service default/taker", "AddressConflict", "spec.externalIPs", "192.0.2.1:30080/tcp", "Node n1",
+			"Service default/a", "choose another")
 		udp := *taker
 		udp.Ports = []objects.ServicePort{{Name: "x", Protocol: "udp", Port: 30080}}
 		s.do(&udp)
@@ -168,7 +173,8 @@ func TestClaims(t *testing.T) {
 		checked.ExternalLocal, checked.HealthPort = true, 30080
 		s.do(checked)
 		s.want("both", s.served(), "taker 198.51.100.1:30080")
-		s.wantMessage("Service default/taker", "AddressConflict", "spec.externalIPs", "192.0.2.1:30080/tcp", "Node n1", "Service default/checked", "(spec.healthCheckNodePort)", "choose another")
+		s.wantMessage("Service default/taker", "AddressConflict", "spec.externalIPs", "192.0.2.1:30080/tcp", "Node n1",
+			"Service default/checked", "(spec.healthCheckNodePort)", "choose another")
 		other := *checked
 		other.HealthPort = 30081
 		s.do(&other)
@@ -192,13 +198,15 @@ func TestClaims(t *testing.T) {
 	})
 	t.Run("addresses that cannot be", func(t *testing.T) {
 		s := newClaims(t)
-		s.do(s.outward("bad", 1, 0, "127.0.0.1", "169.254.1.1", "224.0.0.5", "0.0.0.0", "10.244.9.9", "10.96.9.9", "100.64.0.7", "198.51.100.1"))
+		s.do(s.outward("bad", 1, 0, "127.0.0.1", "169.254.1.1", "224.0.0.5", "0.0.0.0", "10.244.9.9", "10.96.9.9",
+			"100.64.0.7", "198.51.100.1"))
 		s.want("served", s.served(), "bad 198.51.100.1:80")
 		if len(s.problems) != 7 {
 			t.Errorf("problems %v", s.problems)
 		}
 		for _, p := range s.problems {
-			if p.Reason != "BadExternalAddress" || !strings.Contains(p.Message, "spec.externalIPs: ") || !strings.Contains(p.Message, "give an address") {
+			if p.Reason != "BadExternalAddress" || !strings.Contains(p.Message, "spec.externalIPs: ") ||
+				!strings.Contains(p.Message, "give an address") {
 				t.Errorf("problem %v", p)
 			}
 		}
@@ -224,7 +232,8 @@ func TestClaims(t *testing.T) {
 		a.Ports[0].Port = 10250
 		s.do(a)
 		s.want("served", s.served(), "a 198.51.100.1:10250")
-		s.wantReasons("Service default/a AddressTaken", "Service default/a AddressTaken", "Service default/a AddressTaken", "Service default/a NodePortOutOfRange")
+		s.wantReasons("Service default/a AddressTaken", "Service default/a AddressTaken", "Service default/a AddressTaken",
+			"Service default/a NodePortOutOfRange")
 		s.remove(objects.NodeKind, "n1")
 		s.want("without the node", s.served(), "a 192.0.2.1:10250, a 198.51.100.1:10250, a 203.0.113.1:10250")
 		udp := s.outward("udp", 1, 0, "192.0.2.1")
@@ -237,7 +246,8 @@ func TestClaims(t *testing.T) {
 		a := s.outward("a", 1, 0, "198.51.100.1")
 		s.do(a)
 		s.want("before", s.served(), "a 198.51.100.1:80")
-		s.do(s.slice("kubernetes", "kubernetes", []objects.ServicePort{{Name: "https", Protocol: "tcp", Port: 80}}, ready("198.51.100.1", "")))
+		s.do(s.slice("kubernetes", "kubernetes", []objects.ServicePort{{Name: "https", Protocol: "tcp", Port: 80}},
+			ready("198.51.100.1", "")))
 		s.want("with it", s.served(), "")
 		s.wantReasons("Service default/a AddressTaken")
 		s.remove(objects.SliceKind, "default/kubernetes")
@@ -261,7 +271,8 @@ func TestClaims(t *testing.T) {
 	})
 	t.Run("very many addresses are bounded, and what is told of them", func(t *testing.T) {
 		s := newClaims(t)
-		o := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}, Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.9"}}}
+		o := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"},
+			Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.9"}}}
 		for i := range 100 {
 			o.Spec.Ports = append(o.Spec.Ports, corev1.ServicePort{Name: fmt.Sprint(i), Port: int32(1 + i)})
 		}
@@ -287,7 +298,8 @@ func TestClaims(t *testing.T) {
 	})
 }
 
-// TestWhoIsLookedAtAmongRivals: whoever was first for an address and port and whoever is now, and who was told of the former.
+// TestWhoIsLookedAtAmongRivals: whoever was first for an address and port and whoever is now, and who was told of the
+// former.
 func TestWhoIsLookedAtAmongRivals(t *testing.T) {
 	s := newScene(t, nil)
 	ports := make([]objects.ServicePort, 2*objects.MaxTold)
@@ -300,11 +312,11 @@ func TestWhoIsLookedAtAmongRivals(t *testing.T) {
 		return o
 	}
 	// touched are the Services that are looked at with an event of one.
-	touched := func(keys []event) string {
+	touched := func(keys []part.Event) string {
 		t.Helper()
 		s.c.update(keys, s.get)
 		all := strings.Join(slices.Sorted(maps.Keys(s.c.services.dirty)), " ")
-		s.write(s.c.changes())
+		s.write(s.c.takeChanges())
 		s.touch(s.absorb(s.c))
 		return strings.ReplaceAll(all, "default/", "")
 	}
@@ -322,7 +334,8 @@ func TestWhoIsLookedAtAmongRivals(t *testing.T) {
 	s.problems = nil
 	without.Ports = ports[1 : len(ports)-1]
 	s.want("the first gives up what it was told of", touched(s.put(&without)), "a b c")
-	if told := fmt.Sprint(s.problems); !strings.Contains(told, "Service default/c: AddressConflict: spec.externalIPs: 198.51.100.1:1000/tcp is already that of Service default/b") {
+	if told := fmt.Sprint(s.problems); !strings.Contains(told, "Service default/c: AddressConflict: spec.externalIPs: "+
+		"198.51.100.1:1000/tcp is already that of Service default/b") {
 		t.Errorf("told is %s", told)
 	}
 	s.do(a)
@@ -332,10 +345,11 @@ func TestWhoIsLookedAtAmongRivals(t *testing.T) {
 	s.want("the last has it by its load balancer", touched(s.put(&given)), "a b c")
 	s.want("what is served", fmt.Sprint(strings.Count(s.served(), "c 198")), fmt.Sprint(len(ports)))
 	delete(s.objects, objects.Key{Kind: objects.ServiceKind, Name: "default/c"})
-	s.want("it goes", touched([]event{objects.Key{Kind: objects.ServiceKind, Name: "default/c"}}), "a b c")
+	s.want("it goes", touched([]part.Event{objects.Key{Kind: objects.ServiceKind, Name: "default/c"}}), "a b c")
 	s.want("what is served", fmt.Sprint(strings.Count(s.served(), "a 198")), fmt.Sprint(len(ports)))
 	s.remove(objects.ServiceKind, "default/a", "default/b")
-	s.want("what remains", fmt.Sprint(len(s.c.services.claims.by), len(s.c.services.claims.as), len(s.c.services.claims.told), len(s.c.services.claims.telling)), "0 0 0 0")
+	s.want("what remains", fmt.Sprint(len(s.c.arbiter.claims.by), len(s.c.arbiter.claims.as), len(s.c.arbiter.claims.told),
+		len(s.c.arbiter.claims.telling)), "0 0 0 0")
 }
 
 // TestStickyServicesTakeNothing: an endpoint that is somebody's address of a load balancer is not mapped to
@@ -348,7 +362,7 @@ func TestStickyServicesTakeNothing(t *testing.T) {
 	self := func(when, want string) {
 		t.Helper()
 		got := ""
-		for _, r := range s.c.services.change("default/thief").Rows {
+		for _, r := range s.c.changeOf(northbound.ServiceOwner("default/thief")).Rows {
 			if row, ok := r.Model.(*nb.LoadBalancer); ok && r.Key == "tcp/self" {
 				got = strings.Join(slices.Sorted(maps.Keys(row.Vips)), " ")
 			}
@@ -357,7 +371,8 @@ func TestStickyServicesTakeNothing(t *testing.T) {
 	}
 	thief := s.service("thief", "10.96.0.66")
 	thief.ClientIP = true
-	s.do(thief, s.slice("thief", "thief", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 30080}}, ready("10.96.0.10", ""), ready("198.51.100.1", ""), ready("192.0.2.1", ""), ready("10.244.1.9", "n1")))
+	s.do(thief, s.slice("thief", "thief", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 30080}},
+		ready("10.96.0.10", ""), ready("198.51.100.1", ""), ready("192.0.2.1", ""), ready("10.244.1.9", "n1")))
 	self("alone", "10.244.1.9:30080 192.0.2.1:30080 198.51.100.1:30080")
 	victim := s.outward("victim", 1, 0, "198.51.100.1")
 	victim.Ports[0].Port = 30080
@@ -378,14 +393,17 @@ func TestStickyServicesTakeNothing(t *testing.T) {
 
 func TestPortRange(t *testing.T) {
 	for text, want := range map[string]settings.PortRange{
-		"30000-32767": {First: 30000, Last: 32767}, "30000+100": {First: 30000, Last: 30100}, "1-65535": {First: 1, Last: 65535}, "30080": {First: 30080, Last: 30080}, "30080-30080": {First: 30080, Last: 30080},
+		"30000-32767": {First: 30000, Last: 32767}, "30000+100": {First: 30000, Last: 30100},
+		"1-65535": {First: 1, Last: 65535}, "30080": {First: 30080, Last: 30080}, "30080-30080": {First: 30080, Last: 30080},
 	} {
 		if got, err := settings.ParsePortRange(text); err != nil || got != want {
 			t.Errorf("%q is %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "x", "-", "30000-", "-30000", "32767-30000", "0-5", "0", "1-65536", "65535+1", "30000-32767x", "30000 - 32767", "1+70000"} {
-		if got, err := settings.ParsePortRange(text); err == nil || !strings.Contains(err.Error(), "node-port-range: ") || !strings.Contains(err.Error(), "write it like") {
+	for _, text := range []string{"", "x", "-", "30000-", "-30000", "32767-30000", "0-5", "0", "1-65536", "65535+1",
+		"30000-32767x", "30000 - 32767", "1+70000"} {
+		if got, err := settings.ParsePortRange(text); err == nil || !strings.Contains(err.Error(), "node-port-range: ") ||
+			!strings.Contains(err.Error(), "write it like") {
 			t.Errorf("%q is %v, %v", text, got, err)
 		}
 	}

@@ -1,242 +1,217 @@
 package ovn
 
 import (
-	"maps"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/domains"
+	"github.com/weftnet/weft/ovn/flushes"
 	"github.com/weftnet/weft/ovn/objects"
-	"github.com/weftnet/weft/ovn/policy"
+	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/policies"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// lookup finds the newest state of an object, nil when there is none any more.
-type lookup func(event) any
-
-// cluster is what the translation remembers between events: above all, what it has allocated. All of
-// it follows from the Northbound's rows and the objects, or from the objects and their annotations
-// alone where the Northbound is lost, so a new controller comes to the same rows. It is used by one
-// goroutine.
+// cluster is what the translation remembers between events: above all, what it has allocated. All of it follows from
+// the Northbound's rows and the objects, or from the objects and their annotations alone where the Northbound is lost.
+// So a new controller comes to the same rows. It is used by one goroutine.
 //
-// begin and update take objects in; changes, everything and the two reports take out what follows from them.
+// begin and update take objects in. takeChanges and takeEverything hand out the rows that follow from them, and the
+// outbox what else does.
 type cluster struct {
-	*outbox
-	*clock
-	settings   *settings.Settings // its own: services follows the API server's ServiceCIDRs
-	namespaces namespaceBook
-	traits     map[string]nodeTraits // by node
+	*part.Outbox
+	*part.Clock
+	settings *settings.Settings    // its own: the ranges of ClusterIPs follow the API server's ServiceCIDRs
+	traits   map[string]nodeTraits // by node
 
-	nodes     nodeBook
-	pods      podBook
-	services  serviceBook
-	egress    egressBook
-	balancers poolBook
-	domains   domainBook
-	policies  policyBook
+	nodes      nodeBook
+	topology   topologyBook
+	gateway    gatewayBook
+	ranges     rangeBook
+	namespaces namespaceBook
+	selections *policies.Selections
+	nodeSets   *policies.NodeSets
+	policies   *policies.Part
+	pods       podBook
+	arbiter    arbiter
+	services   serviceBook
+	flushes    *flushes.Part
+	pending    pendingBook
+	domains    *domains.Part
+	liveness   livenessBook
+	pools      poolBook
+	egress     egressBook
+
+	parts []wired
 }
+
+// wired is a part, the kinds of objects that it takes, and the first words of the owners whose rows it gives.
+type wired struct {
+	part.Part
+	takes []*objects.Kind
+	gives []string
+}
+
+type (
+	takes = []*objects.Kind
+	gives = []string
+)
 
 func newCluster(s *settings.Settings) *cluster {
 	own := *s
-	c := &cluster{outbox: newOutbox(), clock: &clock{}, settings: &own, namespaces: namespaceBook{}, traits: map[string]nodeTraits{}}
-	c.nodes = newNodeBook(c.outbox, c.settings, c, &c.nodes, &c.pods)
-	c.pods = newPodBook(c.outbox, c, &c.nodes, &c.services, &c.policies)
-	c.services = newServiceBook(c.outbox, c.settings, c, &c.nodes, &c.pods, &c.balancers)
-	c.egress = newEgressBook(c.outbox, c.settings, c.nodes.ids, c, &c.nodes, &c.pods, c.namespaces, &c.balancers)
-	c.balancers = newPoolBook(c.outbox, c.settings, c, &c.nodes, c.namespaces, &c.services, &c.egress)
-	c.domains = newDomainBook(c.outbox, c.settings, c.clock, &c.services)
-	c.policies = newPolicyBook(c.outbox, c.settings, c.clock, &c.nodes, &c.pods, c.namespaces, &c.domains)
+	c := &cluster{Outbox: part.NewOutbox(), Clock: &part.Clock{}, settings: &own, traits: map[string]nodeTraits{}}
+	out := c.Outbox
+	c.nodes = newNodeBook(out, c.settings, c, &c.nodes, &c.pods)
+	c.topology = newTopologyBook(c.settings, c)
+	c.gateway = newGatewayBook(c.settings, &c.nodes)
+	c.ranges = newRangeBook(out, c.settings, c, &c.nodes)
+	c.namespaces = newNamespaceBook(c)
+	pods, nodes := podsOfPolicies{&c.pods}, nodesOfPolicies{&c.nodes}
+	c.domains = domains.New(out, c.settings, c.Clock, &c.services)
+	c.selections = policies.NewSelections(out, c.settings, pods, &c.namespaces)
+	c.nodeSets = policies.NewNodeSets(out, nodes)
+	c.policies = policies.New(out, c.settings, c.Clock, nodes, pods, &c.namespaces, c.domains, c.selections, c.nodeSets)
+	c.pods = newPodBook(out, c.settings, c, &c.nodes, &c.services, &c.arbiter, c.policies)
+	c.arbiter = newArbiter(c.settings, &c.nodes, &c.pods, &c.pools)
+	c.flushes = flushes.New(out)
+	c.services = newServiceBook(out, c.settings, c, &c.nodes, &c.pods, &c.arbiter, c.flushes)
+	c.pending = newPendingBook(out, c.settings, &c.services)
+	c.liveness = newLivenessBook(c.settings, &c.nodes, &c.pools)
+	c.pools = newPoolBook(out, c.settings, c, &c.nodes, &c.namespaces, &c.services, &c.arbiter, &c.egress,
+		&c.liveness)
+	c.egress = newEgressBook(out, c.settings, c.nodes.ids, c, &c.nodes, &c.pods, &c.namespaces, &c.pools)
+
+	// All that there is. Parts take in this order, and settle in the opposite one.
+	//
+	// Nodes take first, since most depend on where they are, and Services last, since they depend on most. Policies take
+	// before pods: the sets of a named port go a step at a time, each after the pods of an earlier batch. EgressIPs settle
+	// after pools: they get no address that a Service has.
+	c.parts = []wired{
+		{&c.nodes, takes{objects.NodeKind}, gives{"Node"}},
+		{&c.topology, nil, gives{"Cluster"}},
+		{&c.gateway, nil, gives{"Gateway"}},
+		{&c.ranges, takes{objects.ServiceCIDRKind}, nil},
+		{&c.namespaces, takes{objects.NamespaceKind}, nil},
+		{&c.egress, takes{objects.EgressKind}, gives{"EgressIP", "Egress"}},
+		{&c.pools, takes{objects.PoolKind}, nil},
+		{&c.liveness, nil, gives{"Alive"}},
+		{c.selections, nil, gives{"Pods"}},
+		{c.nodeSets, nil, gives{"Nodes"}},
+		{c.policies, policies.Kinds, append(gives{"Policies"}, names(policies.Kinds)...)},
+		{c.domains, takes{objects.ResolvedKind}, gives{"DomainName"}},
+		{&c.pods, takes{objects.PodKind}, gives{"Pod"}},
+		{&c.services, takes{objects.ServiceKind, objects.SliceKind}, gives{"Service"}},
+		{c.flushes, nil, gives{"Flush"}},
+		{&c.pending, nil, nil},
+	}
 	return c
 }
 
+// kinds are those of all objects that the parts take.
+func (c *cluster) kinds() (list []*objects.Kind) {
+	for _, p := range c.parts {
+		list = append(list, p.takes...)
+	}
+	return list
+}
+
+// owns says whether an owner is one that this version of Weft knows. It may be asked by any goroutine.
+func (c *cluster) owns(owner ovsdb.Owner) bool {
+	word, _ := part.Split(owner)
+	return slices.ContainsFunc(c.parts, func(p wired) bool { return slices.Contains(p.gives, word) })
+}
+
+// keyOf names the object that an owner stands for. It is false for owners that are no object's.
+func (c *cluster) keyOf(owner ovsdb.Owner) (k objects.Key, ok bool) {
+	word, name := part.Split(owner)
+	for _, p := range c.parts {
+		for _, kind := range p.takes {
+			if kind.String() == word {
+				return objects.Key{Kind: kind, Name: name}, true
+			}
+		}
+	}
+	return k, false
+}
+
 // begin takes in all that there is at the start of a term, and what earlier terms have decided.
-func (c *cluster) begin(r records, keys []event, get lookup) {
+func (c *cluster) begin(r records, keys []part.Event, get part.Lookup) {
+	all := part.NewBatch(keys, get)
 	c.nodes.recorded, c.pods.recorded, c.pods.beginning = r.nodes, r.pods, true
 	c.egress.claim(r.egress)
-	c.nodes.tunnels.claim(r.nodes, keys, get)
-	c.update(keys, get)
+	c.nodes.tunnels.claim(r.nodes, all)
+	c.take(all)
 	c.egress.forget()
 	c.pods.beginning = false
 }
 
 // update takes in the newest state of the objects that events name, and what signals ask for. The result does not
-// depend on the order of events: what is given up comes first, then what was allocated before, then what is new.
-func (c *cluster) update(events []event, get lookup) {
-	by, settled, hosting := [objects.Kinds][]string{}, map[string]struct{}{}, []signal(nil)
-	for _, e := range events {
-		switch e := e.(type) {
-		case objects.Key:
-			by[e.Kind] = append(by[e.Kind], e.Name)
-		case signal:
-			switch e.what {
-			case selectionSignal:
-				settled[e.name] = struct{}{}
-			case egressHostingSignal, livenessSignal:
-				hosting = append(hosting, e)
-			case subnetsOverdueSignal:
-				if c.nodes.overdue(e.name) {
-					by[objects.NodeKind] = append(by[objects.NodeKind], e.name)
-				}
-			default:
-				c.follow(e)
+// depend on the order of events.
+func (c *cluster) update(events []part.Event, get part.Lookup) { c.take(part.NewBatch(events, get)) }
+
+func (c *cluster) take(batch *part.Batch) {
+	for _, p := range c.parts {
+		p.Take(batch)
+	}
+	for _, p := range slices.Backward(c.parts) {
+		p.Settle()
+	}
+}
+
+// takeChanges hands out the changes of all owners that update has touched since the last call.
+func (c *cluster) takeChanges() []ovsdb.Change { return c.handOut(false) }
+
+// takeEverything hands out all that the Northbound shall hold of Weft's.
+func (c *cluster) takeEverything() []ovsdb.Change {
+	return slices.DeleteFunc(c.handOut(true), func(change ovsdb.Change) bool { return len(change.Rows) == 0 })
+}
+
+// handOut has the parts know that these changes are made.
+func (c *cluster) handOut(all bool) []ovsdb.Change {
+	outcomes := c.outcomes(all)
+	changes := make([]ovsdb.Change, len(outcomes))
+	for i, o := range outcomes {
+		changes[i] = o.Change
+	}
+	for _, o := range outcomes {
+		if o.Then != nil {
+			o.Then()
+		}
+	}
+	for _, p := range c.parts {
+		p.Clean()
+	}
+	return changes
+}
+
+// outcomes are those of the owners that are dirty, or of all, in the order in which their changes are to be made.
+// Asking for them changes nothing.
+func (c *cluster) outcomes(all bool) (list []part.Outcome) {
+	var by [part.Stages][]part.Outcome
+	for _, p := range c.parts {
+		for at, owner := range p.Dirty(all) {
+			o := p.Change(owner)
+			if at == part.Sets && len(o.Rows) == 0 {
+				at = part.UnusedSets
 			}
+			by[at] = append(by[at], o)
 		}
 	}
-	for _, text := range slices.Sorted(maps.Keys(settled)) { // a step each, however often it is asked for
-		c.policies.selections.settle(text)
+	begun := false // the transaction of the stages that are made together
+	for at, outcomes := range by {
+		for _, o := range outcomes {
+			together := part.Stage(at).Together()
+			o.With, begun = together && begun, together
+			list = append(list, o)
+		}
 	}
-	for k := range by {
-		slices.Sort(by[k])
-		by[k] = slices.Compact(by[k])
-	}
-	c.services.updateServiceCIDRs(by[objects.ServiceCIDRKind], get)
-	c.followNodes(c.nodes.update(by[objects.NodeKind], get))
-	c.services.settleRanges()
-	c.updateNamespaces(by[objects.NamespaceKind], get)
-	c.egress.update(by[objects.EgressKind], get)
-	c.balancers.update(by[objects.PoolKind], get)
-	for k := objects.NetworkPolicyKind; k <= objects.BaselinePolicyKind; k++ {
-		c.policies.update(k, by[k], get)
-	}
-	c.domains.update(by[objects.ResolvedKind], get)
-	c.pods.update(by[objects.PodKind], get)
-	c.services.update(by[objects.SliceKind], by[objects.ServiceKind], get)
-	for _, s := range hosting {
-		c.updateHosting(s, get)
-	}
-	c.domains.settle()
-	c.balancers.changed = c.balancers.changed || c.egress.replan // what EgressIPs follow from, addresses of pools do
-	c.balancers.settle(c.services.dirty)
-	c.egress.settle(c.pods.touched())
-	c.policies.settle(c.pods.touched())
+	return list
 }
 
-// follow does what a signal asks for that does not wait for objects.
-func (c *cluster) follow(s signal) {
-	switch s.what {
-	case topologySignal:
-		c.nodes.dirtyTopology = true
-	case sharedGatewaySignal:
-		c.nodes.dirtyGateway = true
-	case egressNodesSignal:
-		c.egress.dirtyNodes = true
-	case livenessPortsSignal:
-		c.balancers.alive.dirty = true
-	case policiesSignal:
-		c.policies.dirtyCommon = true
-	case flushSignal, lateFlushSignal:
-		c.services.flushes.again(s.name, slices.Index(flushSignals[:], s.what))
-	case domainSignal, instantSignal:
-		c.domains.refresh(s)
-	case nodeSetSignal:
-		c.policies.settleNodeSet(policy.Nodes(s.name))
-	case countSignal:
-		c.egress.countNow(s.name)
-	case rowsSignal:
-		c.makeAgain(ovsdb.Owner(s.name))
-	case addressesOverdueSignal:
-		c.balancers.missAddresses(s.name)
+// names are those of kinds.
+func names(kinds []*objects.Kind) (list []string) {
+	for _, k := range kinds {
+		list = append(list, k.String())
 	}
-}
-
-// makeAgain has the rows of an owner made again.
-func (c *cluster) makeAgain(owner ovsdb.Owner) {
-	switch k, _ := ownerKey(owner); k.Kind {
-	case objects.EgressKind:
-		c.egress.dirty[k.Name] = struct{}{}
-	case objects.NetworkPolicyKind, objects.ClusterPolicyKind, objects.AdminPolicyKind, objects.BaselinePolicyKind:
-		c.policies.dirty[k] = struct{}{}
-		c.policies.all[k].forgetNote()
-	}
-}
-
-func (c *cluster) topologyChange() ovsdb.Change { return topologyChange(c.settings, c.nodes.zones) }
-
-func (c *cluster) gatewayChange() ovsdb.Change {
-	return gatewayChange(c.settings, c.nodes.gatewayMembers())
-}
-
-func (c *cluster) nodeChange(name string) ovsdb.Change {
-	if n := c.nodes.all[name]; n != nil && n.placed {
-		change := nodeChange(c.settings, &n.placement, c.nodes.hasGateway())
-		announceOn(&change, n.facts.Gateway, c.balancers.announces(name))
-		c.policies.nodeMembers(n, &change)
-		if len(c.policies.all) > 0 {
-			admitHost(n, &change)
-		}
-		return change
-	}
-	return ovsdb.Change{Owner: northbound.NodeOwner(name)}
-}
-
-func (c *cluster) podChange(name string) ovsdb.Change {
-	if p := c.pods.all[name]; p != nil && len(p.addresses) > 0 && !c.policies.lacks(p.object.Namespace) {
-		taken := func(wanted objects.Claim) bool { return c.pods.keptFrom(p, wanted) }
-		change := podChange(c.settings, p.object, p.addresses, &p.node.placement, taken)
-		egressMembers(p, &change)
-		policyMembers(p, &change)
-		p.there = true
-		return change
-	}
-	return ovsdb.Change{Owner: northbound.PodOwner(name)}
-}
-
-// object is the Kubernetes object that an owner's rows are for, nil when it is not known.
-func (c *cluster) object(k objects.Key) *metav1.ObjectMeta {
-	switch k.Kind {
-	case objects.NodeKind:
-		if n := c.nodes.all[k.Name]; n != nil && n.object != nil {
-			return &n.object.ObjectMeta
-		}
-	case objects.PodKind:
-		if p := c.pods.all[k.Name]; p != nil {
-			return &p.object.ObjectMeta
-		}
-	case objects.ServiceKind:
-		if s := c.services.all[k.Name]; s != nil && s.object != nil {
-			return &s.object.ObjectMeta
-		}
-	case objects.ServiceCIDRKind:
-		if o := c.services.serviceCIDRs[k.Name]; o != nil {
-			return &o.ObjectMeta
-		}
-	case objects.EgressKind:
-		if e := c.egress.all[k.Name]; e != nil {
-			return &e.object.ObjectMeta
-		}
-	case objects.NetworkPolicyKind, objects.ClusterPolicyKind, objects.AdminPolicyKind, objects.BaselinePolicyKind:
-		if p := c.policies.all[k]; p != nil {
-			return &p.object.ObjectMeta
-		}
-	}
-	return nil
-}
-
-// followNodes takes in what other rows follow from: which nodes run Windows, and which carry or use the
-// shared gateway. Then the nodes' owners are told what is wrong, which may depend on all of them.
-func (c *cluster) followNodes(touched []*nodeState) {
-	before := c.nodes.hasGateway()
-	for _, n := range touched {
-		c.nodes.updateDatapath(n)
-		c.nodes.updateZone(n)
-		c.nodes.updateGateway(n)
-		c.balancers.outside.update(n)
-		c.services.updateHosts(n)
-		c.services.updateOccupants(n)
-	}
-	c.services.updateEntrances(touched)
-	c.noteTraits(touched)
-	if c.nodes.hasGateway() != before {
-		for _, name := range slices.Sorted(maps.Keys(c.nodes.sharers)) {
-			c.nodes.dirty[name] = struct{}{}
-			touched = append(touched, c.nodes.all[name])
-		}
-	}
-	for _, n := range touched {
-		if n.object != nil {
-			c.tell(northbound.NodeOwner(n.name), slices.Concat(n.problems, c.nodes.gatewayProblems(n), n.datapathProblems())...)
-		}
-	}
+	return list
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -26,27 +28,34 @@ func TestWholeCluster(t *testing.T) {
 		fill func(*world)
 		told []string // problems
 	}{
-		{"policies", dual, func(w *world) { policiesWorld(t, w) }, []string{"NetworkPolicy prod/db BadPolicy", "ClusterNetworkPolicy guard SamePriority", "ClusterNetworkPolicy guests SamePriority"}},
+		{"policies", dual, func(w *world) { policiesWorld(t, w) }, []string{"NetworkPolicy prod/db BadPolicy",
+			"ClusterNetworkPolicy guard SamePriority", "ClusterNetworkPolicy guests SamePriority"}},
 		{"ipv4", nil, func(w *world) {
 			l1, l2 := w.node("l1", "10.244.0.0/24"), w.node("l2", "10.244.1.0/24")
 			l1.Facts = facts(1, false)
 			w.put(l1, l2, w.pod("default", "web-1", "l1"), w.pod("default", "web-2", "l2"), w.pod("kube-system", "dns", "l2"))
 			w.put(w.service("web", "10.96.0.10"),
-				w.slice("web-a", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("10.244.0.3", "l1"), ready("10.244.1.3", "l2")))
+				w.slice("web-a", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}},
+					ready("10.244.0.3", "l1"), ready("10.244.1.3", "l2")))
 		}, nil},
 		{"dual", dual, func(w *world) {
 			l1, l2 := w.node("l1", "10.244.0.0/24", "fd00:10:244::/64"), w.node("l2", "fd00:10:244:1::/64", "10.244.1.0/24")
 			l1.Facts, l2.Facts = facts(1, true), facts(2, true)
 			w.put(l1, l2, w.pod("default", "web-1", "l1"), w.pod("default", "web-2", "l2"))
 			dns := w.service("dns", "10.96.0.10", "fd00:10:96::a")
-			dns.Ports = []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 53}, {Name: "dns-tcp", Protocol: "tcp", Port: 53}, {Name: "sigtran", Protocol: "sctp", Port: 2905}}
-			ports := []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 5353}, {Name: "dns-tcp", Protocol: "tcp", Port: 5353}, {Name: "sigtran", Protocol: "sctp", Port: 2905}}
-			w.put(dns, w.slice("dns-4", "dns", ports, ready("10.244.1.3", "l2")), w.slice("dns-6", "dns", ports, ready("fd00:10:244:1::3", "l2")))
+			dns.Ports = []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 53}, {Name: "dns-tcp", Protocol: "tcp",
+				Port: 53}, {Name: "sigtran", Protocol: "sctp", Port: 2905}}
+			ports := []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 5353}, {Name: "dns-tcp", Protocol: "tcp",
+				Port: 5353}, {Name: "sigtran", Protocol: "sctp", Port: 2905}}
+			w.put(dns, w.slice("dns-4", "dns", ports, ready("10.244.1.3", "l2")), w.slice("dns-6", "dns", ports,
+				ready("fd00:10:244:1::3", "l2")))
 			local := w.service("local", "10.96.0.11")
 			local.InternalLocal = true
-			w.put(local, w.slice("local-a", "local", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 80}}, ready("10.244.0.3", "l1")))
+			w.put(local, w.slice("local-a", "local", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 80}},
+				ready("10.244.0.3", "l1")))
 		}, nil},
-		{"mixed", func(c *settings.Config) { dual(c); withShared(c) }, mixedWorld, []string{"Node w1 WindowsDatapath", "Node w2 WindowsDatapath", "Service default/dns NoSCTPOnWindows"}},
+		{"mixed", func(c *settings.Config) { dual(c); withShared(c) }, mixedWorld, []string{"Node w1 WindowsDatapath",
+			"Node w2 WindowsDatapath", "Service default/dns NoSCTPOnWindows"}},
 		{"ipv6", func(c *settings.Config) {
 			c.PodCIDRs, c.ServiceCIDRs, c.AllocateNodeCIDRs = []string{"fd00:10:244::/48"}, []string{"fd00:10:96::/112"}, true
 		}, func(w *world) {
@@ -90,11 +99,11 @@ func TestEventsComeToTheSameAsAColdStart(t *testing.T) {
 			for start, r := range map[string]records{"with the Northbound": engine{Engine: l.engine}.Records(s), "without": {}} {
 				again := newCluster(s)
 				again.begin(r, l.w.keys(), l.w.get)
-				if notes := again.takeNotes(); len(notes) > 0 {
+				if notes := again.TakeNotes(); len(notes) > 0 {
 					t.Errorf("a new controller %s would write annotations: %v", start, notes)
 				}
 				before := ovsdb.Dump(l.engine.Client())
-				if err := l.engine.Replace(context.Background(), again.everything()); err != nil {
+				if err := l.engine.Replace(context.Background(), again.takeEverything()); err != nil {
 					t.Fatal(err)
 				}
 				if after := ovsdb.Dump(l.engine.Client()); after != before {
@@ -117,8 +126,9 @@ func TestNothingRemains(t *testing.T) {
 	for range 60 {
 		l.step()
 	}
-	for _, kind := range []objects.Kind{objects.ServiceKind, objects.NodeKind, objects.EgressKind, objects.PodKind, objects.SliceKind, objects.PoolKind, objects.NamespaceKind, objects.ServiceCIDRKind} {
-		var keys []event
+	for _, kind := range []*objects.Kind{objects.ServiceKind, objects.NodeKind, objects.EgressKind, objects.PodKind,
+		objects.SliceKind, objects.PoolKind, objects.NamespaceKind, objects.ServiceCIDRKind} {
+		var keys []part.Event
 		for k := range l.w.objects {
 			if of, ok := k.(objects.Key); ok && of.Kind == kind {
 				keys = append(keys, k)
@@ -128,18 +138,29 @@ func TestNothingRemains(t *testing.T) {
 		l.apply(keys)
 	}
 	c := l.c
+	claims, pools := &c.arbiter.claims, &c.pools
 	for what, n := range map[string]int{
-		"nodes": len(c.nodes.all), "node names": len(c.nodes.names), "unsettled": len(c.nodes.unsettled), "pods": len(c.pods.all),
-		"services": len(c.services.all), "slices": len(c.services.sliceOf), "perNode": len(c.services.perNode), "told": len(c.told),
-		"Windows nodes": len(c.nodes.windows), "gateway nodes": len(c.nodes.members), "nodes that share": len(c.nodes.sharers),
-		"claims": len(c.services.claims.by) + len(c.services.claims.of) + len(c.services.claims.at) + len(c.services.claims.as) + len(c.services.claims.told) + len(c.services.claims.telling), "host ports": len(c.pods.hostPorted), "API servers": len(c.services.hosts.apiServers), "Services with hints": len(c.services.hinted), "ServiceCIDRs": len(c.services.serviceCIDRs) + len(c.services.occupants) + len(c.settings.Services) - len(s.Services), "zones": len(c.nodes.zones) + len(c.nodes.zoneOf),
-		"Services by datapath": len(c.services.sctp),
-		"dirty":                len(c.nodes.dirty) + len(c.pods.dirty) + len(c.services.dirty),
-		"records":              len(c.pods.recorded) + len(c.nodes.recorded) + len(c.egress.recorded),
-		"EgressIPs":            len(c.egress.all) + len(c.egress.order) + len(c.egress.dirty) + len(c.traits) + len(c.namespaces) + len(c.egress.candidates) + len(c.egress.turned),
-		"AddressPools":         len(c.balancers.all) + len(c.balancers.order),
-		"load balancers":       len(c.balancers.held) + len(c.balancers.of) + len(c.balancers.waiting.of) + len(c.balancers.waiting.line) + len(c.balancers.waiting.asking) + len(c.balancers.freed) + len(c.balancers.reselected) + len(c.balancers.left) + len(c.balancers.touched) + len(c.balancers.announced) + len(c.balancers.alive.hosting) + len(c.balancers.byNode) + len(c.balancers.turned),
-		"ids":                  c.nodes.ids.Size - c.nodes.ids.Free, "subnets": c.nodes.cuts[0].Pool.Size - c.nodes.cuts[0].Pool.Free + c.nodes.cuts[1].Pool.Size - c.nodes.cuts[1].Pool.Free,
+		"nodes": len(c.nodes.all), "node names": len(c.nodes.names), "unsettled": len(c.nodes.unsettled),
+		"pods": len(c.pods.all), "services": len(c.services.all), "slices": len(c.services.sliceOf),
+		"perNode": len(c.services.perNode), "told": len(c.Told), "Windows nodes": len(c.nodes.windows),
+		"gateway nodes": len(c.gateway.members), "nodes that share": len(c.gateway.sharers),
+		"claims": len(claims.by) + len(claims.of) + len(claims.at) + len(claims.as) + len(claims.told) +
+			len(claims.telling),
+		"host ports": len(c.pods.hostPorted), "API servers": len(c.arbiter.hosts.apiServers),
+		"Services with hints": len(c.services.hinted),
+		"ServiceCIDRs":        len(c.ranges.all) + len(c.ranges.occupants) + len(c.settings.Services) - len(s.Services),
+		"zones":               len(c.topology.zones) + len(c.topology.zoneOf), "Services by datapath": len(c.services.sctp),
+		"dirty":   len(c.nodes.dirty) + len(c.pods.dirty) + len(c.services.dirty),
+		"records": len(c.pods.recorded) + len(c.nodes.recorded) + len(c.egress.recorded),
+		"EgressIPs": len(c.egress.all) + len(c.egress.order) + len(c.egress.dirty) + len(c.traits) +
+			len(c.namespaces.all) + len(c.egress.candidates) + len(c.egress.turned),
+		"AddressPools": len(pools.all) + len(pools.order),
+		"load balancers": len(maps.Collect(pools.addresses.All())) + len(pools.of) + len(pools.waiting.of) +
+			len(pools.waiting.line) + len(pools.waiting.asking) + len(pools.addresses.Freed()) + len(pools.reselected) +
+			len(pools.left) + len(pools.touched) + len(pools.announcers.announced) + len(c.liveness.hosting) +
+			len(pools.announcers.byNode) + len(pools.announcers.turned),
+		"ids": c.nodes.ids.Size - c.nodes.ids.Free, "subnets": c.nodes.cuts[0].Pool.Size - c.nodes.cuts[0].Pool.Free +
+			c.nodes.cuts[1].Pool.Size - c.nodes.cuts[1].Pool.Free,
 	} {
 		if n != 0 {
 			t.Errorf("%d %s remain", n, what)
@@ -163,7 +184,7 @@ func newLife(t *testing.T, s *settings.Settings, seed uint64) *life {
 }
 
 func (l *life) step() {
-	var keys []event
+	var keys []part.Event
 	for range 1 + l.random.IntN(6) {
 		keys = append(keys, l.event()...)
 	}
@@ -173,10 +194,10 @@ func (l *life) step() {
 	}
 }
 
-func (l *life) apply(keys []event) {
+func (l *life) apply(keys []part.Event) {
 	l.t.Helper()
 	l.c.update(keys, l.w.get)
-	if err := l.engine.Apply(context.Background(), l.c.changes()); err != nil {
+	if err := l.engine.Apply(context.Background(), l.c.takeChanges()); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -184,7 +205,7 @@ func (l *life) apply(keys []event) {
 // quiesce lets all annotations be written, as they are before a controller ends in peace.
 func (l *life) quiesce() {
 	for range 10 {
-		touched := append(l.w.absorb(l.c), l.c.takeExpected()...)
+		touched := append(l.w.absorb(l.c), l.c.TakeExpected()...)
 		if len(touched) == 0 {
 			return
 		}
@@ -193,17 +214,19 @@ func (l *life) quiesce() {
 	l.t.Fatal("annotations do not come to rest")
 }
 
-func (l *life) event() []event {
+func (l *life) event() []part.Event {
 	w, n := l.w, l.random.IntN
 	number := n(4)
 	nodeName := fmt.Sprintf("n%d", number)
 	podName, serviceName := fmt.Sprintf("p%d", n(40)), fmt.Sprintf("s%d", n(5))
 	switch n(16) {
 	case 12:
-		return l.toggle(objects.Key{Kind: objects.NamespaceKind, Name: "default"}, w.namespace("default", fmt.Sprint("team=", n(2))))
+		return l.toggle(objects.Key{Kind: objects.NamespaceKind, Name: "default"},
+			w.namespace("default", fmt.Sprint("team=", n(2))))
 	case 13:
 		name := fmt.Sprint("e", n(4))
-		e := w.egressIP(name, []string{"", "team=0", "team=1"}[n(3)], [][]string{{"203.0.113.20"}, {"2001:db8::20"}, {"203.0.113.21", "2001:db8::21"}, {"198.51.100.1"}}[n(4)]...)
+		e := w.egressIP(name, []string{"", "team=0", "team=1"}[n(3)], [][]string{{"203.0.113.20"}, {"2001:db8::20"},
+			{"203.0.113.21", "2001:db8::21"}, {"198.51.100.1"}}[n(4)]...)
 		if n(2) == 0 {
 			e.Pods = must(parseSelector("app=web"))
 		}
@@ -213,11 +236,14 @@ func (l *life) event() []event {
 		return l.toggle(objects.Key{Kind: objects.EgressKind, Name: name}, e)
 	case 14:
 		name := fmt.Sprint("a", n(3))
-		return l.toggle(objects.Key{Kind: objects.PoolKind, Name: name}, w.addressPool(name, [][]string{{"203.0.113.40/31"}, {"203.0.113.20-203.0.113.22", "2001:db8::40/126"}, {"203.0.113.41-203.0.113.44", "10.244.0.0/24"}}[n(3)]...))
+		return l.toggle(objects.Key{Kind: objects.PoolKind, Name: name},
+			w.addressPool(name, [][]string{{"203.0.113.40/31"}, {"203.0.113.20-203.0.113.22", "2001:db8::40/126"},
+				{"203.0.113.41-203.0.113.44", "10.244.0.0/24"}}[n(3)]...))
 	case 15:
 		s := w.service(fmt.Sprint("b", n(5)), fmt.Sprintf("10.96.1.%d", 10+n(5)))
 		s.Balancer = objects.LoadBalancer{Wanted: n(4) > 0, Families: []string{"4", "6", "4,6"}[n(3)], Local: n(2) == 0}
-		if before, ok := w.objects[objects.Key{Kind: objects.ServiceKind, Name: "default/" + s.Name}].(*objects.Service); ok && n(2) == 0 {
+		k := objects.Key{Kind: objects.ServiceKind, Name: "default/" + s.Name}
+		if before, ok := w.objects[k].(*objects.Service); ok && n(2) == 0 {
 			s.UID, s.Balancer.Ingress = before.UID, before.Balancer.Ingress
 		}
 		return l.toggle(objects.Key{Kind: objects.ServiceKind, Name: "default/" + s.Name}, s)
@@ -238,7 +264,8 @@ func (l *life) event() []event {
 		p := w.pod("default", podName, nodeName)
 		p.Labels = objects.NewLabelSet(labelMap([][]string{nil, {"app=web"}}[n(2)]))
 		if n(2) == 0 {
-			p.HostPorts = []objects.HostPort{{Protocol: []objects.Protocol{"tcp", "udp", "sctp"}[n(3)], IP: netip.Addr{}, Port: []uint16{8000, 8001, 30000, 8080}[n(4)], Into: 80}}
+			p.HostPorts = []objects.HostPort{{Protocol: []objects.Protocol{"tcp", "udp", "sctp"}[n(3)], IP: netip.Addr{},
+				Port: []uint16{8000, 8001, 30000, 8080}[n(4)], Into: 80}}
 		}
 		return l.toggle(objects.Key{Kind: objects.PodKind, Name: "default/" + podName}, p)
 	case 6: // the same name, a new pod
@@ -258,8 +285,10 @@ func (l *life) event() []event {
 		}
 	case 9:
 		name := fmt.Sprintf("c%d", number)
-		ranges := []string{"10.96.0.0/16", "10.97.0.0/16", "10.97.4.0/24", "192.0.2.0/30", "203.0.113.0/29", "10.244.0.0/20", "100.64.1.0/24", "fd00:10:97::/112", "nonsense"}
-		return l.toggle(objects.Key{Kind: objects.ServiceCIDRKind, Name: name}, w.serviceCIDR(name, ranges[n(len(ranges))], ranges[n(len(ranges))]))
+		ranges := []string{"10.96.0.0/16", "10.97.0.0/16", "10.97.4.0/24", "192.0.2.0/30", "203.0.113.0/29", "10.244.0.0/20",
+			"100.64.1.0/24", "fd00:10:97::/112", "nonsense"}
+		return l.toggle(objects.Key{Kind: objects.ServiceCIDRKind, Name: name}, w.serviceCIDR(name, ranges[n(len(ranges))],
+			ranges[n(len(ranges))]))
 	case 8:
 		s := w.service(serviceName, fmt.Sprintf("10.96.0.%d", 10+n(5)))
 		s.InternalLocal = n(2) == 0
@@ -271,7 +300,8 @@ func (l *life) event() []event {
 			s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: uint16(30000 + n(3))}}
 		}
 		if n(2) == 0 {
-			s.ExternalIPs = []netip.Addr{netip.MustParseAddr([]string{"192.0.2.200", "192.0.2.201", "192.0.2.1", "203.0.113.2", "203.0.113.20", "203.0.113.41"}[n(6)])}
+			s.ExternalIPs = []netip.Addr{netip.MustParseAddr([]string{"192.0.2.200", "192.0.2.201", "192.0.2.1", "203.0.113.2",
+				"203.0.113.20", "203.0.113.41"}[n(6)])}
 			s.Ports[0].Port = []uint16{80, 8000, 6443}[n(3)]
 			if n(2) == 0 {
 				s.Ingress, s.SourceRanges = s.ExternalIPs, [][]string{nil, {"192.0.2.0/24"}, {"nonsense"}}[n(3)]
@@ -289,13 +319,16 @@ func (l *life) event() []event {
 		for range n(4) {
 			e := ready(fmt.Sprintf("10.244.%d.%d", n(2), 3+n(5)), nodeName)
 			if n(4) == 0 { // a host's
-				e.Addr = netip.MustParseAddr([]string{"172.18.0.10", "192.0.2.1", "203.0.113.2", "192.0.2.200", "10.96.0.11", "203.0.113.41"}[n(6)])
+				e.Addr = netip.MustParseAddr([]string{"172.18.0.10", "192.0.2.1", "203.0.113.2", "192.0.2.200", "10.96.0.11",
+					"203.0.113.41"}[n(6)])
 			}
 			e.Ready, e.Terminating = n(3) > 0, n(2) == 0
 			e.Zones, e.Nodes = hint, onNode
 			endpoints = append(endpoints, e)
 		}
-		return l.toggle(objects.Key{Kind: objects.SliceKind, Name: "default/" + name}, w.slice(name, serviceName, []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: target}, {Name: "http", Protocol: "udp", Port: target}, {Name: "http", Protocol: "sctp", Port: target}}, endpoints...))
+		return l.toggle(objects.Key{Kind: objects.SliceKind, Name: "default/" + name},
+			w.slice(name, serviceName, []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: target},
+				{Name: "http", Protocol: "udp", Port: target}, {Name: "http", Protocol: "sctp", Port: target}}, endpoints...))
 	}
 	return nil
 }
@@ -312,10 +345,10 @@ func (l *life) facts(number int) string {
 }
 
 // toggle deletes an object that is there, mostly, and creates one that is not.
-func (l *life) toggle(k objects.Key, o any) []event {
+func (l *life) toggle(k objects.Key, o any) []part.Event {
 	if _, ok := l.w.objects[k]; ok && l.random.IntN(3) > 0 {
 		delete(l.w.objects, k)
-		return []event{k}
+		return []part.Event{k}
 	}
 	return l.w.put(o)
 }

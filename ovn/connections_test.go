@@ -14,9 +14,9 @@ import (
 )
 
 // Every zone of a Windows node in which connections are remembered has a bound, also when the node is found to be a
-// Windows node later: its pods', its host's, its gateway router's, and by its annotation its external bridge's. Zones of
-// other nodes have none. Where a key is 0 each may have the whole table: no row says 0, by which the extension would let
-// no connection come about.
+// Windows node later: its pods', its host's, its gateway router's, and by its annotation its external bridge's. Zones
+// of other nodes have none. Where a key is 0 each may have the whole table: no row says 0, by which the extension would
+// let no connection come about.
 func TestConnectionsOfWindowsNodes(t *testing.T) {
 	const table = "2097152"
 	for name, c := range map[string]struct {
@@ -37,7 +37,7 @@ func TestConnectionsOfWindowsNodes(t *testing.T) {
 				config.WindowsPodConnections, config.WindowsNodeConnections = c.pod, c.node
 			}))
 			cluster.begin(records{}, w.keys(), w.get)
-			cluster.changes()
+			cluster.takeChanges()
 			limited := func(what string, options map[string]string, want string) {
 				t.Helper()
 				if got, is := options[zoneLimit]; got != want || is != (want != "") {
@@ -52,10 +52,10 @@ func TestConnectionsOfWindowsNodes(t *testing.T) {
 					}
 					return limit
 				}
-				pod := cluster.podChange("default/web-" + name).Rows[0].Model.(*nb.LogicalSwitchPort)
+				pod := cluster.changeOf(northbound.PodOwner("default/web-" + name)).Rows[0].Model.(*nb.LogicalSwitchPort)
 				limited(pod.Name, pod.Options, want(c.ofPod))
 				routers, switches := 0, 0
-				for _, row := range cluster.nodeChange(name).Rows {
+				for _, row := range cluster.changeOf(northbound.NodeOwner(name)).Rows {
 					switch m := row.Model.(type) {
 					case *nb.LogicalSwitchPort:
 						if m.Name == contract.ManagementPort(name) {
@@ -82,7 +82,7 @@ func TestConnectionsOfWindowsNodes(t *testing.T) {
 			l2 := *w.objects[objects.Key{Kind: objects.NodeKind, Name: "l2"}].(*objects.Node)
 			l2.OS = contract.Windows
 			cluster.update(w.put(&l2), w.get)
-			changes := cluster.changes()
+			changes := cluster.takeChanges()
 			for _, owner := range []ovsdb.Owner{northbound.PodOwner("default/web-l2"), northbound.NodeOwner("l2")} {
 				if !slices.ContainsFunc(changes, func(change ovsdb.Change) bool { return change.Owner == owner }) {
 					t.Errorf("the node is another system's, and %s is not looked at again", owner)
@@ -90,15 +90,15 @@ func TestConnectionsOfWindowsNodes(t *testing.T) {
 			}
 			node("l2", true)
 			told := map[string]int{} // what was said last
-			for _, note := range cluster.notes {
-				if note.key != contract.NodeNetworkAnnotation {
+			for _, note := range cluster.Notes {
+				if note.Key != contract.NodeNetworkAnnotation {
 					continue
 				}
-				network, _, err := contract.Parse[contract.NodeNetwork](map[string]string{note.key: note.value}, note.key)
+				network, _, err := contract.Parse[contract.NodeNetwork](map[string]string{note.Key: note.Value}, note.Key)
 				if err != nil {
 					t.Fatal(err)
 				}
-				told[note.name] = network.Connections
+				told[note.Name] = network.Connections
 			}
 			if want := map[string]int{"l1": 0, "l2": c.ofBridge, "w1": c.ofBridge, "w2": c.ofBridge}; !maps.Equal(told, want) {
 				t.Errorf("nodes are told %v, not %v", told, want)

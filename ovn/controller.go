@@ -26,6 +26,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -62,10 +63,10 @@ type database interface {
 	Watch(ctx context.Context, changed func([]ovsdb.Owner)) error
 	// Records are what earlier terms have decided.
 	Records(*settings.Settings) records
-	// Hosting are the chassis that have the ports of EgressIPs (egressHostingSignal) and nodes (livenessSignal) now.
-	Hosting() map[event]string
-	// Carriers tells of such ports that are on another chassis than is known, until ctx is done.
-	Carriers(ctx context.Context, known map[event]string, moved func(what event, chassis string))
+	// Hosting are the chassis that have the ports of EgressIPs (egressHosting) and nodes (livenessMoved) now.
+	Hosting() map[part.Event]string
+	// WatchHosting tells of such ports that are on another chassis than is known, until ctx is done.
+	WatchHosting(ctx context.Context, known map[part.Event]string, moved func(what part.Event, chassis string))
 	// Disabled are the features that its server's schema has no columns for.
 	Disabled() []string
 	// Connected says whether there is a connection now.
@@ -86,7 +87,8 @@ type engine struct {
 const leaderKey = "weft.net/leader"
 
 func (e engine) Claim(ctx context.Context, entitled func(context.Context) error) error {
-	return e.Engine.Claim(ctx, ovsdb.Fence{Table: nb.NBGlobalTable, Key: leaderKey, Writer: e.identity, Entitled: entitled})
+	return e.Engine.Claim(ctx, ovsdb.Fence{Table: nb.NBGlobalTable, Key: leaderKey, Writer: e.identity,
+		Entitled: entitled})
 }
 
 func (e engine) Connected() bool { return e.Client().Connected() }
@@ -94,7 +96,8 @@ func (e engine) Connected() bool { return e.Client().Connected() }
 func (e engine) Disabled() []string { return e.Client().Disabled() }
 
 func (e engine) Records(s *settings.Settings) records {
-	return recordsOf(s, ovsdb.List[nb.LogicalSwitchPort](e.Client(), nil), ovsdb.List[nb.LogicalRouterPort](e.Client(), nil))
+	return recordsOf(s, ovsdb.List[nb.LogicalSwitchPort](e.Client(), nil), ovsdb.List[nb.LogicalRouterPort](e.Client(),
+		nil))
 }
 
 // Run runs a controller until ctx is done or it cannot go on. An API server or a Northbound that is
@@ -117,7 +120,8 @@ func Run(ctx context.Context, config settings.Config) error {
 	})
 }
 
-func newController(config settings.Config, client kubernetes.Interface, own dynamic.Interface, annotate writeAnnotation) (*controller, error) {
+func newController(config settings.Config, client kubernetes.Interface, own dynamic.Interface,
+	annotate writeAnnotation) (*controller, error) {
 	s, err := config.Settings()
 	if err != nil {
 		return nil, err
@@ -132,7 +136,8 @@ func newController(config settings.Config, client kubernetes.Interface, own dyna
 	q := newQueue()
 	return &controller{
 		config: config, settings: s, client: client, own: own, annotate: annotate, log: slog.Default(),
-		queue: q, informers: newInformers(client, own, q), metrics: newMetrics(q), connected: make(chan struct{}),
+		queue: q, informers: newInformers(client, own, q, newCluster(s).kinds()), metrics: newMetrics(q),
+		connected: make(chan struct{}),
 	}, nil
 }
 
@@ -144,7 +149,8 @@ func connectKubernetes(kubeconfig string) (kubernetes.Interface, dynamic.Interfa
 		config, err = rest.InClusterConfig()
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("kubeconfig: %q: %w; name a kubeconfig file, or leave it empty within a pod", kubeconfig, err)
+		return nil, nil, fmt.Errorf("kubeconfig: %q: %w; name a kubeconfig file, or leave it empty within a pod", kubeconfig,
+			err)
 	}
 	config.UserAgent = agent
 	config.QPS = -1
@@ -171,7 +177,8 @@ func (c *controller) dial(ctx context.Context) (database, func(), error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("model of the Northbound: %w", err)
 	}
-	config := ovsdb.Config{Endpoints: strings.Join(c.config.Northbound, ","), Model: model, Tables: northbound.Tables, Probe: probe, Logger: c.log}
+	config := ovsdb.Config{Endpoints: strings.Join(c.config.Northbound, ","), Model: model, Tables: northbound.Tables,
+		Probe: probe, Logger: c.log}
 	if c.config.CA != "" {
 		config.TLS = &ovsdb.TLS{CertFile: c.config.Certificate, KeyFile: c.config.PrivateKey, CAFile: c.config.CA}
 	}
@@ -233,14 +240,15 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: agent})
 	report := func(p objects.Problem) {
 		c.metrics.problems.WithLabelValues(p.Reason).Inc()
-		c.log.Warn(p.Message, "object", p.Kind.String()+" "+objects.FullName(p.Object.Namespace, p.Object.Name), "reason", p.Reason)
+		c.log.Warn(p.Message, "object", p.Kind.String()+" "+objects.FullName(p.Object.Namespace, p.Object.Name), "reason",
+			p.Reason)
 		recorder.AnnotatedEventf(p.Reference(), p.Annotations(), corev1.EventTypeWarning, p.Reason, "%s", p.Message)
 	}
 	there := func(k objects.Key) bool { return c.informers.get(k) != nil }
 	notes := newAnnotator(c.annotate, there, logAnnotation(c.log, c.metrics.failed), report)
 	hosting := c.database.Hosting()
 	l := &leader{
-		cluster: newCluster(c.settings), source: newCarriers(c.informers, hosting), queue: c.queue,
+		cluster: newCluster(c.settings), source: newHostingSource(c.informers, hosting), queue: c.queue,
 		northbound: c.database, entitled: entitled, disabled: c.database.Disabled,
 		records: func() records { return c.database.Records(c.settings) },
 		ports:   func() map[types.UID][]netip.Addr { return c.database.Records(c.settings).pods },
@@ -248,9 +256,10 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 	}
 	var parts sync.WaitGroup
 	parts.Go(func() { notes.run(ctx) })
-	parts.Go(func() { c.database.Carriers(ctx, hosting, l.moved) })
+	parts.Go(func() { c.database.WatchHosting(ctx, hosting, l.moved) })
 	parts.Go(func() {
-		if err := c.database.Watch(ctx, func(owners []ovsdb.Owner) { l.suspect(ctx, owners) }); err != nil && ctx.Err() == nil {
+		if err := c.database.Watch(ctx, func(owners []ovsdb.Owner) { l.suspect(ctx, owners) }); err != nil &&
+			ctx.Err() == nil {
 			c.log.Error("watch for foreign changes in the Northbound", "error", err)
 		}
 	})

@@ -32,6 +32,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
@@ -50,10 +51,14 @@ func deploy(t *testing.T, given ...runtime.Object) *deployment {
 	t.Helper()
 	d := ovsdbtest.Northbound(t)
 	p := ovsdbtest.Server(t, d)
-	own := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		v1alpha1.EgressIPs: "EgressIPList", v1alpha1.AddressPools: "AddressPoolList", objects.ServiceCIDRKind.Resource(): "ServiceCIDRList",
-		v1alpha1.ResolvedNamesResource:       "ResolvedNamesList",
-		objects.ClusterPolicyKind.Resource(): "ClusterNetworkPolicyList", objects.AdminPolicyKind.Resource(): "AdminNetworkPolicyList", objects.BaselinePolicyKind.Resource(): "BaselineAdminNetworkPolicyList"})
+	own := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{
+			v1alpha1.EgressIPs: "EgressIPList", v1alpha1.AddressPools: "AddressPoolList",
+			objects.ServiceCIDRKind.Resource():    "ServiceCIDRList",
+			v1alpha1.ResolvedNamesResource:        "ResolvedNamesList",
+			objects.ClusterPolicyKind.Resource():  "ClusterNetworkPolicyList",
+			objects.AdminPolicyKind.Resource():    "AdminNetworkPolicyList",
+			objects.BaselinePolicyKind.Resource(): "BaselineAdminNetworkPolicyList"})
 	return &deployment{t, fake.NewClientset(given...), own, p, ovsdbtest.Connect(t, d, p.Endpoint, northbound.Tables...)}
 }
 
@@ -69,7 +74,8 @@ func (d *deployment) start(identity string, edit func(*settings.Config)) *instan
 }
 
 // startThrough is start with another way to the Northbound.
-func (d *deployment) startThrough(dial func(*controller, context.Context) (database, func(), error), identity string, edit func(*settings.Config)) *instance {
+func (d *deployment) startThrough(dial func(*controller, context.Context) (database, func(), error), identity string,
+	edit func(*settings.Config)) *instance {
 	d.t.Helper()
 	config := testConfig()
 	config.Northbound = []string{d.northbound.Endpoint}
@@ -105,23 +111,26 @@ func (d *deployment) startThrough(dial func(*controller, context.Context) (datab
 
 // annotateThroughFake is annotateThrough for a client without a REST client underneath.
 func annotateThroughFake(client kubernetes.Interface, own dynamic.Interface) writeAnnotation {
-	return func(ctx context.Context, a annotation) error {
+	return func(ctx context.Context, a part.Annotation) error {
 		var err error
-		switch a.kind {
+		switch a.Kind {
 		case objects.EgressKind:
-			_, err = own.Resource(v1alpha1.EgressIPs).Patch(ctx, a.name, types.MergePatchType, a.patch(), metav1.PatchOptions{}, statusKey)
+			_, err = own.Resource(v1alpha1.EgressIPs).Patch(ctx, a.Name, types.MergePatchType, patch(a), metav1.PatchOptions{},
+				part.StatusKey)
 			return gone(err)
 		case objects.PoolKind:
-			_, err = own.Resource(v1alpha1.AddressPools).Patch(ctx, a.name, types.MergePatchType, a.patch(), metav1.PatchOptions{}, statusKey)
+			_, err = own.Resource(v1alpha1.AddressPools).Patch(ctx, a.Name, types.MergePatchType, patch(a),
+				metav1.PatchOptions{}, part.StatusKey)
 			return gone(err)
 		case objects.ServiceKind:
-			_, err = client.CoreV1().Services(a.namespace).Patch(ctx, a.name, types.MergePatchType, a.patch(), metav1.PatchOptions{}, statusKey)
+			_, err = client.CoreV1().Services(a.Namespace).Patch(ctx, a.Name, types.MergePatchType, patch(a),
+				metav1.PatchOptions{}, part.StatusKey)
 			return gone(err)
 		}
-		if a.kind == objects.NodeKind {
-			_, err = client.CoreV1().Nodes().Patch(ctx, a.name, types.MergePatchType, a.patch(), metav1.PatchOptions{})
+		if a.Kind == objects.NodeKind {
+			_, err = client.CoreV1().Nodes().Patch(ctx, a.Name, types.MergePatchType, patch(a), metav1.PatchOptions{})
 		} else {
-			_, err = client.CoreV1().Pods(a.namespace).Patch(ctx, a.name, types.MergePatchType, a.patch(), metav1.PatchOptions{})
+			_, err = client.CoreV1().Pods(a.Namespace).Patch(ctx, a.Name, types.MergePatchType, patch(a), metav1.PatchOptions{})
 		}
 		return gone(err)
 	}
@@ -143,7 +152,9 @@ func (d *deployment) eventually(what string, condition func() bool) {
 }
 
 func (d *deployment) port(name string) *nb.LogicalSwitchPort {
-	for _, p := range ovsdb.List[nb.LogicalSwitchPort](d.view, func(p *nb.LogicalSwitchPort) bool { return p.Name == name }) {
+	for _, p := range ovsdb.List[nb.LogicalSwitchPort](d.view, func(p *nb.LogicalSwitchPort) bool {
+		return p.Name == name
+	}) {
 		return p
 	}
 	return nil
@@ -157,11 +168,13 @@ func (d *deployment) create(o runtime.Object) {
 }
 
 func kubePod(name, node string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{NodeName: node}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
+		Spec: corev1.PodSpec{NodeName: node}}
 }
 
 func kubeNode(name string, cidrs ...string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Spec: corev1.NodeSpec{PodCIDRs: cidrs}}
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
+		Spec: corev1.NodeSpec{PodCIDRs: cidrs}}
 }
 
 // TestControllerStory follows pods and a Service from the API server to the Northbound and back.
@@ -170,7 +183,9 @@ func TestControllerStory(t *testing.T) {
 	c := d.start("only", func(c *settings.Config) { c.MetricsAddress = freeAddress(t) })
 	d.eventually("the first pod has a port", func() bool { return d.port("default_one") != nil })
 	d.eventually("the Service has a load balancer", func() bool {
-		return len(ovsdb.List[nb.LoadBalancer](d.view, func(b *nb.LoadBalancer) bool { return b.Vips["10.96.0.10:80"] == "10.244.0.3:8080" })) == 1
+		return len(ovsdb.List[nb.LoadBalancer](d.view, func(b *nb.LoadBalancer) bool {
+			return b.Vips["10.96.0.10:80"] == "10.244.0.3:8080"
+		})) == 1
 	})
 	d.eventually("the pod is annotated", func() bool {
 		p, err := d.api.CoreV1().Pods("default").Get(context.Background(), "one", metav1.GetOptions{})
@@ -183,8 +198,10 @@ func TestControllerStory(t *testing.T) {
 	d.eventually("it is ready", func() bool { return c.page("/readyz") == "ok\n" })
 	d.create(kubePod("two", "l1"))
 	d.eventually("the second pod has a port", func() bool { return d.port("default_two") != nil })
-	for _, line := range []string{"weft_controller_leader 1", "weft_controller_queue_depth 0", "weft_controller_pod_row_seconds_count",
-		`weft_controller_errors_total{kind="northbound"} 0`, `weft_ovsdb_rows_written_total{database="OVN_Northbound",operation="insert",table="Logical_Switch_Port"}`} {
+	for _, line := range []string{"weft_controller_leader 1", "weft_controller_queue_depth 0",
+		"weft_controller_pod_row_seconds_count",
+		`weft_controller_errors_total{kind="northbound"} 0`,
+		`weft_ovsdb_rows_written_total{database="OVN_Northbound",operation="insert",table="Logical_Switch_Port"}`} {
 		d.eventually("the metrics show "+line, func() bool { return strings.Contains(c.page("/metrics"), "\n"+line) })
 	}
 	if err := d.api.CoreV1().Pods("default").Delete(context.Background(), "one", metav1.DeleteOptions{}); err != nil {
@@ -204,14 +221,16 @@ func TestProblemsBecomeEvents(t *testing.T) {
 		d.create(kubePod(fmt.Sprint("p", i), "l1"))
 	}
 	d.start("only", nil)
-	for kind, reason := range map[string]string{"Node/lone": "NoPodSubnet", "Pod/p4": "NoFreeAddress", "Service/web": "BadEndpointAddress"} {
+	for kind, reason := range map[string]string{"Node/lone": "NoPodSubnet", "Pod/p4": "NoFreeAddress",
+		"Service/web": "BadEndpointAddress"} {
 		d.eventually(kind+" has an Event "+reason, func() bool {
 			events, err := d.api.CoreV1().Events("").List(context.Background(), metav1.ListOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, e := range events.Items {
-				if e.InvolvedObject.Kind+"/"+e.InvolvedObject.Name == kind && e.Reason == reason && e.Type == corev1.EventTypeWarning {
+				if e.InvolvedObject.Kind+"/"+e.InvolvedObject.Name == kind && e.Reason == reason &&
+					e.Type == corev1.EventTypeWarning {
 					return true
 				}
 			}
@@ -258,7 +277,8 @@ func TestRestartWritesNothing(t *testing.T) {
 		t.Errorf("%d transactions for a restart, want the claim alone", after-before)
 	}
 	written := regexp.MustCompile(`(?m)^weft_ovsdb_rows_written_total.*$`).FindAllString(second.page("/metrics"), -1)
-	if want := `weft_ovsdb_rows_written_total{database="OVN_Northbound",operation="claim",table="NB_Global"} 1`; len(written) != 1 || written[0] != want {
+	if want := `weft_ovsdb_rows_written_total{database="OVN_Northbound",operation="claim",table="NB_Global"} 1`; len(
+		written) != 1 || written[0] != want {
 		t.Errorf("a restart has written %s", written)
 	}
 	// Events are written in their order: when a new one is there, the old ones would be.
@@ -329,7 +349,8 @@ func TestTakeoverKeepsAddresses(t *testing.T) {
 		})
 	}
 	if after := d.northbound.Transactions(); after != before+1 {
-		t.Errorf("%d transactions beside the claim; the victim's port has %s", after-before-1, d.port("default_victim").Addresses)
+		t.Errorf("%d transactions beside the claim; the victim's port has %s", after-before-1,
+			d.port("default_victim").Addresses)
 	}
 }
 
@@ -377,7 +398,9 @@ func TestLostLeaseStopsWriting(t *testing.T) {
 	d.eventually("it stops", func() bool { return c.leader.Load() == nil })
 	before := d.northbound.Transactions()
 	d.create(kubePod("two", "l1"))
-	d.eventually("the pod is known", func() bool { return c.informers.get(objects.Key{Kind: objects.PodKind, Name: "default/two"}) != nil })
+	d.eventually("the pod is known", func() bool {
+		return c.informers.get(objects.Key{Kind: objects.PodKind, Name: "default/two"}) != nil
+	})
 	if c.queue.len() > 0 {
 		t.Error("a standby collects")
 	}
@@ -418,7 +441,8 @@ func TestSuspendedLeaderIsFencedOff(t *testing.T) {
 		return suspended.Load() && (holder == nil || *holder != "second"), nil, errors.New("it is suspended")
 	})
 	first := d.startThrough(func(c *controller, ctx context.Context) (database, func(), error) {
-		config := ovsdb.Config{Endpoints: d.northbound.Endpoint, Model: ovsdbtest.Northbound(t).Model, Tables: northbound.Tables, Logger: c.log, Probe: time.Minute}
+		config := ovsdb.Config{Endpoints: d.northbound.Endpoint, Model: ovsdbtest.Northbound(t).Model,
+			Tables: northbound.Tables, Logger: c.log, Probe: time.Minute}
 		config.Dial = func(ctx context.Context, e ovsdb.Endpoint) (net.Conn, error) {
 			conn, err := new(net.Dialer).DialContext(ctx, "unix", e.Address)
 			return late{conn, &line, sent}, err
@@ -444,7 +468,8 @@ func TestSuspendedLeaderIsFencedOff(t *testing.T) {
 	before := d.northbound.Transactions()
 	line.Unlock()
 	// The server answers a connection's requests in their order.
-	if _, err := first.database.(engine).Client().Transact(t.Context(), libovsdb.Operation{Op: libovsdb.OperationSelect, Table: nb.NBGlobalTable}); err != nil {
+	if _, err := first.database.(engine).Client().Transact(t.Context(), libovsdb.Operation{Op: libovsdb.OperationSelect,
+		Table: nb.NBGlobalTable}); err != nil {
 		t.Fatal(err)
 	}
 	if after := d.northbound.Transactions(); after != before {
@@ -476,7 +501,9 @@ func TestNorthboundAwayAtStart(t *testing.T) {
 	d := deploy(t, kubeNode("l1", "10.244.0.0/24"), kubePod("one", "l1"))
 	d.northbound.Kill()
 	c := d.start("only", func(c *settings.Config) { c.MetricsAddress = freeAddress(t) })
-	d.eventually("it says that it waits", func() bool { return strings.Contains(c.page("/readyz"), d.northbound.Endpoint) })
+	d.eventually("it says that it waits", func() bool {
+		return strings.Contains(c.page("/readyz"), d.northbound.Endpoint)
+	})
 	if page := c.page("/healthz"); page != "ok\n" {
 		t.Errorf("a restart would not help, but /healthz says %q", page)
 	}
@@ -484,7 +511,9 @@ func TestNorthboundAwayAtStart(t *testing.T) {
 	d.eventually("the pod has a port", func() bool { return d.port("default_one") != nil })
 
 	d.northbound.Kill()
-	d.eventually("it says that the connection is lost", func() bool { return strings.Contains(c.page("/readyz"), "is lost") })
+	d.eventually("it says that the connection is lost", func() bool {
+		return strings.Contains(c.page("/readyz"), "is lost")
+	})
 	d.create(kubePod("two", "l1"))
 	d.northbound.Start()
 	d.eventually("nothing is lost", func() bool { return d.port("default_one") != nil && d.port("default_two") != nil })
@@ -512,10 +541,13 @@ func TestRunNamesWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := errors.New("ovn-northbound: table Logical_Switch lacks a column")
-	if err := c.run(context.Background(), func(context.Context) (database, func(), error) { return nil, nil, old }); !errors.Is(err, old) {
+	if err := c.run(context.Background(), func(context.Context) (database, func(), error) {
+		return nil, nil, old
+	}); !errors.Is(err, old) {
 		t.Errorf("a schema that is too old: %v", err)
 	}
-	if err := Run(context.Background(), settings.Config{Kubeconfig: "/nonexistent"}); err == nil || !strings.Contains(err.Error(), "kubeconfig") {
+	if err := Run(context.Background(), settings.Config{Kubeconfig: "/nonexistent"}); err == nil ||
+		!strings.Contains(err.Error(), "kubeconfig") {
 		t.Errorf("no kubeconfig: %v", err)
 	}
 }

@@ -8,7 +8,9 @@ import (
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -35,12 +37,15 @@ func costs(b *testing.B, of func(size int) (event func(i int))) {
 
 // playing is a cluster that takes an event in and writes nothing.
 func playing(b *testing.B, w *world) *cluster {
-	c := newCluster(testSettings(b, func(c *settings.Config) { withBalancers(c); c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4 = true, 28 }))
+	c := newCluster(testSettings(b, func(c *settings.Config) {
+		withBalancers(c)
+		c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4 = true, 28
+	}))
 	c.begin(records{}, w.keys(), w.get)
-	c.everything()
+	c.takeEverything()
 	for keys := w.absorb(c); len(keys) > 0; keys = w.absorb(c) {
 		c.update(keys, w.get)
-		c.changes()
+		c.takeChanges()
 	}
 	return c
 }
@@ -66,7 +71,7 @@ func BenchmarkBalancerEvent(b *testing.B) {
 			after := *w.objects[k].(*objects.Service)
 			after.ExternalLocal = i%2 == 0
 			c.update(w.put(&after), w.get)
-			c.changes()
+			c.takeChanges()
 		}
 	})
 }
@@ -89,13 +94,13 @@ func BenchmarkPodWithHostPorts(b *testing.B) {
 			after := *w.objects[k].(*objects.Pod)
 			after.Labels = objects.NewLabelSet(map[string]string{"round": fmt.Sprint(i)})
 			c.update(w.put(&after), w.get)
-			c.changes()
+			c.takeChanges()
 		}
 	})
 }
 
-// BenchmarkPodAmongRivals is a change of a pod with a host port among ten older ones that have it at another address, and many
-// other ports there.
+// BenchmarkPodAmongRivals is a change of a pod with a host port among ten older ones that have it at another address,
+// and many other ports there.
 func BenchmarkPodAmongRivals(b *testing.B) {
 	costs(b, func(size int) func(int) {
 		w := newWorld()
@@ -107,17 +112,18 @@ func BenchmarkPodAmongRivals(b *testing.B) {
 		for i := range 10 {
 			p := w.pod("default", fmt.Sprint("p", i), "n1")
 			for j := range size {
-				p.HostPorts = append(p.HostPorts, objects.HostPort{Protocol: "tcp", IP: netip.MustParseAddr("127.0.0.1"), Port: uint16(1024 + j), Into: 80})
+				p.HostPorts = append(p.HostPorts, objects.HostPort{Protocol: "tcp", IP: netip.MustParseAddr("127.0.0.1"),
+					Port: uint16(1024 + j), Into: 80})
 			}
 			w.put(p)
 		}
 		c := playing(b, w)
-		return func(int) { c.podChange("default/z") }
+		return func(int) { c.changeOf(northbound.PodOwner("default/z")) }
 	})
 }
 
-// BenchmarkServiceOfManyPorts is a change of a Service with thousands of endpoints and with so many ports, which all lead
-// to them. The ratio is that of a port's cost.
+// BenchmarkServiceOfManyPorts is a change of a Service with thousands of endpoints and with so many ports, which all
+// lead to them. The ratio is that of a port's cost.
 func BenchmarkServiceOfManyPorts(b *testing.B) {
 	const few, many = 10, 1000
 	cost := map[int]time.Duration{}
@@ -134,8 +140,8 @@ func BenchmarkServiceOfManyPorts(b *testing.B) {
 			}
 			c := playing(b, w)
 			start := time.Now()
-			c.update([]event{objects.Key{Kind: objects.ServiceKind, Name: "shop/big"}}, w.get)
-			c.changes()
+			c.update([]part.Event{objects.Key{Kind: objects.ServiceKind, Name: "shop/big"}}, w.get)
+			c.takeChanges()
 			cost[ports] += time.Since(start)
 		}
 	}
@@ -152,7 +158,8 @@ func (w *world) gatewayNumber(i int) *objects.Node {
 	f := must(parseFacts(facts(1, false)))
 	f.Chassis, f.Gateway.MAC = fmt.Sprint("chassis-", i), fmt.Sprintf("02:00:00:00:%02x:%02x", i/256, i%256)
 	f.Addresses = []netip.Addr{netip.AddrFrom4([4]byte{198, 18, byte(i / 256), byte(i % 256)})}
-	f.Gateway.Addresses = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 19, byte(i / 256), byte(i % 256)}), 16)}
+	f.Gateway.Addresses = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 19, byte(i / 256), byte(i % 256)}),
+		16)}
 	f.Gateway.NextHops = nil
 	n.Facts, n.Ready = contract.Format(f), true
 	return n
@@ -161,7 +168,8 @@ func (w *world) gatewayNumber(i int) *objects.Node {
 // manyNodes are a cluster's, with some Services that have addresses of a pool and some EgressIPs.
 func manyNodes(size int) *world {
 	w := newWorld()
-	w.put(w.namespace("default", "team=a"), w.addressPool("p", "198.19.240.0/20"), w.serviceCIDR("kubernetes", "10.96.0.0/16"))
+	w.put(w.namespace("default", "team=a"), w.addressPool("p", "198.19.240.0/20"),
+		w.serviceCIDR("kubernetes", "10.96.0.0/16"))
 	for i := range size {
 		n := w.gatewayNumber(i)
 		if i < 10 {
@@ -174,7 +182,9 @@ func manyNodes(size int) *world {
 		s := w.service(fmt.Sprint("s", i), fmt.Sprint("10.96.0.", 10+i))
 		s.Balancer = objects.LoadBalancer{Wanted: true, Families: "4"}
 		w.put(s,
-			w.slice(fmt.Sprint("s", i, "-a"), fmt.Sprint("s", i), []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("10.244.0.9", "n1"), ready("10.244.0.10", "n2")))
+			w.slice(fmt.Sprint("s", i, "-a"), fmt.Sprint("s", i),
+				[]objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("10.244.0.9", "n1"),
+				ready("10.244.0.10", "n2")))
 	}
 	return w
 }
@@ -190,7 +200,7 @@ func BenchmarkBalancerEventOfNodes(b *testing.B) {
 			after := *w.objects[k].(*objects.Service)
 			after.Balancer.Local = i%2 == 0
 			c.update(w.put(&after), w.get)
-			c.changes()
+			c.takeChanges()
 		}
 	})
 }
@@ -212,12 +222,13 @@ func BenchmarkNodePortEdit(b *testing.B) {
 			after := *w.objects[k].(*objects.Service)
 			after.PublishNotReady = i%2 == 0
 			c.update(w.put(&after), w.get)
-			c.changes()
+			c.takeChanges()
 		}
 	})
 }
 
-// BenchmarkTraitEvent is a change of one node's traits among many nodes, on which ten Services' addresses and ten EgressIPs may depend.
+// BenchmarkTraitEvent is a change of one node's traits among many nodes, on which ten Services' addresses and ten
+// EgressIPs may depend.
 func BenchmarkTraitEvent(b *testing.B) {
 	for _, one := range []struct{ name, node string }{{"carries egress addresses", "n0"}, {"other", "n9"}} {
 		b.Run(one.name, func(b *testing.B) {
@@ -234,7 +245,7 @@ func BenchmarkTraitEvent(b *testing.B) {
 					after := *w.objects[k].(*objects.Node)
 					after.Ready = i%2 == 0
 					c.update(w.put(&after), w.get)
-					c.changes()
+					c.takeChanges()
 				}
 			})
 		})
@@ -258,14 +269,14 @@ func BenchmarkNodeComesAndGoes(b *testing.B) {
 		c := playing(b, w)
 		k := objects.Key{Kind: objects.NodeKind, Name: fmt.Sprint("n", size)}
 		return func(i int) {
-			keys := []event{k}
+			keys := []part.Event{k}
 			if i%2 == 0 {
 				keys = w.put(w.gatewayNumber(size))
 			} else {
 				delete(w.objects, k)
 			}
 			c.update(keys, w.get)
-			c.changes()
+			c.takeChanges()
 		}
 	})
 }
@@ -280,7 +291,7 @@ func BenchmarkNodeEvent(b *testing.B) {
 			after := *w.objects[k].(*objects.Node)
 			after.Ready = i%2 == 0
 			c.update(w.put(&after), w.get)
-			c.changes()
+			c.takeChanges()
 		}
 	})
 }
@@ -300,7 +311,7 @@ func BenchmarkNodeEventBesideRefused(b *testing.B) {
 			after := *w.objects[k].(*objects.Node)
 			after.Ready = i%2 == 0
 			c.update(w.put(&after), w.get)
-			c.changes()
+			c.takeChanges()
 		}
 	})
 }
@@ -318,7 +329,7 @@ func BenchmarkNodeLabels(b *testing.B) {
 					after := *w.objects[k].(*objects.Node)
 					after.Labels = objects.NewLabelSet(map[string]string{label: []string{"true", "false"}[i%2]})
 					c.update(w.put(&after), w.get)
-					c.changes()
+					c.takeChanges()
 				}
 			})
 		})
@@ -337,8 +348,8 @@ func BenchmarkNodeJoinsPools(b *testing.B) {
 			} else {
 				delete(w.objects, k)
 			}
-			c.update([]event{k}, w.get)
-			c.changes()
+			c.update([]part.Event{k}, w.get)
+			c.takeChanges()
 		}
 	})
 }

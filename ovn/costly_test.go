@@ -16,6 +16,8 @@ import (
 	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -39,12 +41,14 @@ func costly(ports, endpoints int) (*corev1.Service, []*discoveryv1.EndpointSlice
 	var list []*discoveryv1.EndpointSlice
 	for i := range endpoints {
 		if i%100 == 0 {
-			list = append(list, &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Ports: served, ObjectMeta: metav1.ObjectMeta{
-				Namespace: "shop", Name: fmt.Sprint("big-", i), Labels: map[string]string{discoveryv1.LabelServiceName: "big"}}})
+			list = append(list, &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Ports: served,
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: "shop", Name: fmt.Sprint("big-", i), Labels: map[string]string{discoveryv1.LabelServiceName: "big"}}})
 		}
 		last := list[len(list)-1]
-		last.Endpoints = append(last.Endpoints, discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("10.244.%d.%d", i/100, i%100+3)}, NodeName: &node,
-			Conditions: discoveryv1.EndpointConditions{Ready: &ready}})
+		last.Endpoints = append(last.Endpoints,
+			discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("10.244.%d.%d", i/100, i%100+3)}, NodeName: &node,
+				Conditions: discoveryv1.EndpointConditions{Ready: &ready}})
 	}
 	return s, list
 }
@@ -60,14 +64,16 @@ func TestCostlyServices(t *testing.T) {
 	for _, s := range from {
 		keys = append(keys, w.put(objects.TrimSlice(s))...)
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "many", UID: "u-many"}, Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{}}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "many", UID: "u-many"},
+		Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{}}}}
 	for i := range int32(3000) {
-		pod.Spec.Containers[0].Ports = append(pod.Spec.Containers[0].Ports, corev1.ContainerPort{HostPort: 20000 + i, ContainerPort: 1 + i, HostIP: "192.0.2.200"})
+		pod.Spec.Containers[0].Ports = append(pod.Spec.Containers[0].Ports, corev1.ContainerPort{HostPort: 20000 + i,
+			ContainerPort: 1 + i, HostIP: "192.0.2.200"})
 	}
 	keys = append(keys, w.put(objects.TrimPod(pod))...)
 	c.begin(records{}, keys, w.get)
 	vips, endpoints, match := 0, 0, 0
-	for _, change := range c.everything() {
+	for _, change := range c.takeEverything() {
 		for _, row := range change.Rows {
 			switch m := row.Model.(type) {
 			case *nb.LoadBalancer:
@@ -90,7 +96,7 @@ func TestCostlyServices(t *testing.T) {
 		t.Errorf("a match of %d bytes", match)
 	}
 	told := map[string]int{}
-	for _, p := range c.takeProblems() {
+	for _, p := range c.TakeProblems() {
 		told[p.Reason]++
 	}
 	for _, reason := range []string{"TooManyServicePorts", "TooManySourceRanges", "TooManyEndpoints", "TooManyHostPorts"} {
@@ -157,7 +163,7 @@ func TestCostlyServicesOfManyNodes(t *testing.T) {
 // manyPorts are a Service with twenty ports and 400 endpoints of each, and so many nodes.
 func (s *scene) manyPorts(nodes int) (o *objects.Service, all, first *objects.EndpointSlice) {
 	s.t.Helper()
-	var keys []event
+	var keys []part.Event
 	for i := 1; i <= nodes; i++ {
 		n := s.node(fmt.Sprint("n", i), fmt.Sprintf("10.244.%d.0/24", i))
 		n.Facts = editFacts(i, false, func(f *contract.NodeFacts) { f.Gateway.HostAddresses = true })
@@ -171,7 +177,8 @@ func (s *scene) manyPorts(nodes int) (o *objects.Service, all, first *objects.En
 	var served []objects.ServicePort
 	for i := range 20 {
 		p := objects.ServicePort{Name: fmt.Sprint("p", i), Protocol: "tcp", Port: uint16(1 + i)}
-		o.Ports, o.NodePorts = append(o.Ports, p), append(o.NodePorts, objects.NodePort{ServicePort: p, Number: uint16(30000 + i)})
+		o.Ports, o.NodePorts = append(o.Ports, p),
+			append(o.NodePorts, objects.NodePort{ServicePort: p, Number: uint16(30000 + i)})
 		served = append(served, objects.ServicePort{Name: p.Name, Protocol: "tcp", Port: 8080})
 	}
 	var list []objects.Endpoint
@@ -199,26 +206,28 @@ func TestSoManyPortsOfSoManyNodes(t *testing.T) {
 	var served []objects.ServicePort
 	for i := range outside.Most {
 		p := objects.ServicePort{Name: fmt.Sprint("p", i), Protocol: "tcp", Port: uint16(1 + i)}
-		o.Ports, o.NodePorts = append(o.Ports, p), append(o.NodePorts, objects.NodePort{ServicePort: p, Number: uint16(30000 + i)})
+		o.Ports, o.NodePorts = append(o.Ports, p),
+			append(o.NodePorts, objects.NodePort{ServicePort: p, Number: uint16(30000 + i)})
 		served = append(served, objects.ServicePort{Name: p.Name, Protocol: "tcp", Port: 8080})
 	}
-	on := &nodeSet{balanced: func(objects.Claim) bool { return false },
-		announcer: func(netip.Addr) (string, bool) { return "", false }}
+	on := &services.Nodes{Balanced: func(objects.Claim) bool { return false },
+		Announcer: func(netip.Addr) (string, bool) { return "", false }}
 	for i := range 500 {
-		on.names = append(on.names, fmt.Sprintf("n%03d", i))
+		on.Names = append(on.Names, fmt.Sprintf("n%03d", i))
 		addr := netip.AddrFrom4([4]byte{198, 18, byte(i / 256), byte(i % 256)})
-		on.own[0] = append(on.own[0], ownAddress{addr, on.names[i]})
+		on.Own[0] = append(on.Own[0], services.OwnAddress{Addr: addr, Node: on.Names[i]})
 	}
-	from := []*objects.EndpointSlice{w.slice("big-1", "big", served, ready("10.244.1.3", "n001"), ready("10.244.1.4", "n001"))}
-	_, to := sized(o, from, on)
-	if to.endpoints != 1 || to.ports == 0 || to.ports > 500 || to.ports < 100 {
-		t.Errorf("%d ports of %d endpoints are served", to.ports, to.endpoints)
+	from := []*objects.EndpointSlice{w.slice("big-1", "big", served, ready("10.244.1.3", "n001"),
+		ready("10.244.1.4", "n001"))}
+	_, to := services.Rows(o, from, on)
+	if to.Endpoints != 1 || to.Ports == 0 || to.Ports > 500 || to.Ports < 100 {
+		t.Errorf("%d ports of %d endpoints are served", to.Ports, to.Endpoints)
 	}
 	var told []string
-	for _, p := range sizeProblems(o, from, to) {
+	for _, p := range services.Problems(o, from, to, on) {
 		told = append(told, p.String())
 	}
-	left := fmt.Sprintf("the last %d are not served", outside.Most-to.ports)
+	left := fmt.Sprintf("the last %d are not served", outside.Most-to.Ports)
 	if text := strings.Join(told, "\n"); !strings.Contains(text, left) || !strings.Contains(text, "sessionAffinity") {
 		t.Errorf("told %.1000s", text)
 	}

@@ -35,7 +35,8 @@ func TestControllerAndItsOwnKinds(t *testing.T) {
 		s.Spec.Type = corev1.ServiceTypeLoadBalancer
 		s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
 	})
-	d := deploy(t, node, kubePod("web", "e1"), service, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"team": "a"}}})
+	d := deploy(t, node, kubePod("web", "e1"), service, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default",
+		Labels: map[string]string{"team": "a"}}})
 	var there atomic.Bool
 	missing := func(kubetesting.Action) (bool, runtime.Object, error) {
 		return !there.Load(), nil, apierrors.NewNotFound(v1alpha1.EgressIPs.GroupResource(), "")
@@ -83,7 +84,8 @@ func TestControllerAndItsOwnKinds(t *testing.T) {
 		return true
 	}
 	d.eventually("the statuses say so", func() bool {
-		return says(egress, "a", `"Ready"`, `"Carried"`, `"pods":1`, `"lastTransitionTime":"2`) && says(pools, "p", `"InUse"`, `"used":1`, `"free":3`)
+		return says(egress, "a", `"Ready"`, `"Carried"`, `"pods":1`, `"lastTransitionTime":"2`) && says(pools, "p", `"InUse"`,
+			`"used":1`, `"free":3`)
 	})
 	d.eventually("the Service has an address", func() bool {
 		s, err := d.api.CoreV1().Services("default").Get(ctx, "web", metav1.GetOptions{})
@@ -93,7 +95,9 @@ func TestControllerAndItsOwnKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.eventually("the EgressIP's rows are gone", func() bool {
-		return len(sets()) == 0 && len(ovsdb.List(d.view, func(r *nb.LogicalRouter) bool { return strings.HasPrefix(r.Name, "egress@") })) == 0
+		return len(sets()) == 0 && len(ovsdb.List(d.view, func(r *nb.LogicalRouter) bool {
+			return strings.HasPrefix(r.Name, "egress@")
+		})) == 0
 	})
 }
 

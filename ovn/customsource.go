@@ -80,7 +80,8 @@ func (s *customSource) IsWatchListSemanticsUnSupported() bool { return true }
 
 func newCustomSource(own dynamic.Interface, resource schema.GroupVersionResource) *customSource {
 	return &customSource{resource: own.Resource(resource), pause: absencePause, told: func(err error) {
-		slog.Info("the API server does not let the controller read objects of this kind, which is left out until it does; give permission, and create the CustomResourceDefinition of a kind of weft's own, if they are wanted",
+		slog.Info("the API server does not let the controller read objects of this kind, which is left out until it does; "+
+			"give permission, and create the CustomResourceDefinition of a kind of weft's own, if they are wanted",
 			"resource", resource.GroupResource().String(), "error", err)
 	}}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
@@ -57,19 +58,23 @@ func newDatapath(t *testing.T, s *settings.Settings) *datapath {
 		t.Fatal("this test makes network namespaces: run it as root")
 	}
 	o := nodetest.StartOVN(t)
-	o.VS("set", "Open_vSwitch", ".", "external_ids:system-id=chassis-1", "external_ids:hostname=n1", "external_ids:ovn-remote="+o.Southbound(),
-		"external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip=127.0.0.1", "external_ids:ovn-bridge-datapath-type="+nodetest.Datapath(),
+	o.VS("set", "Open_vSwitch", ".", "external_ids:system-id=chassis-1", "external_ids:hostname=n1",
+		"external_ids:ovn-remote="+o.Southbound(),
+		"external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip=127.0.0.1", "external_ids:ovn-bridge-datapath-type="+
+			nodetest.Datapath(),
 		"external_ids:ovn-bridge-mappings=external:br-ex")
-	o.VS("--may-exist", "add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type="+nodetest.Datapath(), "fail_mode=secure",
+	o.VS("--may-exist", "add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type="+nodetest.Datapath(),
+		"fail_mode=secure",
 		"--", "add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type="+nodetest.Datapath())
 	schema := ovsdbtest.Northbound(t)
-	d := &datapath{world: newWorld(), t: t, ovn: o, c: newCluster(s), engine: ovsdb.NewEngine(ovsdbtest.Connect(t, schema, o.Northbound(), northbound.Tables...))}
+	d := &datapath{world: newWorld(), t: t, ovn: o, c: newCluster(s),
+		engine: ovsdb.NewEngine(ovsdbtest.Connect(t, schema, o.Northbound(), northbound.Tables...))}
 	d.patience = 4 * time.Second
 	d.port.Store(10000) // below those that the kernel gives
 	n1 := d.node("n1", "10.244.0.0/24", "fd00:10:244::/64")
 	n1.Facts = facts(1, true)
 	d.c.begin(records{}, d.put(n1), d.get)
-	if err := d.engine.Replace(context.Background(), d.c.everything()); err != nil {
+	if err := d.engine.Replace(context.Background(), d.c.takeEverything()); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -82,11 +87,11 @@ func (d *datapath) do(given ...any) {
 }
 
 // touch has objects looked at again, and waits until the flows are in force.
-func (d *datapath) touch(keys []event) {
+func (d *datapath) touch(keys []part.Event) {
 	d.t.Helper()
 	for ; len(keys) > 0; keys = d.absorb(d.c) {
 		d.c.update(keys, d.get)
-		if err := d.engine.Apply(context.Background(), d.c.changes()); err != nil {
+		if err := d.engine.Apply(context.Background(), d.c.takeChanges()); err != nil {
 			d.t.Fatal(err)
 		}
 	}
@@ -99,7 +104,8 @@ func (d *datapath) touch(keys []event) {
 func (d *datapath) revalidate() {
 	d.t.Helper()
 	for range 2 {
-		d.ovn.Run("ovs-appctl", "-t", filepath.Join(filepath.Dir(strings.TrimPrefix(d.ovn.OVSDatabase(), "unix:")), nodetest.Vswitchd+".ctl"), "revalidator/wait")
+		d.ovn.Run("ovs-appctl", "-t", filepath.Join(filepath.Dir(strings.TrimPrefix(d.ovn.OVSDatabase(), "unix:")),
+			nodetest.Vswitchd+".ctl"), "revalidator/wait")
 	}
 }
 
@@ -119,19 +125,23 @@ func (d *datapath) pods(names ...string) {
 func (d *datapath) plug(name, port, uid string, addresses []netip.Prefix, more ...string) {
 	d.t.Helper()
 	nodetest.Sandbox(d.t, name)
-	script := []string{"ip link add v-%[1]s type veth peer name eth0 netns %[1]s", "ip -n %[1]s link set lo up", "ip -n %[1]s link set eth0 address %[2]s up",
+	script := []string{"ip link add v-%[1]s type veth peer name eth0 netns %[1]s", "ip -n %[1]s link set lo up",
+		"ip -n %[1]s link set eth0 address %[2]s up",
 		"ip netns exec %[1]s ethtool -K eth0 tx off >/dev/null", "ip link set v-%[1]s up"}
 	for _, a := range addresses {
-		script = append(script, fmt.Sprintf("ip -n %s addr add %v dev eth0 nodad", name, a), fmt.Sprintf("ip -n %s route add default via %v", name, contract.GatewayAddress(a)))
+		script = append(script, fmt.Sprintf("ip -n %s addr add %v dev eth0 nodad", name, a),
+			fmt.Sprintf("ip -n %s route add default via %v", name, contract.GatewayAddress(a)))
 	}
 	for _, a := range more {
 		script = append(script, "ip -n "+name+" addr add "+a+" dev eth0")
 	}
-	command := exec.Command("sh", "-ec", fmt.Sprintf(strings.Join(script, "\n"), name, contract.MAC(contract.Addrs(addresses)...)))
+	command := exec.Command("sh", "-ec", fmt.Sprintf(strings.Join(script, "\n"), name,
+		contract.MAC(contract.Addrs(addresses)...)))
 	if output, err := command.CombinedOutput(); err != nil {
 		d.t.Fatalf("plug %s: %v\n%s", name, err, output)
 	}
-	d.ovn.VS("add-port", "br-int", "v-"+name, "--", "set", "Interface", "v-"+name, "external_ids:iface-id="+port, "external_ids:iface-id-ver="+uid)
+	d.ovn.VS("add-port", "br-int", "v-"+name, "--", "set", "Interface", "v-"+name, "external_ids:iface-id="+port,
+		"external_ids:iface-id-ver="+uid)
 	nodetest.Eventually(d.t, 20*time.Second, func() error {
 		if up := d.ovn.VS("--if-exists", "get", "Interface", "v-"+name, "external_ids:ovn-installed"); up != `"true"` {
 			return fmt.Errorf("port %s is not installed", port)
@@ -155,7 +165,8 @@ func (d *datapath) host(clients ...string) {
 func (d *datapath) outside(addresses []string, routes ...string) {
 	d.t.Helper()
 	nodetest.Sandbox(d.t, "outside")
-	script := []string{"ip link add v-outside type veth peer name eth0 netns outside", "ip -n outside link set lo up", "ip -n outside link set eth0 up",
+	script := []string{"ip link add v-outside type veth peer name eth0 netns outside", "ip -n outside link set lo up",
+		"ip -n outside link set eth0 up",
 		"ip netns exec outside ethtool -K eth0 tx off >/dev/null", "ip link set v-outside up"}
 	for _, a := range append([]string{"203.0.113.254/24", "2001:db8::ffff/64 nodad"}, addresses...) {
 		script = append(script, "ip -n outside addr add "+a+" dev eth0")

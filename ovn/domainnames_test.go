@@ -13,8 +13,10 @@ import (
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/domains"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -39,14 +41,15 @@ func newDNSScene(t *testing.T, serverNodes ...string) *dnsScene {
 // restart has a new controller begin.
 func (s *dnsScene) restart() {
 	s.c = newCluster(testSettings(s.T, dual))
-	s.c.at(s.now)
+	s.c.At(s.now)
 	s.c.begin(records{}, s.w.keys(), s.w.get)
 }
 
 // servers moves the DNS servers.
 func (s *dnsScene) servers(nodes ...string) {
-	object := &objects.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns-1"}, Service: "kube-dns", Ports: []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 53}}}
-	var keys []event
+	object := &objects.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns-1"},
+		Service: "kube-dns", Ports: []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 53}}}
+	var keys []part.Event
 	for i, node := range nodes {
 		server := s.w.pod("kube-system", fmt.Sprintf("coredns-%d", i), node)
 		server.Controlled = true
@@ -58,9 +61,9 @@ func (s *dnsScene) servers(nodes ...string) {
 	s.touch(append(keys, s.w.put(object)...))
 }
 
-func (s *dnsScene) touch(keys []event) {
+func (s *dnsScene) touch(keys []part.Event) {
 	if s.c != nil {
-		s.c.at(s.now)
+		s.c.At(s.now)
 		s.c.update(keys, s.w.get)
 	}
 }
@@ -90,7 +93,7 @@ func (s *dnsScene) saw(node string, lines ...string) {
 // sets are the rows that were written since the last call, as NAME: ADDRESSES.
 func (s *dnsScene) sets() []string {
 	var list []string
-	for _, change := range s.c.changes() {
+	for _, change := range s.c.takeChanges() {
 		name, ours := strings.CutPrefix(string(change.Owner), "DomainName/")
 		if !ours {
 			continue
@@ -117,39 +120,40 @@ func (s *dnsScene) want(what string, sets ...string) {
 
 func TestAddressSetsOfDomains(t *testing.T) {
 	s := newDNSScene(t, "l1", "l2")
-	s.c.domains.use("WWW.Example.com.", 1)
-	s.c.domains.use("*.example.com", 1)
+	s.c.domains.Use("WWW.Example.com.", 1)
+	s.c.domains.Use("*.example.com", 1)
 	s.want("they are there before an answer", "*.example.com:", "www.example.com:")
 
 	s.saw("l1", "www.example.com 203.0.113.1 90", "other.example.org 203.0.113.9 90")
 	s.want("a name and its pattern", "*.example.com: 203.0.113.1", "www.example.com: 203.0.113.1")
 	s.saw("l2", "www.example.com 2001:db8::1 90", "a.b.example.com 203.0.113.2 90", "example.com 203.0.113.8 90")
-	s.want("what all servers said", "*.example.com: 203.0.113.1 203.0.113.2 2001:db8::1", "www.example.com: 203.0.113.1 2001:db8::1")
+	s.want("what all servers said", "*.example.com: 203.0.113.1 203.0.113.2 2001:db8::1",
+		"www.example.com: 203.0.113.1 2001:db8::1")
 	s.saw("l1", "www.example.com 203.0.113.1 90")
 	s.want("nothing new")
 	s.saw("l1")
 	s.want("a server forgets", "*.example.com: 203.0.113.2 2001:db8::1", "www.example.com: 2001:db8::1")
 
-	s.c.domains.use("www.example.com", 1)
-	s.c.domains.use("www.example.com", -1)
+	s.c.domains.Use("www.example.com", 1)
+	s.c.domains.Use("www.example.com", -1)
 	s.want("one of two policies goes")
-	s.c.domains.use("www.example.com", -1)
+	s.c.domains.Use("www.example.com", -1)
 	s.want("the last one goes", "www.example.com: gone")
-	s.c.domains.use("www.example.com", 1)
+	s.c.domains.Use("www.example.com", 1)
 	s.want("it comes back", "www.example.com: 2001:db8::1")
 
 	delete(s.w.objects, objects.Key{Kind: objects.ResolvedKind, Name: "l2"})
-	s.touch([]event{objects.Key{Kind: objects.ResolvedKind, Name: "l2"}})
+	s.touch([]part.Event{objects.Key{Kind: objects.ResolvedKind, Name: "l2"}})
 	s.want("a node is gone", "*.example.com:", "www.example.com:")
 }
 
 func TestDomainsAddressesExpire(t *testing.T) {
 	s := newDNSScene(t, "l1", "l2")
-	s.c.domains.use("www.example.com", 1)
+	s.c.domains.Use("www.example.com", 1)
 	s.saw("l1", "www.example.com 203.0.113.1 90", "www.example.com 203.0.113.2 300")
 	s.saw("l2", "www.example.com 203.0.113.1 120")
 	s.want("both", "www.example.com: 203.0.113.1 203.0.113.2")
-	if expected := s.c.takeExpected(); !slices.Equal(expected, []event{signal{what: instantSignal}}) {
+	if expected := s.c.TakeExpected(); !slices.Equal(expected, []part.Event{part.Signal{What: domains.Instant}}) {
 		t.Fatalf("the cluster waits for %v", expected)
 	}
 	for _, step := range []struct {
@@ -163,9 +167,9 @@ func TestDomainsAddressesExpire(t *testing.T) {
 		{1, []string{"www.example.com:"}},
 	} {
 		s.now = s.now.Add(time.Duration(step.seconds) * time.Second)
-		s.touch([]event{signal{what: instantSignal}})
+		s.touch([]part.Event{part.Signal{What: domains.Instant}})
 		s.want(s.now.Format("04:05"), step.sets...)
-		if waits := len(s.c.takeExpected()) == 1; waits != (s.now.Sub(midnight) < 300*time.Second) {
+		if waits := len(s.c.TakeExpected()) == 1; waits != (s.now.Sub(midnight) < 300*time.Second) {
 			t.Errorf("%s: the cluster waits for time to pass: %v", s.now.Format("04:05"), waits)
 		}
 	}
@@ -176,7 +180,7 @@ func TestDomainsAddressesExpire(t *testing.T) {
 // What a node without a DNS server says would open policies of the whole cluster.
 func TestOnlyNodesWithDNSServersAreBelieved(t *testing.T) {
 	s := newDNSScene(t, "l1")
-	s.c.domains.use("www.example.com", 1)
+	s.c.domains.Use("www.example.com", 1)
 	s.saw("l2", "www.example.com 203.0.113.66 90")
 	s.want("no server there", "www.example.com:")
 	s.servers("l2")
@@ -189,15 +193,16 @@ func TestOnlyNodesWithDNSServersAreBelieved(t *testing.T) {
 	s.want("but there are no new ones")
 	s.now = s.now.Add(30 * time.Second)
 	s.restart()
-	s.c.domains.use("www.example.com", 1)
+	s.c.domains.Use("www.example.com", 1)
 	s.want("a new controller believes those who are servers now", "www.example.com: 203.0.113.1")
 }
 
 func TestAddressesThatNoHostOutsideHas(t *testing.T) {
 	s := newDNSScene(t, "l1")
-	s.c.domains.use("www.example.com", 1)
+	s.c.domains.Use("www.example.com", 1)
 	var lines []string
-	for _, addr := range []string{"127.0.0.1", "::1", "169.254.169.254", "fe80::1", "0.0.0.0", "224.0.0.1", "fe80::1%eth0", "203.0.113", "::ffff:203.0.113.1", "10.1.2.3"} {
+	for _, addr := range []string{"127.0.0.1", "::1", "169.254.169.254", "fe80::1", "0.0.0.0", "224.0.0.1", "fe80::1%eth0",
+		"203.0.113", "::ffff:203.0.113.1", "10.1.2.3"} {
 		lines = append(lines, "www.example.com "+addr+" 90")
 	}
 	s.saw("l1", lines...)
@@ -208,9 +213,10 @@ func TestAddressesThatNoHostOutsideHas(t *testing.T) {
 func TestNamesOfDomainSets(t *testing.T) {
 	seen := map[string]string{}
 	long := strings.Repeat("a-very-long-label.", 13) + "example.com"
-	for _, name := range []string{"example.com", "*.example.com", "my-host.example.com", "my_host.example.com", long, "b" + long} {
+	for _, name := range []string{"example.com", "*.example.com", "my-host.example.com", "my_host.example.com", long,
+		"b" + long} {
 		for _, ipv4 := range []bool{true, false} {
-			set := domainSet(name, ipv4)
+			set := domains.SetName(name, ipv4)
 			if seen[set] != "" {
 				t.Errorf("%s and %s have the same set %s", name, seen[set], set)
 			}
@@ -222,7 +228,8 @@ func TestNamesOfDomainSets(t *testing.T) {
 			}
 		}
 	}
-	if domainSet("Example.COM.", true) != domainSet("example.com", true) || !strings.HasPrefix(domainSet("*.example.com", true), "domain_.example.com_") {
+	if domains.SetName("Example.COM.", true) != domains.SetName("example.com", true) ||
+		!strings.HasPrefix(domains.SetName("*.example.com", true), "domain_.example.com_") {
 		t.Errorf("names are %v", slices.Sorted(maps.Keys(seen)))
 	}
 }
@@ -237,8 +244,8 @@ func TestDomainsInTheNorthbound(t *testing.T) {
 	engine := ovsdb.NewEngine(client)
 	apply := func(c *cluster) {
 		t.Helper()
-		c.domains.use("www.example.com", 1)
-		if err := engine.Replace(t.Context(), c.everything()); err != nil {
+		c.domains.Use("www.example.com", 1)
+		if err := engine.Replace(t.Context(), c.takeEverything()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -248,8 +255,8 @@ func TestDomainsInTheNorthbound(t *testing.T) {
 	for _, set := range sets {
 		members[set.Name] = set.Addresses
 	}
-	if len(members) != 2 || !slices.Equal(members[domainSet("www.example.com", true)], []string{"203.0.113.1"}) ||
-		!slices.Equal(members[domainSet("www.example.com", false)], []string{"2001:db8::1"}) {
+	if len(members) != 2 || !slices.Equal(members[domains.SetName("www.example.com", true)], []string{"203.0.113.1"}) ||
+		!slices.Equal(members[domains.SetName("www.example.com", false)], []string{"2001:db8::1"}) {
 		t.Fatalf("the Northbound has %v", members)
 	}
 	before := server.Transactions()
@@ -258,8 +265,9 @@ func TestDomainsInTheNorthbound(t *testing.T) {
 	if after := server.Transactions(); after != before {
 		t.Errorf("a restart makes %d transactions", after-before)
 	}
-	if owner := ownerEvent(northbound.DomainOwner("*.example.com")); owner != event(signal{domainSignal, "*.example.com"}) {
-		t.Errorf("the owner stands for %v", owner)
+	if changes := s.c.again(northbound.DomainOwner("*.example.com")); len(changes) != 1 ||
+		changes[0].Owner != northbound.DomainOwner("*.example.com") {
+		t.Errorf("asked for the rows again, %v", changes)
 	}
 }
 
@@ -299,31 +307,43 @@ func TestHostileResolvedNames(t *testing.T) {
 		count int           // of addresses that count
 		after time.Duration // when none counts any more
 	}{
-		{"a day and its grace, by a clock that is fast", []v1alpha1.ResolvedName{at(midnight.Add(day+time.Minute+objects.ClockSkew), "203.0.113.1")}, "www.example.com", 1, day + time.Minute + objects.ClockSkew},
-		{"two days", []v1alpha1.ResolvedName{at(midnight.Add(2*day), "203.0.113.1")}, "www.example.com", 1, day + time.Minute + objects.ClockSkew},
-		{"for ever", []v1alpha1.ResolvedName{at(end, "203.0.113.1", "2001:db8::1")}, "www.example.com", 2, day + time.Minute + objects.ClockSkew},
+		{"a day and its grace, by a clock that is fast",
+			[]v1alpha1.ResolvedName{at(midnight.Add(day+time.Minute+objects.ClockSkew), "203.0.113.1")}, "www.example.com", 1,
+			day + time.Minute + objects.ClockSkew},
+		{"two days", []v1alpha1.ResolvedName{at(midnight.Add(2*day), "203.0.113.1")}, "www.example.com", 1,
+			day + time.Minute + objects.ClockSkew},
+		{"for ever", []v1alpha1.ResolvedName{at(end, "203.0.113.1", "2001:db8::1")}, "www.example.com", 2, day + time.Minute +
+			objects.ClockSkew},
 		{"since ever", []v1alpha1.ResolvedName{at(time.Time{}, "203.0.113.1")}, "www.example.com", 0, 0},
 		{"before 1970", []v1alpha1.ResolvedName{at(time.Unix(-1, 0), "203.0.113.1")}, "www.example.com", 0, 0},
-		{"no time at all", []v1alpha1.ResolvedName{{Name: "www.example.com", Addresses: []v1alpha1.ResolvedAddress{{Address: "203.0.113.1"}}}}, "www.example.com", 0, 0},
-		{"many of a name", []v1alpha1.ResolvedName{at(end, numbered(9000)...)}, "www.example.com", 256, day + time.Minute + objects.ClockSkew},
+		{"no time at all", []v1alpha1.ResolvedName{{Name: "www.example.com", Addresses: []v1alpha1.ResolvedAddress{
+			{Address: "203.0.113.1"}}}}, "www.example.com", 0, 0},
+		{"many of a name", []v1alpha1.ResolvedName{at(end, numbered(9000)...)}, "www.example.com", 256, day + time.Minute +
+			objects.ClockSkew},
 		{"a name many times", spread(9000, func(int) string { return "www.example.com" }), "www.example.com", 256, time.Hour},
-		{"a name in many forms", spread(9000, func(i int) string { return []string{"www.example.com", "WWW.example.com."}[i%2] }), "www.example.com", 256, time.Hour},
-		{"many of a pattern", []v1alpha1.ResolvedName{named(at(end, numbered(20000)...), "*.example.com")}, "*.example.com", 8000, day + time.Minute + objects.ClockSkew},
-		{"many names of a pattern", spread(20000, func(i int) string { return fmt.Sprintf("a%d.example.com", i) }), "*.example.com", 8000, time.Hour},
-		{"a long name", []v1alpha1.ResolvedName{named(at(end, "203.0.113.1"), strings.Repeat("a.", 1<<19)+"example.com")}, "*.example.com", 0, 0},
+		{"a name in many forms", spread(9000, func(i int) string {
+			return []string{"www.example.com", "WWW.example.com."}[i%2]
+		}), "www.example.com", 256, time.Hour},
+		{"many of a pattern", []v1alpha1.ResolvedName{named(at(end, numbered(20000)...), "*.example.com")}, "*.example.com",
+			8000, day + time.Minute + objects.ClockSkew},
+		{"many names of a pattern", spread(20000, func(i int) string { return fmt.Sprintf("a%d.example.com", i) }),
+			"*.example.com", 8000, time.Hour},
+		{"a long name", []v1alpha1.ResolvedName{named(at(end, "203.0.113.1"), strings.Repeat("a.", 1<<19)+"example.com")},
+			"*.example.com", 0, 0},
 		{"no name", []v1alpha1.ResolvedName{named(at(end, "203.0.113.1"), "")}, "*.example.com", 0, 0},
-		{"no addresses", []v1alpha1.ResolvedName{at(end, "", "203.0.113.1/24", strings.Repeat("1", 1<<20), "::ffff:127.0.0.1")}, "www.example.com", 0, 0},
+		{"no addresses", []v1alpha1.ResolvedName{at(end, "", "203.0.113.1/24", strings.Repeat("1", 1<<20),
+			"::ffff:127.0.0.1")}, "www.example.com", 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newDNSScene(t, "l1")
-			s.c.domains.use(c.uses, 1)
+			s.c.domains.Use(c.uses, 1)
 			object := objects.TrimResolvedNames(&unstructured.Unstructured{}, &v1alpha1.ResolvedNames{Names: c.names}, nil)
 			object.ObjectMeta = s.w.meta("", "l1")
 			said := fmt.Sprint(object.Names)
 			counts := func(what string, want int) {
 				t.Helper()
-				s.touch([]event{signal{what: instantSignal}})
-				if got := len(s.c.domains.addresses[c.uses]); got != want {
+				s.touch([]part.Event{part.Signal{What: domains.Instant}})
+				if got := len(s.c.domains.Addresses(c.uses)); got != want {
 					t.Errorf("%s: %d addresses count, want %d", what, got, want)
 				}
 			}
@@ -335,9 +355,10 @@ func TestHostileResolvedNames(t *testing.T) {
 			s.now = midnight.Add(c.after - time.Second)
 			counts("before the end", c.count)
 			s.now = midnight.Add(c.after)
+			s.c.TakeExpected()
 			counts("at the end", 0)
-			if s.c.domains.next != 0 {
-				t.Errorf("it waits for %s", time.Unix(s.c.domains.next, 0).UTC())
+			if expected := s.c.TakeExpected(); len(expected) > 0 {
+				t.Errorf("it waits for %v", expected)
 			}
 		})
 	}

@@ -11,19 +11,20 @@ import (
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 )
 
 // looks has the next looks at all AddressPools, and at EgressIPs, leave a trace, and says at which there was one.
 func (s *scene) looks() func() string {
 	trace := netip.MustParseAddr("192.0.2.254")
-	s.c.balancers.reserved[trace] = "that of the test"
+	s.c.pools.reserved.outside[trace] = "that of the test"
 	for _, e := range s.c.egress.all {
 		e.standing = nil
 	}
 	return func() string {
 		var seen []string
-		if _, untouched := s.c.balancers.reserved[trace]; !untouched {
+		if _, untouched := s.c.pools.reserved.outside[trace]; !untouched {
 			seen = append(seen, "AddressPools")
 		}
 		for _, e := range s.c.egress.order {
@@ -45,15 +46,15 @@ func statusOf(status string, edit func(map[string]any)) string {
 	return string(must(json.Marshal(now)))
 }
 
-// TestAStatusEchoIsNoWork: what is written to the status of an AddressPool or an EgressIP comes back as an event of it. It
-// asks for no row, and no pool, Service or EgressIP is looked at for it. What another hand has written is put back.
+// TestAStatusEchoIsNoWork: what is written to the status of an AddressPool or an EgressIP comes back as an event of it.
+// It asks for no row, and no pool, Service or EgressIP is looked at for it. What another hand has written is put back.
 func TestAStatusEchoIsNoWork(t *testing.T) {
 	s := newScene(t, withBalancers)
 	n := s.egressNode(1)
 	n.PodCIDRs, n.Facts = n.PodCIDRs[:1], facts(1, false)
 	s.do(n, s.namespace("default", "team=a"), s.pod("default", "web", "e1"), s.addressPool("p", "203.0.113.64/28"),
 		s.egressIP("a", "team=a", "203.0.113.20"), s.balanced("web"))
-	s.touch(s.c.takeExpected())
+	s.touch(s.c.TakeExpected())
 	pool, egress := objects.Key{Kind: objects.PoolKind, Name: "p"}, objects.Key{Kind: objects.EgressKind, Name: "a"}
 	// say has an object come with another status, and gives what is written then.
 	say := func(k objects.Key, edit func(map[string]any)) (written string) {
@@ -69,15 +70,15 @@ func TestAStatusEchoIsNoWork(t *testing.T) {
 			after.Status = statusOf(o.Status, edit)
 			s.put(&after)
 		}
-		s.c.update([]event{k}, s.get)
-		if changes := s.c.changes(); len(changes) > 0 {
+		s.c.update([]part.Event{k}, s.get)
+		if changes := s.c.takeChanges(); len(changes) > 0 {
 			t.Errorf("%v asks for %d owners' rows, of %s first", k, len(changes), changes[0].Owner)
 		}
 		s.want("looked at", looks(), "")
-		notes := s.c.takeNotes()
+		notes := s.c.TakeNotes()
 		for _, a := range notes {
-			written += a.value
-			s.absorbStatus(objects.Key{Kind: a.kind, Name: a.name}, a)
+			written += a.Value
+			s.absorbStatus(objects.Key{Kind: a.Kind, Name: a.Name}, a)
 		}
 		return written
 	}
@@ -109,7 +110,8 @@ func TestRowsOfWhatHasAStatusComeBack(t *testing.T) {
 		w := &lockedWorld{world: newWorld(), queue: q}
 		n := w.node("l1", "10.244.0.0/24")
 		n.Facts, n.Ready, n.Labels = facts(1, false), true, objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: ""})
-		policies := w.policies(t, "{kind: NetworkPolicy, metadata: {namespace: default, name: it}, spec: {podSelector: {}, policyTypes: [Ingress]}}")
+		policies := w.policies(t, "{kind: NetworkPolicy, metadata: {namespace: default, name: it}, spec: {podSelector: {}, "+
+			"policyTypes: [Ingress]}}")
 		w.put(append(policies, n, w.namespace("default"), w.egressIP("a", "", "203.0.113.20"))...)
 		m := &memory{}
 		l, _ := lead(t, m, w)

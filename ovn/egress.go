@@ -17,16 +17,23 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// maxCarriers bounds the nodes that stand by for one EgressIP.
-const maxCarriers = 5
+// egressHosting says that another chassis than before has the addresses of an EgressIP.
+var egressHosting = part.NewSignal("hosting chassis of EgressIP", part.Patience)
+
+// egressCount has the status of an EgressIP tell its number of pods.
+var egressCount = part.NewSignal("pods of EgressIP", part.Patience)
+
+// maxHosting bounds the nodes that stand by for one EgressIP.
+const maxHosting = 5
 
 // egressBook is what is known of EgressIPs, and of what they follow from.
 type egressBook struct {
-	*outbox
+	*part.Outbox
 	settings   *settings.Settings
 	around     surroundings
 	nodes      nodeView
@@ -50,14 +57,75 @@ type egressBook struct {
 }
 
 func newEgressBook(
-	o *outbox, s *settings.Settings, ids *ipam.NumberPool, around surroundings, nodes nodeView, pods podView, namespaces namespaceView, pools poolView,
+	o *part.Outbox, s *settings.Settings, ids *ipam.NumberPool, around surroundings, nodes nodeView, pods podView,
+	namespaces namespaceView, pools poolView,
 ) egressBook {
 	return egressBook{
-		outbox: o, settings: s, ids: ids, around: around, nodes: nodes, pods: pods, namespaces: namespaces, pools: pools,
+		Outbox: o, settings: s, ids: ids, around: around, nodes: nodes, pods: pods, namespaces: namespaces, pools: pools,
 		all: map[string]*egressState{}, candidates: map[string][]*egressState{},
 		stale: map[*egressState]struct{}{}, dirty: map[string]struct{}{}, untold: map[string]struct{}{},
 	}
 }
+
+// Take is part of [part.Part].
+func (b *egressBook) Take(batch *part.Batch) {
+	for _, name := range batch.Signals(egressCount) {
+		b.countNow(name)
+	}
+	b.update(batch.Names(objects.EgressKind), batch)
+	for _, name := range batch.Signals(egressHosting) {
+		b.hostedBy(name, batch.Text(egressHosting, name))
+	}
+	for _, name := range batch.Again(objects.EgressKind.String()) {
+		b.dirty[name] = struct{}{}
+	}
+	b.dirtyNodes = b.dirtyNodes || batch.AsksFor(northbound.EgressNodesOwner)
+}
+
+// Settle is part of [part.Part]: it plans anew what may have changed, and has the statuses say so.
+func (b *egressBook) Settle() {
+	for name, p := range b.pods.touched() {
+		b.reselect(name, p)
+	}
+	if b.replan || len(b.stale) > 0 {
+		b.planAgain()
+	}
+	if !b.replan && len(b.turned) > 0 {
+		b.chooseAgain(b.turned)
+	}
+	b.replan, b.turned = false, nil
+	part.Empty(&b.stale)
+	for _, name := range slices.Sorted(maps.Keys(b.untold)) {
+		if e := b.all[name]; e != nil {
+			b.noteStatusOf(e)
+		}
+	}
+	part.Empty(&b.untold)
+}
+
+// Dirty is part of [part.Part].
+func (b *egressBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
+	return part.Join(part.Once(all || b.dirtyNodes, part.Common, northbound.EgressNodesOwner),
+		part.Of(all, b.all, b.dirty, part.Common, northbound.EgressOwner))
+}
+
+// Change is part of [part.Part].
+func (b *egressBook) Change(owner ovsdb.Owner) part.Outcome {
+	if owner == northbound.EgressNodesOwner {
+		return part.Rows(b.commonChange())
+	}
+	_, name := part.Split(owner)
+	return part.Rows(b.change(name))
+}
+
+// Clean is part of [part.Part].
+func (b *egressBook) Clean() {
+	part.Empty(&b.dirty)
+	b.dirtyNodes = false
+}
+
+// changed says whether what all EgressIPs follow from is another thing since they were settled.
+func (b *egressBook) changed() bool { return b.replan }
 
 // egressState is an EgressIP and what was decided for it.
 type egressState struct {
@@ -66,10 +134,10 @@ type egressState struct {
 	plan   egressPlan
 	// standing are the nodes among which the plan chooses.
 	standing []*nodeState
-	// pods is how many leave with its addresses; carrier is the chassis that has them now.
+	// pods is how many leave with its addresses; hosting is the chassis that has them now.
 	pods     int
 	counting bool // the status shall have the number later
-	carrier  string
+	hosting  string
 	noted    string // status that was asked for last
 }
 
@@ -103,10 +171,10 @@ func (e *egressState) wants(ipv4 bool) bool {
 }
 
 // update takes in EgressIPs. The pods that they select are looked at again.
-func (b *egressBook) update(names []string, get lookup) {
+func (b *egressBook) update(names []string, batch *part.Batch) {
 	reselect := false
 	for _, name := range names {
-		object, _ := get(objects.Key{Kind: objects.EgressKind, Name: name}).(*objects.EgressIP)
+		object := part.Object[objects.EgressIP](batch, objects.EgressKind, name)
 		e := b.all[name]
 		// Its status alone is another: what Weft has written, or another hand.
 		if object != nil && e != nil && e.object.AsksTheSame(&object.Custom) {
@@ -126,7 +194,7 @@ func (b *egressBook) update(names []string, get lookup) {
 			}
 			continue
 		case e == nil:
-			e = &egressState{number: b.recorded[name], carrier: carrierOf(name, get)}
+			e = &egressState{number: b.recorded[name], hosting: batch.Text(egressHosting, name)}
 			b.all[name] = e
 		}
 		if e.object == nil || e.object.UID != object.UID || e.object.Status != object.Status {
@@ -138,7 +206,7 @@ func (b *egressBook) update(names []string, get lookup) {
 		return
 	}
 	b.order = slices.SortedFunc(maps.Values(b.all), func(a, b *egressState) int {
-		return cmp.Or(Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.object.Name, b.object.Name))
+		return cmp.Or(objects.Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.object.Name, b.object.Name))
 	})
 	b.wanted = map[netip.Addr]string{}
 	for _, e := range slices.Backward(b.order) {
@@ -199,8 +267,8 @@ func rendezvous(what, node string) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// lookAt has the pods of a namespace looked at again, whose labels have changed.
-func (b *egressBook) lookAt(namespace string) {
+// namespaceChanged has the pods of a namespace looked at again, whose labels have changed.
+func (b *egressBook) namespaceChanged(namespace string) {
 	delete(b.candidates, namespace)
 	if len(b.all) == 0 {
 		return
@@ -216,7 +284,7 @@ func (b *egressBook) selecting(namespace string) []*egressState {
 	if known {
 		return list
 	}
-	set, there := b.namespaces.labels(namespace)
+	set, there := b.namespaces.Labels(namespace)
 	if !there || len(b.order) == 0 {
 		return nil
 	}
@@ -267,7 +335,7 @@ func (b *egressBook) leaveBy(p *podState, now [2]*egressState) {
 func (b *egressBook) countLater(e *egressState) {
 	if !e.counting && b.all[e.object.Name] == e {
 		e.counting = true
-		b.expect(signal{countSignal, e.object.Name})
+		b.Expect(part.Signal{What: egressCount, Name: e.object.Name})
 	}
 }
 
@@ -281,27 +349,6 @@ func egressMembers(p *podState, change *ovsdb.Change) {
 		}
 	}
 	*change = r.Change
-}
-
-// settle plans anew what may have changed, and has the statuses say so.
-func (b *egressBook) settle(touched iter.Seq2[string, *podState]) {
-	for name, p := range touched {
-		b.reselect(name, p)
-	}
-	if b.replan || len(b.stale) > 0 {
-		b.planAgain()
-	}
-	if !b.replan && len(b.turned) > 0 {
-		b.chooseAgain(b.turned)
-	}
-	b.replan, b.turned = false, nil
-	empty(&b.stale)
-	for _, name := range slices.Sorted(maps.Keys(b.untold)) {
-		if e := b.all[name]; e != nil {
-			b.noteStatusOf(e)
-		}
-	}
-	empty(&b.untold)
 }
 
 // planAgain decides anew for the EgressIPs that are stale, or for all. What a Service has of an AddressPool stays the
@@ -347,7 +394,8 @@ func (b *egressBook) follows(e *egressState, plan egressPlan) {
 }
 
 func (p egressPlan) equal(o egressPlan) bool {
-	return p.reason == o.reason && p.message == o.message && slices.Equal(p.members, o.members) && slices.Equal(p.names, o.names) &&
+	return p.reason == o.reason && p.message == o.message && slices.Equal(p.members, o.members) &&
+		slices.Equal(p.names, o.names) &&
 		p.gateway.Network == o.gateway.Network && p.gateway.MAC == o.gateway.MAC &&
 		slices.Equal(p.gateway.Addresses, o.gateway.Addresses) && slices.Equal(p.gateway.NextHops, o.gateway.NextHops)
 }
@@ -360,10 +408,10 @@ func (b *egressBook) noteStatusOf(e *egressState) {
 		"pods":               e.pods,
 		"node":               nil,
 	}
-	if node := b.nodes.withChassis(e.carrier); len(e.plan.members) > 0 && node != "" {
+	if node := b.nodes.withChassis(e.hosting); len(e.plan.members) > 0 && node != "" {
 		status["node"] = node
 	}
-	b.noteStatus(objects.EgressKind, &e.object.Custom, status, &e.noted)
+	b.NoteStatus(objects.EgressKind, &e.object.Custom, status, &e.noted)
 }
 
 func (e *egressState) statusMessage() string {
@@ -373,10 +421,10 @@ func (e *egressState) statusMessage() string {
 	return e.plan.message + "; until then what the selected pods send outside is dropped"
 }
 
-// carriedBy takes in which chassis has an EgressIP's addresses.
-func (b *egressBook) carriedBy(name, chassis string) {
+// hostedBy takes in which chassis has an EgressIP's addresses.
+func (b *egressBook) hostedBy(name, chassis string) {
 	if e := b.all[name]; e != nil {
-		e.carrier, b.untold[name] = chassis, struct{}{}
+		e.hosting, b.untold[name] = chassis, struct{}{}
 	}
 }
 

@@ -11,7 +11,9 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -63,7 +65,7 @@ func (s *scene) wantEgress(name, ready, reason string, words ...string) {
 func (s *scene) leaving(name string) string {
 	var list []string
 	for pod, p := range s.c.pods.all {
-		for _, m := range s.c.podChange(pod).Memberships {
+		for _, m := range s.c.changeOf(northbound.PodOwner(pod)).Memberships {
 			if m.UUID == egressSetID(name, true) || m.UUID == egressSetID(name, false) {
 				list = append(list, strings.TrimPrefix(pod, p.object.Namespace+"/")+"="+strings.Join(m.Values, ","))
 			}
@@ -101,7 +103,7 @@ func TestEgressStory(t *testing.T) {
 
 	s.do(s.labelled(s.pod("default", "db", "e1"), "app=db"))
 	s.want("a new pod", s.leaving("a"), "db=10.244.1.4 db=fd00:10:244:1::4 web=10.244.1.3 web=fd00:10:244:1::3")
-	s.touch(s.c.takeExpected())
+	s.touch(s.c.TakeExpected())
 	s.want("number of pods after a while", fmt.Sprint(s.egressStatus("a").Pods), "2")
 
 	b := s.egressIP("b", "", "203.0.113.21")
@@ -123,7 +125,8 @@ func TestEgressStory(t *testing.T) {
 	s.want("way without a node", s.way("b"), "drop")
 	s.remove(objects.EgressKind, "b")
 	s.want("what all share", fmt.Sprint(len(s.c.egress.commonChange().Rows)), "0")
-	s.want("what remains", fmt.Sprint(len(s.c.egress.all), len(s.c.egress.order), s.c.nodes.ids.Size-s.c.nodes.ids.Free), "0 0 0")
+	s.want("what remains", fmt.Sprint(len(s.c.egress.all), len(s.c.egress.order), s.c.nodes.ids.Size-s.c.nodes.ids.Free),
+		"0 0 0")
 }
 
 // TestNamespacesLabels: a label of a namespace moves its pods.
@@ -138,7 +141,7 @@ func TestNamespacesLabels(t *testing.T) {
 	s.do(s.namespace("default", "team=a"))
 	s.want("with it", s.leaving("a"), "web=10.244.1.3")
 	s.c.update(s.put(s.namespace("default", "team=a", "more=1")), s.get)
-	if changes := s.c.changes(); len(changes) > 0 {
+	if changes := s.c.takeChanges(); len(changes) > 0 {
 		t.Errorf("another label touches %v", changes)
 	}
 	s.do(s.namespace("default", "team=b"))
@@ -157,17 +160,25 @@ func TestEgressRefused(t *testing.T) {
 		words  []string
 		way    string
 	}{
-		{"in the pods' range", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("10.244.9.9") }, "AddressInCluster", []string{"spec.addresses: 10.244.9.9 is in pod-cidrs 10.244.0.0/16"}, "drop"},
-		{"a node's", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("203.0.113.1") }, "AddressTaken", []string{"203.0.113.1", "Node e1"}, "drop"},
-		{"the next hop's", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("203.0.113.254") }, "AddressTaken", []string{"next hop"}, "drop"},
+		{"in the pods' range", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("10.244.9.9") },
+			"AddressInCluster", []string{"spec.addresses: 10.244.9.9 is in pod-cidrs 10.244.0.0/16"}, "drop"},
+		{"a node's", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("203.0.113.1") }, "AddressTaken",
+			[]string{"203.0.113.1", "Node e1"}, "drop"},
+		{"the next hop's", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("203.0.113.254") },
+			"AddressTaken", []string{"next hop"}, "drop"},
 		{"another EgressIP's", func(s *scene, e *objects.EgressIP) {
 			s.do(s.egressIP("0", "team=z", "203.0.113.20"))
 			e.UID = "younger"
 		}, "AddressTaken", []string{"EgressIP 0"}, "drop"},
-		{"of a family that pods lack", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("2001:db8::20") }, "NoSuchFamily", []string{"2001:db8::20"}, "drop"},
-		{"in no node's network", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("198.51.100.9") }, "AddressNotInNetwork", []string{"198.51.100.9", "203.0.113.0/24"}, "drop"},
-		{"no node", func(_ *scene, e *objects.EgressIP) { e.Nodes = must(parseSelector("rack=9")) }, "NoNode", []string{"no node matches", "rack=9"}, "drop"},
-		{"a network that no node has", func(_ *scene, e *objects.EgressIP) { e.Network = "storage" }, "NoNode", []string{"Node e1", `"external"`, `"storage"`}, "drop"},
+		{"of a family that pods lack", func(_ *scene, e *objects.EgressIP) {
+			e.Addresses = objects.ParseAddrs("2001:db8::20")
+		}, "NoSuchFamily", []string{"2001:db8::20"}, "drop"},
+		{"in no node's network", func(_ *scene, e *objects.EgressIP) { e.Addresses = objects.ParseAddrs("198.51.100.9") },
+			"AddressNotInNetwork", []string{"198.51.100.9", "203.0.113.0/24"}, "drop"},
+		{"no node", func(_ *scene, e *objects.EgressIP) { e.Nodes = must(parseSelector("rack=9")) }, "NoNode",
+			[]string{"no node matches", "rack=9"}, "drop"},
+		{"a network that no node has", func(_ *scene, e *objects.EgressIP) { e.Network = "storage" }, "NoNode",
+			[]string{"Node e1", `"external"`, `"storage"`}, "drop"},
 		{"Windows", func(s *scene, e *objects.EgressIP) {
 			n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "e1"}].(*objects.Node)
 			n.OS = contract.Windows
@@ -178,7 +189,8 @@ func TestEgressRefused(t *testing.T) {
 			n.Facts = editFacts(1, false, func(f *contract.NodeFacts) { f.Gateway = nil })
 			s.do(&n)
 		}, "NoNode", []string{"no gateway of its own", "gateway: local"}, "drop"},
-		{"it cannot be read", func(_ *scene, e *objects.EgressIP) { e.Wrong = "spec.addresses: \"x\" is not an IP address" }, "BadSpec", []string{"selects no pod"}, ""},
+		{"it cannot be read", func(_ *scene, e *objects.EgressIP) { e.Wrong = "spec.addresses: \"x\" is not an IP address" },
+			"BadSpec", []string{"selects no pod"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t, nil)
@@ -211,7 +223,7 @@ func TestEgressSpreads(t *testing.T) {
 		name := fmt.Sprint("a", i)
 		s.do(s.egressIP(name, "team=a", fmt.Sprintf("203.0.113.%d", 100+i)))
 		list := strings.Fields(members(s.c.egress.change(name)))
-		if len(list) != maxCarriers {
+		if len(list) != maxHosting {
 			t.Fatalf("%d nodes stand by: %v", len(list), list)
 		}
 		first[list[0]]++
@@ -223,7 +235,8 @@ func TestEgressSpreads(t *testing.T) {
 	n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: before[0]}].(*objects.Node)
 	n.Ready = false
 	s.do(&n)
-	if after := s.c.egress.all["a0"].plan.names; slices.Contains(after, before[0]) || !slices.Equal(after[:4], before[1:]) {
+	if after := s.c.egress.all["a0"].plan.names; slices.Contains(after, before[0]) || !slices.Equal(after[:4],
+		before[1:]) {
 		t.Errorf("without %s the nodes are %v, before %v", before[0], after, before)
 	}
 	numbers := map[int]bool{}
@@ -289,8 +302,8 @@ func TestCarrierIsTold(t *testing.T) {
 	s.do(s.egressNode(1), s.egressNode(2), s.egressIP("a", "", "203.0.113.20"))
 	s.want("node", s.egressStatus("a").Node, "")
 	move := func(chassis string) {
-		s.objects[signal{egressHostingSignal, "a"}] = chassis
-		s.touch([]event{signal{egressHostingSignal, "a"}})
+		s.objects[part.Signal{What: egressHosting, Name: "a"}] = chassis
+		s.touch([]part.Event{part.Signal{What: egressHosting, Name: "a"}})
 	}
 	move("chassis-2")
 	s.want("node", s.egressStatus("a").Node, "e2")
@@ -302,15 +315,15 @@ func TestCarrierIsTold(t *testing.T) {
 	s.restart(nil)
 	s.want("node after a restart", s.egressStatus("a").Node, "e1")
 	for _, chassis := range []string{"chassis-2", "chassis-1"} { // faster than a status is written
-		s.objects[signal{egressHostingSignal, "a"}] = chassis
-		s.c.update([]event{signal{egressHostingSignal, "a"}}, s.get)
+		s.objects[part.Signal{What: egressHosting, Name: "a"}] = chassis
+		s.c.update([]part.Event{part.Signal{What: egressHosting, Name: "a"}}, s.get)
 	}
-	notes := s.c.takeNotes()
-	if last := notes[len(notes)-1].value; !strings.Contains(last, `"node":"e1"`) {
+	notes := s.c.TakeNotes()
+	if last := notes[len(notes)-1].Value; !strings.Contains(last, `"node":"e1"`) {
 		t.Errorf("the last status to be written is %s", last)
 	}
 	move("")
 	s.want("node when none carries it", s.egressStatus("a").Node, "")
-	delete(s.objects, signal{egressHostingSignal, "a"})
-	s.touch([]event{signal{egressHostingSignal, "nobody"}, signal{countSignal, "nobody"}})
+	delete(s.objects, part.Signal{What: egressHosting, Name: "a"})
+	s.touch([]part.Event{part.Signal{What: egressHosting, Name: "nobody"}, part.Signal{What: egressCount, Name: "nobody"}})
 }

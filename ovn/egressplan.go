@@ -29,16 +29,18 @@ func (b *egressBook) planOf(e *egressState, taken map[netip.Addr]string) egressP
 	}
 	for _, addr := range o.Addresses {
 		if key, in, ok := b.settings.ClusterRange(func(p netip.Prefix) bool { return p.Contains(addr) }); ok {
-			return refuse("AddressInCluster", "spec.addresses: %s is in %s %s; give a free address of the nodes' external subnet", addr, key, in)
+			return refuse("AddressInCluster",
+				"spec.addresses: %s is in %s %s; give a free address of the nodes' external subnet", addr, key, in)
 		}
 		if whose, ok := taken[addr]; ok {
 			return refuse("AddressTaken", "spec.addresses: %s is already that of %s; give another one", addr, whose)
 		}
 		if ipam.Family(b.settings.Pods, addr) == nil {
-			return refuse("NoSuchFamily", "spec.addresses: pods have no address of the family of %s (pod-cidrs %s); remove it", addr, ipam.Join(b.settings.Pods))
+			return refuse("NoSuchFamily", "spec.addresses: pods have no address of the family of %s (pod-cidrs %s); remove it",
+				addr, ipam.Join(b.settings.Pods))
 		}
 	}
-	nodes, why := b.carriers(o)
+	nodes, why := b.candidatesFor(o)
 	if len(nodes) == 0 {
 		return refuse("NoNode", "%s", why)
 	}
@@ -47,7 +49,8 @@ func (b *egressBook) planOf(e *egressState, taken map[netip.Addr]string) egressP
 		return refuse("AddressNotInNetwork", "%s", why)
 	}
 	if !b.takeNumber(e) {
-		return refuse(noNumber, "all %d numbers that join-cidrs %s has room for are taken; remove unused Nodes or EgressIPs, or make join-cidrs larger", b.ids.Size, ipam.Join(b.settings.Joins))
+		return refuse(noNumber, "all %d numbers that join-cidrs %s has room for are taken; remove unused Nodes or "+
+			"EgressIPs, or make join-cidrs larger", b.ids.Size, ipam.Join(b.settings.Joins))
 	}
 	e.standing = nodes
 	return b.choose(e)
@@ -56,7 +59,7 @@ func (b *egressBook) planOf(e *egressState, taken map[netip.Addr]string) egressP
 // choose is the plan with the nodes that are preferred of those which stand for an EgressIP, of which there is one at
 // least. Subnets and next hops are those of the first.
 func (b *egressBook) choose(e *egressState) (plan egressPlan) {
-	nodes := prefer(e.object.Name, slices.Clone(e.standing), maxCarriers)
+	nodes := prefer(e.object.Name, slices.Clone(e.standing), maxHosting)
 	first := nodes[0].facts.Gateway
 	plan.gateway = contract.Gateway{Network: nodes[0].outside, MAC: contract.MAC(e.object.Addresses...).String()}
 	for _, addr := range e.object.Addresses {
@@ -72,17 +75,19 @@ func (b *egressBook) choose(e *egressState) (plan egressPlan) {
 		plan.members = append(plan.members, member{n.chassis(), n.object.UID})
 		plan.names = append(plan.names, n.name)
 	}
-	plan.reason, plan.message = "Carried", fmt.Sprintf("%d nodes stand by on network %s", len(plan.members), plan.gateway.Network)
+	plan.reason, plan.message = "Carried", fmt.Sprintf("%d nodes stand by on network %s", len(plan.members),
+		plan.gateway.Network)
 	for _, address := range plan.gateway.Addresses {
 		if !slices.ContainsFunc(plan.gateway.NextHops, func(n netip.Addr) bool { return n.Is4() == address.Addr().Is4() }) {
-			plan.message += fmt.Sprintf("; Node %s knows no next hop for %s: only the subnet is reached (gateway-next-hops of its agent)", plan.names[0], address.Addr())
+			plan.message += fmt.Sprintf("; Node %s knows no next hop for %s: only the subnet is reached (gateway-next-hops of "+
+				"its agent)", plan.names[0], address.Addr())
 		}
 	}
 	return plan
 }
 
-// carriers are the nodes that an EgressIP selects and that can carry addresses at all, the oldest first.
-func (b *egressBook) carriers(o *objects.EgressIP) (nodes []*nodeState, why string) {
+// candidatesFor are the nodes that an EgressIP selects and that can host addresses at all, the oldest first.
+func (b *egressBook) candidatesFor(o *objects.EgressIP) (nodes []*nodeState, why string) {
 	selected, excuse := 0, ""
 	for n := range b.nodes.placed() {
 		if !o.Nodes.Matches(n.object.Labels) {
@@ -91,15 +96,18 @@ func (b *egressBook) carriers(o *objects.EgressIP) (nodes []*nodeState, why stri
 		selected++
 		switch g := n.facts.Gateway; {
 		case n.windows():
-			excuse = fmt.Sprintf("Node %s runs Windows, whose datapath lacks what a gateway for other nodes needs (%s)", n.name, capability.ClonedPackets.Feature)
+			excuse = fmt.Sprintf("Node %s runs Windows, whose datapath lacks what a gateway for other nodes needs (%s)", n.name,
+				capability.ClonedPackets.Feature)
 		case n.facts.Chassis == "":
 			excuse = fmt.Sprintf("Node %s's agent has not said its chassis' name yet", n.name)
 		case g == nil:
 			excuse = fmt.Sprintf("Node %s has no gateway of its own (gateway: local for its agent)", n.name)
 		case n.outside == "":
-			excuse = fmt.Sprintf("no administrator has granted Node %s the network %q of its gateway (label %s; an Event on the Node says more)", n.name, objects.Quoted(g.Network), networkLabel)
+			excuse = fmt.Sprintf("no administrator has granted Node %s the network %q of its gateway (label %s; an Event on "+
+				"the Node says more)", n.name, objects.Quoted(g.Network), networkLabel)
 		case o.Network != "" && n.outside != o.Network:
-			excuse = fmt.Sprintf("the gateway of Node %s is on network %q and spec.network is %q", n.name, objects.Quoted(g.Network), o.Network)
+			excuse = fmt.Sprintf("the gateway of Node %s is on network %q and spec.network is %q", n.name,
+				objects.Quoted(g.Network), o.Network)
 		default:
 			nodes = append(nodes, n)
 		}
@@ -109,9 +117,11 @@ func (b *egressBook) carriers(o *objects.EgressIP) (nodes []*nodeState, why stri
 	case len(nodes) > 0:
 		return nodes, ""
 	case selected == 0:
-		return nil, fmt.Sprintf("spec.nodeSelector: no node matches %q; label Linux nodes that have a gateway, like kubectl label node NAME weft.net/egress=", objects.Quoted(o.Nodes.String()))
+		return nil, fmt.Sprintf("spec.nodeSelector: no node matches %q; label Linux nodes that have a gateway, like "+
+			"kubectl label node NAME weft.net/egress=", objects.Quoted(o.Nodes.String()))
 	}
-	return nil, fmt.Sprintf("spec.nodeSelector: none of the %d nodes that match can carry the addresses: %s; select Linux nodes with a gateway", selected, excuse)
+	return nil, fmt.Sprintf("spec.nodeSelector: none of the %d nodes that match can carry the addresses: %s; select "+
+		"Linux nodes with a gateway", selected, excuse)
 }
 
 // onNetwork keeps the nodes of the one network that has the addresses, or says why there are none.
@@ -135,7 +145,8 @@ func (b *egressBook) onNetwork(o *objects.EgressIP, nodes []*nodeState) (on []*n
 		if len(subnets) > 0 {
 			known = strings.Join(slices.Sorted(maps.Keys(subnets)), ", ")
 		}
-		return nil, fmt.Sprintf("spec.addresses: %s is not in the network of any selected node's gateway (%s); give a free address there, or select other nodes", lacking, objects.Quoted(known))
+		return nil, fmt.Sprintf("spec.addresses: %s is not in the network of any selected node's gateway (%s); give a free "+
+			"address there, or select other nodes", lacking, objects.Quoted(known))
 	}
 	network := networkOf(b.settings, o.Network, nodes)
 	return slices.DeleteFunc(nodes, func(n *nodeState) bool { return n.outside != network }), ""

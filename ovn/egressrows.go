@@ -59,10 +59,13 @@ func (r *rows) egressRouter(s *settings.Settings, e *egressState) {
 			ChassisName: m.chassis, Priority: max(northbound.MaxPriority-i, 0)}))
 	}
 	id := r.LogicalRouter("gateway", name, nil)
-	r.Link("join", id, northbound.JoinSwitchID, northbound.RouterPort("rtoj-"+name, s.JoinAddresses(e.number)), "jtor-"+name, nil)
+	r.Link("join", id, northbound.JoinSwitchID, northbound.RouterPort("rtoj-"+name, s.JoinAddresses(e.number)),
+		"jtor-"+name, nil)
 	outside := r.external("-"+name, g.Network, g.Network)
-	port := &nb.LogicalRouterPort{Name: "rtoe-" + name, MAC: g.MAC, Networks: ipam.Texts(g.Addresses), HaChassisGroup: &group}
-	r.Link("external", id, outside, port, "etor-"+name, map[string]string{"nat-addresses": "router", "exclude-lb-vips-from-garp": "true"})
+	port := &nb.LogicalRouterPort{Name: "rtoe-" + name, MAC: g.MAC, Networks: ipam.Texts(g.Addresses),
+		HaChassisGroup: &group}
+	r.Link("external", id, outside, port, "etor-"+name, map[string]string{"nat-addresses": "router",
+		"exclude-lb-vips-from-garp": "true"})
 	r.gatewayRoutes(s, id, port.Name, g)
 	for _, pods := range s.Pods {
 		if address := ipam.Family(g.Addresses, pods.Addr()); address != nil {
@@ -79,7 +82,8 @@ func (b *egressBook) commonChange() ovsdb.Change {
 	if len(b.all) == 0 {
 		return r.Change
 	}
-	r.Policy(northbound.ClusterRouterID, "answers", &nb.LogicalRouterPolicy{Priority: policyEgressWithin, Match: fmt.Sprint("pkt.mark == ", answerMark), Action: nb.LogicalRouterPolicyActionAllow})
+	r.Policy(northbound.ClusterRouterID, "answers", &nb.LogicalRouterPolicy{Priority: policyEgressWithin,
+		Match: fmt.Sprint("pkt.mark == ", answerMark), Action: nb.LogicalRouterPolicyActionAllow})
 	for _, pods := range b.settings.Pods {
 		ipv4 := pods.Addr().Is4()
 		all := "weft_egress_pods_" + northbound.IPWord(ipv4)
@@ -116,7 +120,8 @@ func (b *egressBook) commonChange() ovsdb.Change {
 			"join/":  ip + ".dst == " + ipam.Family(b.settings.Joins, pods.Addr()).String(),
 			"nodes/": ip + ".dst == $weft_" + set,
 		} {
-			r.Policy(northbound.ClusterRouterID, key+ip, &nb.LogicalRouterPolicy{Priority: policyEgressWithin, Match: match, Action: nb.LogicalRouterPolicyActionAllow})
+			r.Policy(northbound.ClusterRouterID, key+ip, &nb.LogicalRouterPolicy{Priority: policyEgressWithin, Match: match,
+				Action: nb.LogicalRouterPolicyActionAllow})
 		}
 	}
 	return r.Change

@@ -15,13 +15,13 @@ import (
 
 // elect leads whenever this controller holds the Lease, until ctx is done.
 //
-// There are never two that write, for two reasons. The clock: others take a Lease when they have seen no renewal for its duration,
-// and they see one no earlier than its request has begun. So the work ends two thirds of the duration
-// after the beginning of the last request that succeeded, whether others hang or not: client-go's own
-// deadline would begin with the first one that fails, and end only with it. And the Lease is given back
-// only when the work has ended. The fence: a process that was suspended learns late that its time is over, and
-// what it has sent may arrive late. So a leader claims the Northbound first, as long as the Lease is its own, and
-// the Northbound refuses what others send from then on ([ovsdb.Fence]).
+// There are never two that write, for two reasons. The clock: others take a Lease when they have seen no renewal for
+// its duration, and they see one no earlier than its request has begun. So the work ends two thirds of the duration
+// after the beginning of the last request that succeeded, whether others hang or not: client-go's own deadline would
+// begin with the first one that fails, and end only with it. And the Lease is given back only when the work has ended.
+// The fence: a process that was suspended learns late that its time is over, and what it has sent may arrive late. So a
+// leader claims the Northbound first, as long as the Lease is its own, and the Northbound refuses what others send from
+// then on ([ovsdb.Fence]).
 func (c *controller) elect(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := c.term(ctx); err != nil {

@@ -9,11 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weftnet/weft/ovn/settings"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	kuberuntime "k8s.io/apimachinery/pkg/runtime"
 	kubetesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // TestHangingAPIServerEndsTheWorkInTime: before another controller could take the Lease. This API server
@@ -33,7 +34,8 @@ func TestHangingAPIServerEndsTheWorkInTime(t *testing.T) {
 		}
 		return false, nil, nil
 	})
-	// A third of the Lease is between the end of the work and that of the Lease: as long as a busy machine lets nobody work.
+	// A third of the Lease is between the end of the work and that of the Lease: as long as a busy machine lets nobody
+	// work.
 	c := d.start("only", func(c *settings.Config) { c.LeaseDuration = 12 * time.Second })
 	d.eventually("it leads and has annotated all", func() bool { return d.port("default_one") != nil && d.patches() == 2 })
 	hangs.Store(true)
@@ -77,7 +79,8 @@ func tenureOf(l *lock) *tenure {
 // TestOnlyTheHolderIsEntitled to claim the Northbound, and the work of anybody else ends.
 func TestOnlyTheHolderIsEntitled(t *testing.T) {
 	away := errors.New("no answer")
-	for holder, want := range map[string]struct{ entitled, works bool }{"me": {true, true}, "another": {}, "": {}, "unknown": {works: true}} {
+	for holder, want := range map[string]struct{ entitled, works bool }{"me": {true, true}, "another": {}, "": {},
+		"unknown": {works: true}} {
 		tenure := tenureOf(&lock{})
 		tenure.now = func(context.Context) (*coordinationv1.Lease, error) {
 			if holder == "unknown" {

@@ -3,11 +3,12 @@ package ovn
 import (
 	"strings"
 
-	"github.com/weftnet/weft/ovn/objects"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/record"
+
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // lastingEvents gives the Event of a lasting problem a name that follows from what it says: another

@@ -5,12 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weftnet/weft/ovn/objects"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/record"
+
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // sink is an API server for Events.
@@ -29,13 +30,15 @@ func (s *sink) Create(e *corev1.Event) (*corev1.Event, error) {
 func TestLastingEvents(t *testing.T) {
 	name := func(object string, p objects.Problem, err error) (string, error) {
 		s := &sink{err: err}
-		_, got := lastingEvents{s}.Create(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "by-time", Annotations: p.Annotations()},
+		_, got := lastingEvents{s}.Create(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "by-time",
+			Annotations: p.Annotations()},
 			InvolvedObject: corev1.ObjectReference{Name: object}})
 		return s.names[0], got
 	}
 	meta := &metav1.ObjectMeta{Name: "web", UID: "u1"}
 	one, _ := name("web", objects.Limitf(objects.ServiceKind, meta, "Reason", "text"), nil)
-	same, err := name("web", objects.Limitf(objects.ServiceKind, meta, "Reason", "text"), apierrors.NewAlreadyExists(corev1.Resource("events"), "web"))
+	same, err := name("web", objects.Limitf(objects.ServiceKind, meta, "Reason", "text"),
+		apierrors.NewAlreadyExists(corev1.Resource("events"), "web"))
 	if one != same || err != nil || !strings.HasPrefix(one, "web.") {
 		t.Errorf("%q and %q, %v", one, same, err)
 	}
@@ -56,7 +59,8 @@ func TestLastingEvents(t *testing.T) {
 		t.Errorf("%q: %s", long, problems)
 	}
 	refused := errors.New("refused")
-	if _, err := name("web", objects.Limitf(objects.ServiceKind, meta, "Reason", "text"), refused); !errors.Is(err, refused) {
+	if _, err := name("web", objects.Limitf(objects.ServiceKind, meta, "Reason", "text"), refused); !errors.Is(err,
+		refused) {
 		t.Errorf("a refusal becomes %v", err)
 	}
 }

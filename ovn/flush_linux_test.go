@@ -24,7 +24,8 @@ func TestSocketsLeaveWhoIsGone(t *testing.T) {
 	serve := func(name string) {
 		var given []any
 		for i, a := range d.c.pods.all["default/"+name].addresses {
-			given = append(given, d.slice(fmt.Sprint("log-", i), "log", []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}}, ready(a.Addr().String(), "n1")))
+			given = append(given, d.slice(fmt.Sprint("log-", i), "log",
+				[]objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}}, ready(a.Addr().String(), "n1")))
 		}
 		d.do(append(given, s)...)
 	}
@@ -66,7 +67,8 @@ func TestSocketsThatNeverRestLeaveWhoIsGone(t *testing.T) {
 	s.Ports = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}
 	serve := func(name string) {
 		addr := d.c.pods.all["default/"+name].addresses[0].Addr()
-		d.do(s, d.slice("log", "log", []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}}, ready(addr.String(), "n1")))
+		d.do(s, d.slice("log", "log", []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}},
+			ready(addr.String(), "n1")))
 	}
 	serve("a")
 	var conn net.Conn
@@ -104,7 +106,7 @@ func TestSocketsThatNeverRestLeaveWhoIsGone(t *testing.T) {
 	for i := range 10 {
 		name := []string{"b", "a"}[i%2]
 		serve(name)
-		for keys := d.c.takeExpected(); len(keys) > 0; keys = d.c.takeExpected() {
+		for keys := d.c.TakeExpected(); len(keys) > 0; keys = d.c.TakeExpected() {
 			d.touch(keys)
 		}
 		last.Store("")

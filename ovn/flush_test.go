@@ -22,7 +22,8 @@ func of(protocol corev1.Protocol) func(*corev1.Service) {
 func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 	const a, b = "10.244.1.3", "10.244.1.4"
 	log := func(edit ...func(*corev1.Service)) *objects.Service {
-		return must(objects.Trim(web(append(edit, func(s *corev1.Service) { s.Namespace, s.Name = "default", "log" })...))).(*objects.Service)
+		named := func(s *corev1.Service) { s.Namespace, s.Name = "default", "log" }
+		return trim(web(append(edit, named)...)).(*objects.Service)
 	}
 	newLog := func(t *testing.T, s *objects.Service) *scene {
 		sc := newScene(t, nil)
@@ -36,11 +37,12 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 		for _, addr := range addresses {
 			list = append(list, ready(addr, "n1"))
 		}
-		s.do(s.slice("log", "log", []objects.ServicePort{{Name: s.c.services.all["default/log"].object.Ports[0].Name, Protocol: "udp", Port: 8080}}, list...))
+		s.do(s.slice("log", "log", []objects.ServicePort{{Name: s.c.services.all["default/log"].object.Ports[0].Name,
+			Protocol: "udp", Port: 8080}}, list...))
 	}
 	shown := func(s *scene) string {
 		var list []string
-		change := s.c.services.flushes.change("default/log")
+		change := s.c.changeOf(northbound.FlushOwner("default/log"))
 		for _, m := range change.Memberships {
 			if m.UUID != northbound.JoinSwitchID {
 				t.Errorf("a load balancer is a member of %v", m)
@@ -61,7 +63,7 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 	}
 	step := func(s *scene, what, want string) {
 		t.Helper()
-		s.touch(s.c.takeExpected())
+		s.touch(s.c.TakeExpected())
 		s.want(what, shown(s), want)
 	}
 	vip := log().ClusterIPs[0].String() + ":80"
@@ -79,7 +81,7 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 		step(s, "another while after", vip+" "+b+":8080")
 		step(s, "both once more", vip+" "+a+":8080,"+b+":8080")
 		step(s, "at last", "")
-		if expected := s.c.takeExpected(); len(expected) > 0 {
+		if expected := s.c.TakeExpected(); len(expected) > 0 {
 			t.Errorf("%v are still expected", expected)
 		}
 	})
@@ -98,28 +100,32 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 		step(s, "for a while", "")
 		at(s, a)
 		step(s, "it is there", "")
-		if expected := s.c.takeExpected(); len(expected) > 0 {
+		if expected := s.c.TakeExpected(); len(expected) > 0 {
 			t.Errorf("%v are still expected", expected)
 		}
 	})
 	t.Run("NodePorts are templates", func(t *testing.T) {
-		s := newLog(t, log(udp, func(s *corev1.Service) { s.Spec.Type, s.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 30514 }))
+		s := newLog(t, log(udp, func(s *corev1.Service) {
+			s.Spec.Type, s.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 30514
+		}))
 		at(s, a)
 		at(s)
-		step(s, "all", vip+" "+a+":8080, ipv4 ^HOSTIP4:30514 "+a+":8080, ipv4 ^NODEIP4_0:30514 "+a+":8080, ipv4 ^NODEIP4_1:30514 "+a+":8080")
+		step(s, "all", vip+" "+a+":8080, ipv4 ^HOSTIP4:30514 "+a+":8080, ipv4 ^NODEIP4_0:30514 "+a+
+			":8080, ipv4 ^NODEIP4_1:30514 "+a+":8080")
 	})
 	t.Run("nobody asks where there is no Service any more", func(t *testing.T) {
 		s := newLog(t, log(udp))
 		at(s, a)
 		s.remove(objects.ServiceKind, "default/log")
 		step(s, "nothing", "")
-		if len(s.c.services.flushes.of) > 0 {
-			t.Errorf("%v are kept", s.c.services.flushes.of)
+		for _, owner := range s.c.flushes.Dirty(true) {
+			t.Errorf("%s is kept", owner)
 		}
 	})
 	t.Run("TCP ends by itself", func(t *testing.T) {
 		s := newLog(t, log())
-		s.do(s.slice("log", "log", []objects.ServicePort{{Name: log().Ports[0].Name, Protocol: "tcp", Port: 8080}}, ready(a, "n1")))
+		s.do(s.slice("log", "log", []objects.ServicePort{{Name: log().Ports[0].Name, Protocol: "tcp", Port: 8080}},
+			ready(a, "n1")))
 		at(s)
 		step(s, "nothing", "")
 	})

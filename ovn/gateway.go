@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -12,9 +13,42 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
+
+// gatewayBook is what is known of the gateway that nodes share.
+type gatewayBook struct {
+	part.Immediate
+	settings *settings.Settings
+	nodes    nodeView
+	members  map[string]member   // nodes that carry it
+	sharers  map[string]struct{} // nodes that use it
+	dirty    bool
+}
+
+func newGatewayBook(s *settings.Settings, nodes nodeView) gatewayBook {
+	return gatewayBook{settings: s, nodes: nodes, members: map[string]member{}, sharers: map[string]struct{}{}}
+}
+
+// Take is part of [part.Part].
+func (b *gatewayBook) Take(batch *part.Batch) {
+	b.dirty = b.dirty || batch.AsksFor(northbound.GatewayOwner)
+}
+
+// Dirty is part of [part.Part].
+func (b *gatewayBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
+	return part.Once(all || b.dirty, part.Common, northbound.GatewayOwner)
+}
+
+// Change is part of [part.Part].
+func (b *gatewayBook) Change(ovsdb.Owner) part.Outcome {
+	return part.Rows(gatewayChange(b.settings, b.placements()))
+}
+
+// Clean is part of [part.Part].
+func (b *gatewayBook) Clean() { b.dirty = false }
 
 // sharedSuffix is what the shared gateway's names end with, where a node's gateway has the node's name. No
 // node and no namespace has an @ in its name.
@@ -34,7 +68,8 @@ func gatewayChange(s *settings.Settings, members []*placement) ovsdb.Change {
 		r.Member(nb.HAChassisGroupTable, group, "ha_chassis", r.Add(nb.HAChassisTable, n.name, &nb.HAChassis{
 			ChassisName: n.chassis(), Priority: max(northbound.MaxPriority-i, 0)}))
 	}
-	id := r.gatewayRouter(s, s.Shared, s.Shared.Network, sharedSuffix, s.JoinAddresses(s.SharedNumber()), nb.LogicalRouterPort{HaChassisGroup: &group}, nil)
+	id := r.gatewayRouter(s, s.Shared, s.Shared.Network, sharedSuffix, s.JoinAddresses(s.SharedNumber()),
+		nb.LogicalRouterPort{HaChassisGroup: &group}, nil)
 	northbound.Model[nb.LogicalRouter](r.Builder, "gateway").ExternalIDs = map[string]string{podsLeave: waysOut(s.Shared)}
 	for _, pods := range s.Pods {
 		if address := ipam.Family(s.Shared.Addresses, pods.Addr()); address != nil {
@@ -60,44 +95,49 @@ type member struct {
 	uid     types.UID // and hence its age
 }
 
-// updateGateway takes in whether a node carries the shared gateway, and whether it uses it.
-func (b *nodeBook) updateGateway(n *nodeState) {
+// update takes in whether a node carries the shared gateway, and whether it uses it.
+func (b *gatewayBook) update(n *nodeState) {
 	if n.placed && n.facts.SharedGateway && n.facts.Gateway == nil {
 		b.sharers[n.name] = struct{}{}
 	} else {
 		delete(b.sharers, n.name)
 	}
 	now := member{}
-	if n.placed && b.refuseMember(n) == "" {
+	if n.placed && b.refuse(n) == "" {
 		now = member{n.chassis(), n.object.UID}
 	}
 	if b.members[n.name] == now {
 		return
 	}
-	b.dirtyGateway = true
+	b.dirty = true
 	b.members[n.name] = now
 	if now == (member{}) {
 		delete(b.members, n.name)
 	}
 }
 
-// refuseMember says why a node does not carry the shared gateway, "" if it does.
-func (b *nodeBook) refuseMember(n *nodeState) string {
+// refuse says why a node does not carry the shared gateway, "" if it does.
+func (b *gatewayBook) refuse(n *nodeState) string {
 	switch {
 	case n.object.Gateway == "" || n.object.Gateway == "false":
 		return "it has no label " + objects.GatewayLabel
 	case n.object.Gateway != "true":
-		return fmt.Sprintf("label %s is %q; leave it empty, or remove it", objects.GatewayLabel, objects.Quoted(n.object.Gateway))
+		return fmt.Sprintf("label %s is %q; leave it empty, or remove it", objects.GatewayLabel,
+			objects.Quoted(n.object.Gateway))
 	case b.settings.Shared == nil:
-		return fmt.Sprintf("it has the label %s, but the controller has no shared-gateway-addresses; set them, or remove the label", objects.GatewayLabel)
+		return fmt.Sprintf("it has the label %s, but the controller has no shared-gateway-addresses; set them, or remove "+
+			"the label", objects.GatewayLabel)
 	case n.windows():
-		return fmt.Sprintf("it has the label %s, but runs Windows, whose datapath lacks what a gateway for other nodes needs (%s); label Linux nodes", objects.GatewayLabel, capability.ClonedPackets.Feature)
+		return fmt.Sprintf("it has the label %s, but runs Windows, whose datapath lacks what a gateway for other nodes "+
+			"needs (%s); label Linux nodes", objects.GatewayLabel, capability.ClonedPackets.Feature)
 	case n.facts.Chassis == "":
 		return fmt.Sprintf("it has the label %s, but its agent has not said its chassis' name yet", objects.GatewayLabel)
 	case n.facts.Gateway == nil:
-		return fmt.Sprintf("it has the label %s, but its agent says nothing of a gateway on the node; set gateway-interface and gateway-addresses for the agent, or remove the label", objects.GatewayLabel)
+		return fmt.Sprintf("it has the label %s, but its agent says nothing of a gateway on the node; set "+
+			"gateway-interface and gateway-addresses for the agent, or remove the label", objects.GatewayLabel)
 	case n.facts.Gateway.Network != b.settings.Shared.Network:
-		return fmt.Sprintf("it has the label %s, but its gateway is on network %q and the shared one on shared-gateway-network %q; make the two the same, or remove the label",
+		return fmt.Sprintf("it has the label %s, but its gateway is on network %q and the shared one on "+
+			"shared-gateway-network %q; make the two the same, or remove the label",
 			objects.GatewayLabel, objects.Quoted(n.facts.Gateway.Network), b.settings.Shared.Network)
 	case n.outside == "":
 		_, why := n.outsideOf(b.settings)
@@ -106,12 +146,13 @@ func (b *nodeBook) refuseMember(n *nodeState) string {
 	return ""
 }
 
-// gatewayProblems are those of a node with the shared gateway.
-func (b *nodeBook) gatewayProblems(n *nodeState) []objects.Problem {
+// problems are those of a node with the shared gateway.
+func (b *gatewayBook) problems(n *nodeState) []objects.Problem {
 	var found []objects.Problem
 	if n.object.Gateway != "" && n.object.Gateway != "false" {
-		if why := b.refuseMember(n); why != "" && n.facts.Chassis != "" {
-			found = append(found, objects.Problemf(objects.NodeKind, &n.object.ObjectMeta, "NotAGatewayNode", "the node does not carry the shared gateway: %s", why))
+		if why := b.refuse(n); why != "" && n.facts.Chassis != "" {
+			found = append(found, objects.Problemf(objects.NodeKind, &n.object.ObjectMeta, "NotAGatewayNode",
+				"the node does not carry the shared gateway: %s", why))
 		}
 	}
 	if _, ok := b.sharers[n.name]; !ok {
@@ -120,20 +161,24 @@ func (b *nodeBook) gatewayProblems(n *nodeState) []objects.Problem {
 	switch {
 	case b.settings.Shared == nil:
 		found = append(found, objects.Problemf(objects.NodeKind, &n.object.ObjectMeta, "NoSharedGateway",
-			"its pods shall leave by the shared gateway (gateway: shared), but the controller has no shared-gateway-addresses: they reach pods and their node, and nothing else, nor an API server outside; set shared-gateway-addresses and shared-gateway-next-hops for the controller, or gateway: local for the node's agent"))
+			"its pods shall leave by the shared gateway (gateway: shared), but the controller has no "+
+				"shared-gateway-addresses: they reach pods and their node, and nothing else, nor an API server outside; set "+
+				"shared-gateway-addresses and shared-gateway-next-hops for the controller, or gateway: local for the node's agent"))
 	case len(b.members) == 0:
 		found = append(found, objects.Problemf(objects.NodeKind, &n.object.ObjectMeta, "NoSharedGateway",
-			"its pods shall leave by the shared gateway (gateway: shared), but no node carries it: they reach pods and their node, and nothing else, nor an API server outside; label Linux nodes that have a gateway with %s=", objects.GatewayLabel))
+			"its pods shall leave by the shared gateway (gateway: shared), but no node carries it: they reach pods and their "+
+				"node, and nothing else, nor an API server outside; label Linux nodes that have a gateway with %s=",
+			objects.GatewayLabel))
 	}
 	return found
 }
 
-// gatewayMembers are the nodes that carry the shared gateway, the oldest first: who comes later does
+// placements are those of the nodes that carry the shared gateway, the oldest first: who comes later does
 // not take the connections of who is there.
-func (b *nodeBook) gatewayMembers() []*placement {
+func (b *gatewayBook) placements() []*placement {
 	list := make([]*nodeState, 0, len(b.members))
 	for name := range maps.Keys(b.members) {
-		list = append(list, b.all[name])
+		list = append(list, b.nodes.at(name))
 	}
 	slices.SortFunc(list, byAge)
 	members := make([]*placement, len(list))
@@ -143,5 +188,5 @@ func (b *nodeBook) gatewayMembers() []*placement {
 	return members
 }
 
-// hasGateway says whether there is a shared gateway.
-func (b *nodeBook) hasGateway() bool { return b.settings.Shared != nil && len(b.members) > 0 }
+// exists says whether there is a shared gateway.
+func (b *gatewayBook) exists() bool { return b.settings.Shared != nil && len(b.members) > 0 }

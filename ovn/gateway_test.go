@@ -66,7 +66,7 @@ func members(change ovsdb.Change) string {
 
 func (s *scene) egress(name string) string {
 	var hops []string
-	for _, r := range s.c.nodeChange(name).Rows {
+	for _, r := range s.c.changeOf(northbound.NodeOwner(name)).Rows {
 		if route, ok := r.Model.(*nb.LogicalRouterStaticRoute); ok && route.RouteTable == name {
 			hops = append(hops, route.Nexthop)
 		}
@@ -81,25 +81,26 @@ func TestSharedGatewayStory(t *testing.T) {
 	s.do(s.sharingNode(9, contract.Windows))
 	s.wantReasons("Node s9 NoSharedGateway", "Node s9 WindowsDatapath")
 	s.want("egress without a gateway", s.egress("s9"), "")
-	s.want("rows without a gateway", fmt.Sprint(len(s.c.gatewayChange().Rows)), "0")
-	network := must(objects.ParseAnnotation[contract.NodeNetwork](contract.NodeNetworkAnnotation, s.objects[objects.Key{Kind: objects.NodeKind, Name: "s9"}].(*objects.Node).Network))
+	s.want("rows without a gateway", fmt.Sprint(len(s.c.changeOf(northbound.GatewayOwner).Rows)), "0")
+	network := must(objects.ParseAnnotation[contract.NodeNetwork](contract.NodeNetworkAnnotation,
+		s.objects[objects.Key{Kind: objects.NodeKind, Name: "s9"}].(*objects.Node).Network))
 	s.want("what the node knows of it", fmt.Sprint(network.SharedGateways), "[203.0.113.50]")
 
 	g1 := s.gatewayNode(1)
 	s.do(g1)
 	s.wantReasons()
-	s.want("members", members(s.c.gatewayChange()), "chassis-1=32767")
+	s.want("members", members(s.c.changeOf(northbound.GatewayOwner)), "chassis-1=32767")
 	s.want("egress", s.egress("s9"), hop)
 	s.want("the gateway node's own egress", s.egress("g1"), "100.64.0.3")
 
 	s.do(s.gatewayNode(2), s.sharingNode(8, ""))
-	s.want("members", members(s.c.gatewayChange()), "chassis-1=32767 chassis-2=32766")
+	s.want("members", members(s.c.changeOf(northbound.GatewayOwner)), "chassis-1=32767 chassis-2=32766")
 	s.want("egress of a Linux node", s.egress("s8"), hop)
 
 	again := *g1
 	again.Gateway = "false"
 	s.do(&again)
-	s.want("members without g1", members(s.c.gatewayChange()), "chassis-2=32767")
+	s.want("members without g1", members(s.c.changeOf(northbound.GatewayOwner)), "chassis-2=32767")
 	s.remove(objects.NodeKind, "g2")
 	s.want("egress when the last is gone", s.egress("s8")+s.egress("s9"), "")
 	s.wantReasons("Node s8 NoSharedGateway", "Node s9 NoSharedGateway")
@@ -112,7 +113,8 @@ func TestSharedGatewayStory(t *testing.T) {
 	s.do(&own)
 	s.want("egress by its own gateway", s.egress("s9"), "100.64.0.2")
 	s.remove(objects.NodeKind, "g1", "s8", "s9")
-	s.want("what remains", fmt.Sprint(len(s.c.nodes.members), len(s.c.nodes.sharers), len(s.c.gatewayChange().Rows)), "0 0 0")
+	s.want("what remains", fmt.Sprint(len(s.c.gateway.members), len(s.c.gateway.sharers),
+		len(s.c.changeOf(northbound.GatewayOwner).Rows)), "0 0 0")
 }
 
 // TestGatewayNodes states who carries the shared gateway, and what the others are told.
@@ -124,12 +126,14 @@ func TestGatewayNodes(t *testing.T) {
 		words []string // of the Event; none means that it carries the gateway
 	}{
 		{"a Linux node with a gateway", withShared, func(*objects.Node) {}, nil},
-		{"the label says so", withShared, func(n *objects.Node) { n.Gateway = "no" }, []string{"NotAGatewayNode", `is "no"`, "leave it empty"}},
+		{"the label says so", withShared, func(n *objects.Node) { n.Gateway = "no" }, []string{"NotAGatewayNode", `is "no"`,
+			"leave it empty"}},
 		{"nothing is configured", nil, func(*objects.Node) {}, []string{"NotAGatewayNode", "no shared-gateway-addresses"}},
 		{"Windows by its agent", withShared, func(n *objects.Node) {
 			n.Facts = editFacts(1, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })
 		}, []string{"NotAGatewayNode", "runs Windows", "clone", "label Linux nodes"}},
-		{"Windows by its label", withShared, func(n *objects.Node) { n.OS = contract.Windows }, []string{"NotAGatewayNode", "runs Windows"}},
+		{"Windows by its label", withShared, func(n *objects.Node) { n.OS = contract.Windows },
+			[]string{"NotAGatewayNode", "runs Windows"}},
 		{"no gateway", withShared, func(n *objects.Node) {
 			n.Facts = editFacts(1, false, func(f *contract.NodeFacts) { f.Gateway = nil })
 		}, []string{"NotAGatewayNode", "gateway-addresses for the agent"}},
@@ -145,7 +149,7 @@ func TestGatewayNodes(t *testing.T) {
 			n := s.gatewayNode(1)
 			c.node(n)
 			s.do(n)
-			_, carries := s.c.nodes.members["g1"]
+			_, carries := s.c.gateway.members["g1"]
 			if carries != (c.words == nil) {
 				t.Errorf("carries the gateway: %v", carries)
 			}
@@ -169,19 +173,14 @@ func TestGatewayNodes(t *testing.T) {
 func TestSharedGatewayHasAnOwnerOfItsOwn(t *testing.T) {
 	s := newScene(t, withShared)
 	s.do(s.gatewayNode(1))
-	for _, change := range s.c.everything() {
+	for _, change := range s.c.takeEverything() {
 		for _, r := range change.Rows {
 			if _, ok := r.Model.(*nb.HAChassisGroup); ok && change.Owner != northbound.GatewayOwner {
 				t.Errorf("%s has the group", change.Owner)
 			}
 		}
 	}
-	e := ownerEvent(northbound.GatewayOwner)
-	if e == nil {
-		t.Fatal("the owner is not known")
-	}
-	s.c.update([]event{e}, s.get)
-	if changes := s.c.changes(); len(changes) != 1 || changes[0].Owner != northbound.GatewayOwner {
+	if changes := s.c.again(northbound.GatewayOwner); len(changes) != 1 || changes[0].Owner != northbound.GatewayOwner {
 		t.Errorf("changes %v", changes)
 	}
 }
@@ -197,8 +196,8 @@ func TestMemberIsReplaced(t *testing.T) {
 	s.wantMembers(&renamed, "chassis-7=32767 chassis-1=32766")
 }
 
-// TestTwoGatewaysWithTheSame: who was there first keeps it, by the Northbound's word also after a restart; of two that come together
-// it is the older. The other one gets it as soon as it is free.
+// TestTwoGatewaysWithTheSame: who was there first keeps it, by the Northbound's word also after a restart; of two that
+// come together it is the older. The other one gets it as soon as it is free.
 func TestTwoGatewaysWithTheSame(t *testing.T) {
 	address := func(f *contract.NodeFacts) { f.Gateway.Addresses[0] = netip.MustParsePrefix("203.0.113.1/25") }
 	ipv6 := func(f *contract.NodeFacts) { f.Gateway.Addresses[1] = netip.MustParsePrefix("2001:db8::1/64") }
@@ -211,7 +210,12 @@ func TestTwoGatewaysWithTheSame(t *testing.T) {
 		{"IPv4 address", address, []string{"gateway.addresses 203.0.113.1 ", "gateway-addresses"}},
 		{"IPv6 address", ipv6, []string{"gateway.addresses 2001:db8::1 ", "gateway-addresses"}},
 		{"MAC", mac, []string{"gateway.mac 02:00:00:00:00:01 ", "copied machines"}},
-		{"everything on another network", func(f *contract.NodeFacts) { mac(f); address(f); ipv6(f); f.Gateway.Network = "elsewhere" }, nil},
+		{"everything on another network", func(f *contract.NodeFacts) {
+			mac(f)
+			address(f)
+			ipv6(f)
+			f.Gateway.Network = "elsewhere"
+		}, nil},
 		{"a next hop", func(*contract.NodeFacts) {}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -231,11 +235,12 @@ func TestTwoGatewaysWithTheSame(t *testing.T) {
 				s.wantGateways("a x")
 				return
 			}
-			s.wantMessage(append(c.words, "Node a:", "DuplicateGateway", contract.NodeFactsAnnotation, "Node x,", "gateway-network", "delete Node x if it is gone")...)
+			s.wantMessage(append(c.words, "Node a:", "DuplicateGateway", contract.NodeFactsAnnotation, "Node x,",
+				"gateway-network", "delete Node x if it is gone")...)
 			s.wantGateways("x")
 
 			engine := ovsdbtest.Engine(t, ovsdbtest.Northbound(t), northbound.Tables...)
-			if err := engine.Replace(t.Context(), s.c.everything()); err != nil {
+			if err := engine.Replace(t.Context(), s.c.takeEverything()); err != nil {
 				t.Fatal(err)
 			}
 			for _, restart := range []struct {
@@ -270,7 +275,7 @@ func (s *scene) wantGateways(want string) {
 	s.t.Helper()
 	var names []string
 	for _, name := range s.c.nodes.names {
-		for _, row := range s.c.nodeChange(name).Rows {
+		for _, row := range s.c.changeOf(northbound.NodeOwner(name)).Rows {
 			if router, ok := row.Model.(*nb.LogicalRouter); ok {
 				names = append(names, strings.TrimPrefix(router.Name, "gw-"))
 			}
@@ -283,8 +288,10 @@ func (s *scene) wantGateways(want string) {
 func (s *scene) wantMembers(n *objects.Node, want string) {
 	s.t.Helper()
 	s.c.update(s.put(n), s.get)
-	changes := s.c.changes()
-	if !slices.ContainsFunc(changes, func(c ovsdb.Change) bool { return c.Owner == northbound.GatewayOwner && members(c) == want }) {
+	changes := s.c.takeChanges()
+	if !slices.ContainsFunc(changes, func(c ovsdb.Change) bool {
+		return c.Owner == northbound.GatewayOwner && members(c) == want
+	}) {
 		s.t.Errorf("changes %v, want members %s", changes, want)
 	}
 }

@@ -10,7 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/services"
 )
 
 // TestHints states what nodes n1 in zone z1, n2 in z2 and n3 in none see, by the rules of kube-proxy
@@ -33,38 +35,48 @@ func TestHints(t *testing.T) {
 			"tcp [zoneless-linux zoneless-windows]" + all,
 			"tcp@zone=z1 [zone-z1-linux zone-z1-windows]" + vip("10.244.0.3"),
 			"tcp@zone=z2 [zone-z2-linux zone-z2-windows]" + vip("10.244.1.3")}},
-		{"an endpoint for two zones", []runtime.Object{web(), webSlice("a", forZones(a, "z2", "z1"), forZones(b, "z2"))}, []string{
-			"tcp [zoneless-linux zoneless-windows]" + all,
-			"tcp@zone=z1 [zone-z1-linux zone-z1-windows]" + vip("10.244.0.3"),
-			"tcp@zone=z2 [zone-z2-linux zone-z2-windows]" + all}},
-		{"a zone without endpoints sees all", []runtime.Object{web(), webSlice("a", forZones(a, "z1"), forZones(b, "z1"))}, []string{
-			"tcp [zoneless-linux zoneless-windows zone-z2-linux zone-z2-windows]" + all,
-			"tcp@zone=z1 [zone-z1-linux zone-z1-windows]" + all}},
+		{"an endpoint for two zones", []runtime.Object{web(), webSlice("a", forZones(a, "z2", "z1"), forZones(b, "z2"))},
+			[]string{
+				"tcp [zoneless-linux zoneless-windows]" + all,
+				"tcp@zone=z1 [zone-z1-linux zone-z1-windows]" + vip("10.244.0.3"),
+				"tcp@zone=z2 [zone-z2-linux zone-z2-windows]" + all}},
+		{"a zone without endpoints sees all", []runtime.Object{web(), webSlice("a", forZones(a, "z1"), forZones(b, "z1"))},
+			[]string{
+				"tcp [zoneless-linux zoneless-windows zone-z2-linux zone-z2-windows]" + all,
+				"tcp@zone=z1 [zone-z1-linux zone-z1-windows]" + all}},
 		{"zones that no node is in", []runtime.Object{web(), webSlice("a", forZones(a, "z8"), forZones(b, "z9"))}, []string{
 			"tcp [zoneless-linux zoneless-windows zone-z1-linux zone-z1-windows zone-z2-linux zone-z2-windows]" + all}},
-		{"one endpoint without a hint", []runtime.Object{web(), webSlice("a", forZones(a, "z1"), b)}, []string{"tcp [cluster]" + all}},
-		{"hints in one of two slices", []runtime.Object{web(), webSlice("a", forZones(a, "z1")), webSlice("b", b)}, []string{"tcp [cluster]" + all}},
-		{"an endpoint without a hint that is not ready", []runtime.Object{web(), webSlice("a", forZones(a, "z1"), unready(b))}, []string{
-			"tcp [zoneless-linux zoneless-windows zone-z2-linux zone-z2-windows]" + vip("10.244.0.3"),
-			"tcp@zone=z1 [zone-z1-linux zone-z1-windows]" + vip("10.244.0.3")}},
-		{"what terminates is for all", []runtime.Object{web(), webSlice("a", forZones(terminating(a, true), "z1"), forZones(terminating(b, true), "z2"))},
+		{"one endpoint without a hint", []runtime.Object{web(), webSlice("a", forZones(a, "z1"), b)},
 			[]string{"tcp [cluster]" + all}},
-		{"a hint does not bring back what terminates", []runtime.Object{web(), webSlice("a", forZones(terminating(a, true), "z1"), forZones(b, "z2"))}, []string{
-			"tcp [zoneless-linux zoneless-windows zone-z1-linux zone-z1-windows]" + vip("10.244.1.3"),
-			"tcp@zone=z2 [zone-z2-linux zone-z2-windows]" + vip("10.244.1.3")}},
+		{"hints in one of two slices", []runtime.Object{web(), webSlice("a", forZones(a, "z1")), webSlice("b", b)},
+			[]string{"tcp [cluster]" + all}},
+		{"an endpoint without a hint that is not ready",
+			[]runtime.Object{web(), webSlice("a", forZones(a, "z1"), unready(b))}, []string{
+				"tcp [zoneless-linux zoneless-windows zone-z2-linux zone-z2-windows]" + vip("10.244.0.3"),
+				"tcp@zone=z1 [zone-z1-linux zone-z1-windows]" + vip("10.244.0.3")}},
+		{"what terminates is for all", []runtime.Object{web(), webSlice("a", forZones(terminating(a, true), "z1"),
+			forZones(terminating(b, true), "z2"))},
+			[]string{"tcp [cluster]" + all}},
+		{"a hint does not bring back what terminates",
+			[]runtime.Object{web(), webSlice("a", forZones(terminating(a, true), "z1"), forZones(b, "z2"))}, []string{
+				"tcp [zoneless-linux zoneless-windows zone-z1-linux zone-z1-windows]" + vip("10.244.1.3"),
+				"tcp@zone=z2 [zone-z2-linux zone-z2-windows]" + vip("10.244.1.3")}},
 		{"nodes", []runtime.Object{web(), webSlice("a", forNodes(a, "n1"), forNodes(b, "n2"))}, []string{
 			"tcp [zoneless-linux zoneless-windows]" + all,
 			"tcp@n1 [n1]" + vip("10.244.0.3"),
 			"tcp@n2 [n2]" + vip("10.244.1.3")}},
-		{"nodes before zones", []runtime.Object{web(), webSlice("a", forZones(forNodes(a, "n1"), "z1"), forZones(forNodes(c, "n3"), "z2"))}, []string{
+		{"nodes before zones", []runtime.Object{web(), webSlice("a", forZones(forNodes(a, "n1"), "z1"),
+			forZones(forNodes(c, "n3"), "z2"))}, []string{
 			"tcp@n1 [n1]" + vip("10.244.0.3"),
 			"tcp@n3 [n3]" + vip("10.244.2.3"),
 			"tcp@zone=z2 [zone-z2-linux zone-z2-windows]" + vip("10.244.2.3")}},
-		{"nodes' hints that not all have, and zones'", []runtime.Object{web(), webSlice("a", forZones(forNodes(a, "n1"), "z1"), forZones(b, "z2"))}, []string{
-			"tcp [zoneless-linux zoneless-windows]" + all,
-			"tcp@zone=z1 [zone-z1-linux zone-z1-windows]" + vip("10.244.0.3"),
-			"tcp@zone=z2 [zone-z2-linux zone-z2-windows]" + vip("10.244.1.3")}},
-		{"internalTrafficPolicy Local knows no hints", []runtime.Object{web(local), webSlice("a", forZones(a, "z2"), forZones(b, "z1"))}, []string{
+		{"nodes' hints that not all have, and zones'",
+			[]runtime.Object{web(), webSlice("a", forZones(forNodes(a, "n1"), "z1"), forZones(b, "z2"))}, []string{
+				"tcp [zoneless-linux zoneless-windows]" + all,
+				"tcp@zone=z1 [zone-z1-linux zone-z1-windows]" + vip("10.244.0.3"),
+				"tcp@zone=z2 [zone-z2-linux zone-z2-windows]" + vip("10.244.1.3")}},
+		{"internalTrafficPolicy Local knows no hints", []runtime.Object{web(local), webSlice("a", forZones(a, "z2"),
+			forZones(b, "z1"))}, []string{
 			"tcp@* [n3] 10.96.0.10:80=",
 			"tcp@n1 [n1]" + vip("10.244.0.3"),
 			"tcp@n2 [n2]" + vip("10.244.1.3")}},
@@ -101,13 +113,13 @@ func TestNodeChangesItsZone(t *testing.T) {
 		n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "n1"}].(*objects.Node)
 		n.Zone = zone
 		s.c.update(s.put(&n), s.get)
-		for _, change := range s.c.changes() {
+		for _, change := range s.c.takeChanges() {
 			owners = append(owners, string(change.Owner))
 		}
 		return owners
 	}
-	groups := func() string { return strings.Join(groupsOf(s.c.nodeChange("n1"))[2:], " ") }
-	s.want("zone group", groups(), zoneGroupID("z1", contract.Linux, onSwitches))
+	groups := func() string { return strings.Join(groupsOf(s.c.changeOf(northbound.NodeOwner("n1")))[2:], " ") }
+	s.want("zone group", groups(), services.ZoneGroupID("z1", contract.Linux, services.OnSwitches))
 	for _, c := range []struct {
 		zone  string
 		wants []string
@@ -120,7 +132,7 @@ func TestNodeChangesItsZone(t *testing.T) {
 		if got := move(c.zone); !slices.Equal(got, c.wants) {
 			t.Errorf("to zone %q: touches %s, want %s", c.zone, got, c.wants)
 		}
-		s.want("zone group", groups(), zoneGroupID(c.zone, contract.Linux, onSwitches))
+		s.want("zone group", groups(), services.ZoneGroupID(c.zone, contract.Linux, services.OnSwitches))
 	}
 }
 

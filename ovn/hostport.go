@@ -15,8 +15,8 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 )
 
-// hostPorts are the load balancers of a pod's ports on its node's host: on the node's switch and its
-// gateway router. What the host itself, a Service or an older pod has of the node's addresses is not theirs: the node's agent has the
+// hostPorts are the load balancers of a pod's ports on its node's host: on the node's switch and its gateway router.
+// What the host itself, a Service or an older pod has of the node's addresses is not theirs: the node's agent has the
 // same rule, and tells the pod.
 func (r *rows) hostPorts(p *objects.Pod, addresses []netip.Prefix, n *placement, taken func(objects.Claim) bool) {
 	for _, kind := range []objects.Protocol{"tcp", "udp", "sctp"} {
@@ -29,7 +29,8 @@ func (r *rows) hostPorts(p *objects.Pod, addresses []netip.Prefix, n *placement,
 				for _, at := range n.nodePortAddresses(to.Is4()) {
 					text := netip.AddrPortFrom(at, port.Port).String()
 					// Of one pod's two ports there, as one of all addresses and one of this, the first has it.
-					if (!port.IP.IsValid() || port.IP == at) && vips[text] == "" && !taken(objects.Claim{Addr: at, Port: port.Port, Protocol: kind}) {
+					if (!port.IP.IsValid() || port.IP == at) && vips[text] == "" &&
+						!taken(objects.Claim{Addr: at, Port: port.Port, Protocol: kind}) {
 						vips[text] = netip.AddrPortFrom(to, port.Into).String()
 					}
 				}
@@ -38,12 +39,14 @@ func (r *rows) hostPorts(p *objects.Pod, addresses []netip.Prefix, n *placement,
 		if len(vips) == 0 {
 			continue
 		}
-		options := map[string]string{"hairpin_snat_ip": strings.Join(northbound.HairpinAddresses[:], " "), "neighbor_responder": "none", "skip_snat": "true"}
+		options := map[string]string{"hairpin_snat_ip": strings.Join(northbound.HairpinAddresses[:], " "),
+			"neighbor_responder": "none", "skip_snat": "true"}
 		if kind == "udp" && !n.windows() { // a Windows node forgets none, see docs/services.md
 			options["ct_flush"] = "true"
 		}
 		id := r.Add(nb.LoadBalancerTable, "hostport/"+string(kind), &nb.LoadBalancer{
-			Name: northbound.LoadBalancerName(p.Namespace, p.Name, "hostport", kind), Protocol: (*string)(&kind), Vips: vips, Options: options})
+			Name: northbound.LoadBalancerName(p.Namespace, p.Name, "hostport", kind), Protocol: (*string)(&kind), Vips: vips,
+			Options: options})
 		r.Member(nb.LogicalSwitchTable, northbound.SwitchID(n.name), "load_balancer", id)
 		if n.facts.Gateway != nil {
 			r.Member(nb.LogicalRouterTable, northbound.GatewayID(n.name), "load_balancer", id)
@@ -59,7 +62,8 @@ func hostPortProblems(p *objects.Pod, n *placement) []objects.Problem {
 	found := objects.NewComplaints(objects.PodKind, &p.ObjectMeta)
 	if p.HostPortsLeft > 0 {
 		found.Add("TooManyHostPorts", func() string {
-			return fmt.Sprintf("spec.containers[].ports[].hostPort: %d are left out, since a pod has at most %d; use fewer, or several pods", p.HostPortsLeft, outside.Most)
+			return fmt.Sprintf("spec.containers[].ports[].hostPort: %d are left out, since a pod has at most %d; use fewer, "+
+				"or several pods", p.HostPortsLeft, outside.Most)
 		})
 	}
 	has := slices.Concat(n.nodePortAddresses(true), n.nodePortAddresses(false))
@@ -67,12 +71,14 @@ func hostPortProblems(p *objects.Pod, n *placement) []objects.Problem {
 		switch {
 		case port.Protocol == "sctp" && n.windows():
 			found.Limit("NoSCTPOnWindows", func() string {
-				return fmt.Sprintf("hostPort %d: SCTP is not served on Windows nodes: Open vSwitch there lacks %s; run the pod on a Linux node (nodeSelector kubernetes.io/os: linux)",
+				return fmt.Sprintf("hostPort %d: SCTP is not served on Windows nodes: Open vSwitch there lacks %s; run the pod "+
+					"on a Linux node (nodeSelector kubernetes.io/os: linux)",
 					port.Port, capability.TrackedProtocols.Feature)
 			})
 		case port.IP.IsValid() && len(n.facts.Addresses) > 0 && !slices.Contains(has, port.IP):
 			found.Add("UnknownHostIP", func() string {
-				return fmt.Sprintf("hostPort %d: hostIP %s is no address of Node %s, and nobody can reach the port; leave hostIP out, or give one of %s",
+				return fmt.Sprintf("hostPort %d: hostIP %s is no address of Node %s, and nobody can reach the port; leave hostIP "+
+					"out, or give one of %s",
 					port.Port, port.IP, n.name, objects.Quoted(strings.Join(ipam.Texts(has), ", ")))
 			})
 		}
@@ -101,11 +107,12 @@ func (b *podBook) indexHostPorts(n *nodeState, name string, before, now *objects
 		}
 	}
 	if before != nil && len(before.HostPorts) > 0 || now != nil && len(now.HostPorts) > 0 {
-		b.services.touchSelves()
+		b.services.touchSticky()
 	}
 }
 
-// touchRivals has the other pods of a pod's node looked at again that want host ports of its, at an address that both can have.
+// touchRivals has the other pods of a pod's node looked at again that want host ports of its, at an address that both
+// can have.
 func (b *podBook) touchRivals(p *podState) {
 	if len(p.object.HostPorts) == 0 {
 		return
@@ -137,7 +144,8 @@ func (b *podBook) olderHas(p *podState, wanted objects.Claim) bool {
 	for _, at := range []objects.Claim{wanted, wanted.Everywhere()} {
 		for name := range p.node.hostPorted[at] {
 			other := p.node.pods[name]
-			if other != p && len(other.addresses) > 0 && !b.policies.lacks(other.object.Namespace) && comesBefore(other.object, p.object) {
+			if other != p && len(other.addresses) > 0 && !b.policies.Lacks(other.object.Namespace) && comesBefore(other.object,
+				p.object) {
 				return true
 			}
 		}
@@ -166,6 +174,6 @@ func (b *podBook) touchHostPorts(claims []objects.Claim) {
 // or a Service or an older pod has it. What other nodes say of the address makes no difference.
 func (b *podBook) keptFrom(p *podState, wanted objects.Claim) bool {
 	kind, at := string(wanted.Protocol), netip.AddrPortFrom(wanted.Addr, wanted.Port)
-	return b.services.hostsKeep(kind, at) || p.node.listens(kind, at) ||
-		b.services.has(wanted) || b.olderHas(p, wanted)
+	return b.claims.hostsKeep(kind, at) || p.node.listens(kind, at) ||
+		b.claims.has(wanted) || b.olderHas(p, wanted)
 }

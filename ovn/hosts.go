@@ -28,8 +28,8 @@ func newHostBook(s *settings.Settings, nodes nodeView) hostBook {
 		listeners: map[string]contract.Listeners{}}
 }
 
-// update takes in a node's addresses and who listens there. touched are the addresses where that makes a difference, and
-// heard says that the same daemons listen as before.
+// update takes in a node's addresses and who listens there. touched are the addresses where that makes a difference,
+// and heard says that the same daemons listen as before.
 func (b *hostBook) update(n *nodeState) (touched []netip.Addr, heard bool) {
 	var now []netip.Addr
 	if n.object != nil {
@@ -78,9 +78,10 @@ func (b *hostBook) listener(protocol string, at netip.AddrPort) (node string) {
 
 // rules are what stays the hosts' own.
 func (b *hostBook) rules() outside.Hosts {
-	return outside.Hosts{Ports: b.settings.HostPorts, Open: b.settings.HostExternals, Ranges: b.settings.Hosts, APIServers: b.apiServers,
-		Nodes:     func(addr netip.Addr) bool { return len(b.at[addr]) > 0 },
-		Listening: func(protocol string, at netip.AddrPort) bool { return b.listener(protocol, at) != "" }}
+	return outside.Hosts{Ports: b.settings.HostPorts, Open: b.settings.HostExternals, Ranges: b.settings.Hosts,
+		APIServers: b.apiServers,
+		Nodes:      func(addr netip.Addr) bool { return len(b.at[addr]) > 0 },
+		Listening:  func(protocol string, at netip.AddrPort) bool { return b.listener(protocol, at) != "" }}
 }
 
 // ownerName says for people whose an address is; "" is nobody's.
@@ -99,4 +100,20 @@ func (b *hostBook) ownerName(owner outside.Owner, addr netip.Addr) string {
 // taken says whose an address is that a Service asks for and may not have.
 func (b *hostBook) taken(s *objects.Service, addr netip.Addr) outside.Owner {
 	return b.rules().Deny(addr, slices.Contains(s.Ingress, addr))
+}
+
+// hostAddresses are those that a node's host has by its status and its agent's facts.
+func (n *nodeState) hostAddresses() []netip.Addr {
+	list := slices.Concat(n.object.Addresses, n.facts.Addresses)
+	slices.SortFunc(list, netip.Addr.Compare)
+	return slices.Compact(list)
+}
+
+// policyAddresses are all by which a node's host is known to policies: those, and what it has among the pods.
+func (n *nodeState) policyAddresses() []netip.Addr {
+	list := n.hostAddresses()
+	for _, subnet := range n.subnets {
+		list = append(list, contract.ManagementAddress(subnet))
+	}
+	return list
 }

@@ -35,7 +35,8 @@ func TestHostsKeepTheirAddresses(t *testing.T) {
 	n1.Addresses = []netip.Addr{netip.MustParseAddr("192.0.2.50"), netip.MustParseAddr("192.0.2.77")}
 	bare := s.node("bare") // without an agent, and without a subnet: a host of the control plane's
 	bare.Addresses = []netip.Addr{netip.MustParseAddr("192.0.2.60")}
-	s.do(n1, bare, s.slice("kubernetes", "kubernetes", []objects.ServicePort{{Name: "https", Protocol: "tcp", Port: 6443}}, ready("198.51.100.9", "")))
+	s.do(n1, bare, s.slice("kubernetes", "kubernetes", []objects.ServicePort{{Name: "https", Protocol: "tcp", Port: 6443}},
+		ready("198.51.100.9", "")))
 	s.problems = nil
 	for _, c := range []struct{ name, addr, whose string }{
 		{"an agent's address", "192.0.2.1", "Node n1"},
@@ -101,7 +102,8 @@ func TestHostPortsAreAKey(t *testing.T) {
 			t.Errorf("port %d is served: %t", port, got)
 		}
 	}
-	if told := s.objects[objects.Key{Kind: objects.NodeKind, Name: "n1"}].(*objects.Node).Network; !strings.Contains(told, `"hostPorts":["tcp/22","tcp/8000-8010","udp/6081"]`) {
+	if told := s.objects[objects.Key{Kind: objects.NodeKind, Name: "n1"}].(*objects.Node).Network; !strings.Contains(told,
+		`"hostPorts":["tcp/22","tcp/8000-8010","udp/6081"]`) {
 		t.Errorf("the node is told %s", told)
 	}
 	for _, wrong := range []string{"22", "tcp/", "tcp/0", "icmp/1", "tcp/9-8", "tcp/70000", "tcp/1-2-3"} {
@@ -112,7 +114,8 @@ func TestHostPortsAreAKey(t *testing.T) {
 		}
 	}
 	for _, edit := range []func(*settings.Config){
-		func(c *settings.Config) { c.HostPorts = nil }, func(c *settings.Config) { c.HostCIDRs = []string{"192.0.2.1"} }, func(c *settings.Config) { c.HostExternalIPCIDRs = []string{"192.0.2.1/24"} },
+		func(c *settings.Config) { c.HostPorts = nil }, func(c *settings.Config) { c.HostCIDRs = []string{"192.0.2.1"} },
+		func(c *settings.Config) { c.HostExternalIPCIDRs = []string{"192.0.2.1/24"} },
 	} {
 		config := testConfig()
 		edit(&config)
@@ -137,7 +140,7 @@ func TestHostPortsOfHostsStay(t *testing.T) {
 	thief.Ports[0].Port = 8443
 	s.do(p, thief)
 	var got []string
-	for _, r := range s.c.podChange("default/p").Rows {
+	for _, r := range s.c.changeOf(northbound.PodOwner("default/p")).Rows {
 		if row, ok := r.Model.(*nb.LoadBalancer); ok {
 			got = slices.AppendSeq(got, maps.Keys(row.Vips))
 		}
@@ -146,10 +149,12 @@ func TestHostPortsOfHostsStay(t *testing.T) {
 	s.want("host ports", strings.Join(got, ", "), "192.0.2.1:8443, 203.0.113.1:8443")
 }
 
-// TestANodeClaimsForeignAddresses: what a node can do to a Service by saying that the Service's address is its own. docs/security.md says so.
+// TestANodeClaimsForeignAddresses: what a node can do to a Service by saying that the Service's address is its own.
+// docs/security.md says so.
 func TestANodeClaimsForeignAddresses(t *testing.T) {
 	s := newScene(t, func(c *settings.Config) { c.HostExternalIPCIDRs = []string{"198.51.100.64/26"} })
-	kept, lost, given := s.outward("kept", 1, 0, "198.51.100.70"), s.outward("lost", 2, 0, "198.51.100.40"), s.outward("given", 3, 0, "198.51.100.41")
+	kept, lost, given := s.outward("kept", 1, 0, "198.51.100.70"), s.outward("lost", 2, 0, "198.51.100.40"),
+		s.outward("given", 3, 0, "198.51.100.41")
 	given.Ingress, given.ExternalIPs = given.ExternalIPs, nil
 	n1 := s.node("n1", "10.244.1.0/24")
 	n1.Facts = facts(1, false)
@@ -157,13 +162,15 @@ func TestANodeClaimsForeignAddresses(t *testing.T) {
 	s.want("before", s.served(), "given 198.51.100.41:80, kept 198.51.100.70:80, lost 198.51.100.40:80")
 	s.problems = nil
 	foreign := *n1
-	foreign.Facts = strings.Replace(facts(1, false), `"addresses":["192.0.2.1"`, `"addresses":["198.51.100.40","198.51.100.41","198.51.100.70","192.0.2.1"`, 1)
+	foreign.Facts = strings.Replace(facts(1, false), `"addresses":["192.0.2.1"`,
+		`"addresses":["198.51.100.40","198.51.100.41","198.51.100.70","192.0.2.1"`, 1)
 	if foreign.Facts == n1.Facts {
 		t.Fatalf("the facts are %s", n1.Facts)
 	}
 	s.do(&foreign)
 	s.want("after", s.served(), "given 198.51.100.41:80, kept 198.51.100.70:80")
-	s.wantMessage("Service default/lost", "AddressTaken", "spec.externalIPs", "198.51.100.40", "Node n1", "host-external-ip-cidrs")
+	s.wantMessage("Service default/lost", "AddressTaken", "spec.externalIPs", "198.51.100.40", "Node n1",
+		"host-external-ip-cidrs")
 }
 
 // listening are the facts of node n, at whose host daemons listen.
@@ -273,15 +280,16 @@ func TestListenersOfAnotherNode(t *testing.T) {
 	s.do(n2)
 	s.want("after", s.served(), "")
 	s.wantMessage("Service default/given", "AddressTaken", "192.0.2.1:80/tcp", "Node n2")
-	if rows := fmt.Sprint(s.entries(s.c.podChange("default/p"))); !strings.Contains(rows, "192.0.2.1:9100=") {
+	if rows := fmt.Sprint(s.entries(s.c.changeOf(northbound.PodOwner("default/p")))); !strings.Contains(rows,
+		"192.0.2.1:9100=") {
 		t.Errorf("the pod has %s", rows)
 	}
 	s.remove(objects.NodeKind, "n2")
 	s.want("when it has gone", s.served(), "given 192.0.2.1:80")
 }
 
-// TestAnAddressMovesFromADaemon: an address that moves, as one of keepalived, from a node whose daemon listens to one with a
-// host port. First both have it. The Service whose address it is has its port in the end, and the pod has not.
+// TestAnAddressMovesFromADaemon: an address that moves, as one of keepalived, from a node whose daemon listens to one
+// with a host port. First both have it. The Service whose address it is has its port in the end, and the pod has not.
 func TestAnAddressMovesFromADaemon(t *testing.T) {
 	s := newScene(t, nil)
 	with := func(facts, own string) string {

@@ -3,11 +3,7 @@ package ovn
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
@@ -15,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 )
 
 // What the API server need not send: pods that have no node yet, share their node's address or are
@@ -27,42 +24,45 @@ const (
 
 // informers keep the trimmed objects and put what changes into the queue.
 type informers struct {
-	stores [objects.Kinds]cache.Store
-	runs   [objects.Kinds]cache.Controller
+	stores map[*objects.Kind]cache.Store
+	runs   []cache.Controller
 }
 
-func newInformers(client kubernetes.Interface, own dynamic.Interface, q *queue) *informers {
-	all := &informers{}
-	core := client.CoreV1()
-	add(all, client, q, objects.NodeKind, &corev1.Node{}, metav1.ListOptions{},
-		core.Nodes().List, core.Nodes().Watch)
-	add(all, client, q, objects.PodKind, &corev1.Pod{}, metav1.ListOptions{FieldSelector: podFields},
-		core.Pods("").List, core.Pods("").Watch)
-	add(all, client, q, objects.ServiceKind, &corev1.Service{}, metav1.ListOptions{LabelSelector: serviceLabels},
-		core.Services("").List, core.Services("").Watch)
-	endpoints := client.DiscoveryV1().EndpointSlices("")
-	add(all, client, q, objects.SliceKind, &discoveryv1.EndpointSlice{}, metav1.ListOptions{LabelSelector: serviceLabels},
-		endpoints.List, endpoints.Watch)
-	add(all, client, q, objects.NamespaceKind, &corev1.Namespace{}, metav1.ListOptions{},
-		core.Namespaces().List, core.Namespaces().Watch)
-	policies := client.NetworkingV1().NetworkPolicies("")
-	add(all, client, q, objects.NetworkPolicyKind, &networkingv1.NetworkPolicy{}, metav1.ListOptions{},
-		policies.List, policies.Watch)
-	for _, k := range []objects.Kind{objects.EgressKind, objects.PoolKind, objects.ResolvedKind, objects.ServiceCIDRKind,
-		objects.ClusterPolicyKind, objects.AdminPolicyKind, objects.BaselinePolicyKind} {
-		all.register(q, k, &unstructured.Unstructured{}, newCustomSource(own, k.Resource()))
+// newInformers keep objects of some kinds. Those that every API server has are listed by its typed client.
+func newInformers(client kubernetes.Interface, own dynamic.Interface, q *queue, kinds []*objects.Kind) *informers {
+	all := &informers{stores: map[*objects.Kind]cache.Store{}}
+	core, none := client.CoreV1(), metav1.ListOptions{}
+	endpoints, policies := client.DiscoveryV1().EndpointSlices(""), client.NetworkingV1().NetworkPolicies("")
+	typed := map[*objects.Kind]*cache.ListWatch{
+		objects.NodeKind: selected(none, core.Nodes().List, core.Nodes().Watch),
+		objects.PodKind: selected(metav1.ListOptions{FieldSelector: podFields},
+			core.Pods("").List, core.Pods("").Watch),
+		objects.ServiceKind: selected(metav1.ListOptions{LabelSelector: serviceLabels},
+			core.Services("").List, core.Services("").Watch),
+		objects.SliceKind: selected(metav1.ListOptions{LabelSelector: serviceLabels},
+			endpoints.List, endpoints.Watch),
+		objects.NamespaceKind:     selected(none, core.Namespaces().List, core.Namespaces().Watch),
+		objects.NetworkPolicyKind: selected(none, policies.List, policies.Watch),
+	}
+	for _, k := range kinds {
+		if source, ok := typed[k]; ok {
+			all.register(q, k, cache.ToListWatcherWithWatchListSemantics(source, client))
+		} else {
+			all.register(q, k, newCustomSource(own, k.Resource()))
+		}
 	}
 	return all
 }
 
-func add[L runtime.Object](all *informers, client kubernetes.Interface, q *queue, k objects.Kind, object runtime.Object, selected metav1.ListOptions,
-	list func(context.Context, metav1.ListOptions) (L, error), watches func(context.Context, metav1.ListOptions) (watch.Interface, error),
-) {
+// selected lists and watches the objects that some options select.
+func selected[L runtime.Object](options metav1.ListOptions, list func(context.Context, metav1.ListOptions) (L, error),
+	watches func(context.Context, metav1.ListOptions) (watch.Interface, error),
+) *cache.ListWatch {
 	choose := func(o metav1.ListOptions) metav1.ListOptions {
-		o.FieldSelector, o.LabelSelector = selected.FieldSelector, selected.LabelSelector
+		o.FieldSelector, o.LabelSelector = options.FieldSelector, options.LabelSelector
 		return o
 	}
-	source := &cache.ListWatch{
+	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return list(ctx, choose(o))
 		},
@@ -70,30 +70,30 @@ func add[L runtime.Object](all *informers, client kubernetes.Interface, q *queue
 			return watches(ctx, choose(o))
 		},
 	}
-	all.register(q, k, object, cache.ToListWatcherWithWatchListSemantics(source, client))
 }
 
 // register has an informer keep what a source has of a kind.
-func (all *informers) register(q *queue, k objects.Kind, object runtime.Object, source cache.ListerWatcher) {
+func (all *informers) register(q *queue, k *objects.Kind, source cache.ListerWatcher) {
 	touch := func(o any, fresh bool) {
 		if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o); err == nil {
 			q.add(objects.Key{Kind: k, Name: name}, fresh)
 		}
 	}
-	all.stores[k], all.runs[k] = cache.NewInformerWithOptions(cache.InformerOptions{
+	store, run := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: source,
-		ObjectType:    object,
-		Transform:     objects.Trim,
+		ObjectType:    k.Object(),
+		Transform:     k.Trim,
 		Handler: cache.ResourceEventHandlerFuncs{
 			AddFunc: func(o any) { touch(o, true) },
 			UpdateFunc: func(before, after any) {
-				if objects.Changed(before, after) {
+				if k.Changed(before, after) {
 					touch(after, false)
 				}
 			},
 			DeleteFunc: func(o any) { touch(o, false) },
 		},
 	})
+	all.stores[k], all.runs = store, append(all.runs, run)
 }
 
 func (all *informers) start(ctx context.Context) {
@@ -113,7 +113,7 @@ func (all *informers) synced() bool {
 }
 
 // get is a lookup in the stores.
-func (all *informers) get(e event) any {
+func (all *informers) get(e part.Event) any {
 	k, ok := e.(objects.Key)
 	if !ok {
 		return nil
@@ -123,11 +123,11 @@ func (all *informers) get(e event) any {
 }
 
 // keys are those of all objects.
-func (all *informers) keys() []event {
-	var keys []event
+func (all *informers) keys() []part.Event {
+	var keys []part.Event
 	for k, store := range all.stores {
 		for _, name := range store.ListKeys() {
-			keys = append(keys, objects.Key{Kind: objects.Kind(k), Name: name})
+			keys = append(keys, objects.Key{Kind: k, Name: name})
 		}
 	}
 	return keys

@@ -12,8 +12,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// MinimumKubernetes is the least version of the API server. 1.30 has ValidatingAdmissionPolicy in v1, and 1.31 the functions for
-// addresses (isIP, cidr) in the rules of new objects; an API server takes these a release after it knows them, so that it can go back.
+// MinimumKubernetes is the least version of the API server. 1.30 has ValidatingAdmissionPolicy in v1, and 1.31 the
+// functions for addresses (isIP, cidr) in the rules of new objects; an API server takes these a release after it knows
+// them, so that it can go back.
 const MinimumKubernetes = "1.31"
 
 // awaitKubernetes returns when the API server has said that it is new enough, or that it is not, or when ctx is done.
@@ -40,14 +41,16 @@ func awaitKubernetes(ctx context.Context, api rest.Interface, log *slog.Logger) 
 func checkKubernetes(body []byte) error {
 	var said info.Info
 	if err := json.Unmarshal(body, &said); err != nil {
-		return fmt.Errorf("kubeconfig: what it names answers /version with %q, which is no API server's answer: %w", body, err)
+		return fmt.Errorf("kubeconfig: what it names answers /version with %q, which is no API server's answer: %w", body,
+			err)
 	}
 	found, err := version.ParseGeneric(said.GitVersion)
 	if err != nil {
 		return fmt.Errorf("kubeconfig: the API server has the version %q: %w", said.GitVersion, err)
 	}
 	if !found.AtLeast(version.MustParseGeneric(MinimumKubernetes)) {
-		return fmt.Errorf("the API server is Kubernetes %s, and Weft needs %s or later: upgrade Kubernetes", said.GitVersion, MinimumKubernetes)
+		return fmt.Errorf("the API server is Kubernetes %s, and Weft needs %s or later: upgrade Kubernetes", said.GitVersion,
+			MinimumKubernetes)
 	}
 	return nil
 }

@@ -12,9 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weftnet/weft/ovn/settings"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 func TestAnAPIServerThatIsTooOldIsRefused(t *testing.T) {
@@ -23,7 +24,8 @@ func TestAnAPIServerThatIsTooOldIsRefused(t *testing.T) {
 		{"the least", `{"major": "1", "minor": "31", "gitVersion": "v1.31.0"}`, ""},
 		{"a later one of a vendor's", `{"major": "1", "minor": "33+", "gitVersion": "v1.33.1-eks-a1b2c3"}`, ""},
 		{"the one after 1.99", `{"gitVersion": "v2.0.0"}`, ""},
-		{"one before", `{"major": "1", "minor": "30", "gitVersion": "v1.30.14"}`, "the API server is Kubernetes v1.30.14, " + needs},
+		{"one before", `{"major": "1", "minor": "30", "gitVersion": "v1.30.14"}`, "the API server is Kubernetes v1.30.14, " +
+			needs},
 		{"one before the least", `{"gitVersion": "v1.31.0-beta.0"}`, ""}, // it knows all that 1.31 does
 		{"a number that is no text's order", `{"gitVersion": "v1.9.11"}`, "v1.9.11, " + needs},
 		{"none", `{"gitVersion": ""}`, `the API server has the version ""`},

@@ -10,10 +10,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -35,8 +37,8 @@ type Northbound interface {
 
 // source is where objects come from; *informers in earnest.
 type source interface {
-	get(event) any
-	keys() []event
+	get(part.Event) any
+	keys() []part.Event
 }
 
 // leader keeps the Northbound in step while this controller leads. All of it runs in one goroutine, so
@@ -52,11 +54,11 @@ type leader struct {
 	ports      func() map[types.UID][]netip.Addr // the pods that have a port in the Northbound
 	metrics    *metrics
 	log        *slog.Logger
-	annotate   func([]annotation)
+	annotate   func([]part.Annotation)
 	report     func(objects.Problem)
 
 	// backoff is the last pause before a refused owner's next try.
-	backoff map[event]time.Duration
+	backoff map[ovsdb.Owner]time.Duration
 	first   time.Duration // shortest pauses; tests make them short
 	// disputes are those of late, by owner.
 	disputes map[ovsdb.Owner]dispute
@@ -77,14 +79,14 @@ func (l *leader) run(ctx context.Context) {
 	if l.first == 0 {
 		l.first = firstPause
 	}
-	l.backoff = map[event]time.Duration{}
+	l.backoff = map[ovsdb.Owner]time.Duration{}
 	// What comes into the queue from here on is looked at again, whether the stores had it
 	// already or not.
 	l.queue.collect(true)
 	defer l.queue.collect(false)
 	start := time.Now()
 	l.begun.Store(start.UnixNano())
-	l.cluster.at(start)
+	l.cluster.At(start)
 	if !l.claim(ctx) {
 		return
 	}
@@ -94,7 +96,8 @@ func (l *leader) run(ctx context.Context) {
 		return
 	}
 	l.begun.Store(0)
-	l.log.Info("the Northbound is in step with the cluster", "nodes", len(l.cluster.nodes.all), "pods", len(l.cluster.pods.all),
+	l.log.Info("the Northbound is in step with the cluster", "nodes", len(l.cluster.nodes.all), "pods",
+		len(l.cluster.pods.all),
 		"services", len(l.cluster.services.all), "seconds", time.Since(start).Seconds())
 	for {
 		entries := l.queue.take(ctx)
@@ -115,7 +118,9 @@ func (l *leader) run(ctx context.Context) {
 // claim makes this controller the only one that writes, and does not give up before it is; false means that ctx is
 // done. What former leaders have decided is read after it: they can add nothing any more.
 func (l *leader) claim(ctx context.Context) bool {
-	return l.insist(ctx, "could not claim the Northbound; trying again", func() error { return l.northbound.Claim(ctx, l.entitled) })
+	return l.insist(ctx, "could not claim the Northbound; trying again", func() error {
+		return l.northbound.Claim(ctx, l.entitled)
+	})
 }
 
 // insist tries until nothing but owners' changes fails; false means that ctx is done.
@@ -139,21 +144,21 @@ func (l *leader) insist(ctx context.Context, failed string, try func() error) bo
 }
 
 // batch does what a set of touched objects asks for.
-func (l *leader) batch(ctx context.Context, entries map[event]entry) {
+func (l *leader) batch(ctx context.Context, entries map[part.Event]entry) {
 	start := time.Now()
 	l.begun.Store(start.UnixNano())
-	keys := make([]event, 0, len(entries))
+	keys := make([]part.Event, 0, len(entries))
 	for k := range entries {
 		keys = append(keys, k)
 	}
-	l.cluster.at(start)
+	l.cluster.At(start)
 	l.cluster.update(keys, l.source.get)
 	l.publish(ctx)
 	if l.fit() {
 		l.all(ctx, entries)
 		return
 	}
-	changes := l.cluster.changes()
+	changes := l.cluster.takeChanges()
 	err := l.northbound.Apply(ctx, changes)
 	if lost(err) {
 		l.all(ctx, entries)
@@ -166,7 +171,7 @@ func (l *leader) batch(ctx context.Context, entries map[event]entry) {
 
 // all writes everything, and does not give up before it is written: with the connection or the claim lost, nobody
 // knows what is. false means that ctx is done.
-func (l *leader) all(ctx context.Context, entries map[event]entry) bool {
+func (l *leader) all(ctx context.Context, entries map[part.Event]entry) bool {
 	return l.insist(ctx, "could not write the Northbound; trying again", func() error {
 		start := time.Now()
 		if err := l.northbound.Claim(ctx, l.entitled); err != nil {
@@ -174,7 +179,7 @@ func (l *leader) all(ctx context.Context, entries map[event]entry) bool {
 		}
 		l.cluster.pods.seen(l.ports())
 		l.fit()
-		changes := l.cluster.everything()
+		changes := l.cluster.takeEverything()
 		err := l.northbound.Replace(ctx, changes)
 		if lost(err) || ctx.Err() != nil {
 			return err
@@ -190,7 +195,8 @@ func (l *leader) all(ctx context.Context, entries map[event]entry) bool {
 // its upgrade. A row whose column it does not know would say another thing than is meant.
 func (l *leader) fit() (changed bool) {
 	disabled := l.disabled()
-	now := settings.Features{AclTiers: slices.Contains(disabled, models.ACLTiers), ConditionalNAT: slices.Contains(disabled, models.ConditionalNAT)}
+	now := settings.Features{AclTiers: slices.Contains(disabled, models.ACLTiers),
+		ConditionalNAT: slices.Contains(disabled, models.ConditionalNAT)}
 	changed = now != l.cluster.settings.Lacks
 	l.cluster.settings.Lacks = now
 	return changed
@@ -206,13 +212,13 @@ func lost(err error) bool {
 func (l *leader) settle(ctx context.Context, changes []ovsdb.Change, err error) {
 	var refused *ovsdb.RefusedError
 	errors.As(err, &refused)
-	l.cluster.policies.written(changes, refused)
+	l.cluster.policies.Written(changes, refused)
 	l.handOut(refused)
 	l.publish(ctx)
 	if len(l.backoff) > 0 {
 		for i := range changes {
-			if e := ownerEvent(changes[i].Owner); e != nil && (refused == nil || refused.Owners[changes[i].Owner] == nil) {
-				delete(l.backoff, e)
+			if owner := changes[i].Owner; refused == nil || refused.Owners[owner] == nil {
+				delete(l.backoff, owner)
 			}
 		}
 	}
@@ -222,22 +228,35 @@ func (l *leader) settle(ctx context.Context, changes []ovsdb.Change, err error) 
 	for owner, cause := range refused.Owners {
 		l.metrics.failed("refused")
 		l.log.Error("the Northbound refused an object's rows", "owner", owner, "error", cause)
-		e := ownerEvent(owner)
-		if e == nil {
+		if !l.cluster.owns(owner) {
 			continue
 		}
-		k, _ := e.(objects.Key)
-		pause := min(max(2*l.backoff[e], l.first), lastPause)
-		if meta := l.cluster.object(k); meta != nil && l.backoff[e] == 0 {
+		pause := min(max(2*l.backoff[owner], l.first), lastPause)
+		if k, meta := l.object(owner); meta != nil && l.backoff[owner] == 0 {
 			l.report(objects.Problemf(k.Kind, meta, "RowsRefused",
-				"the OVN Northbound refused the rows of this object: %v; all others are served; it is tried again until it succeeds", objects.Quoted(cause.Error())))
+				"the OVN Northbound refused the rows of this object: %v; all others are served; it is tried again "+
+					"until it succeeds", objects.Quoted(cause.Error())))
 		}
-		l.backoff[e] = pause
-		l.later(ctx, again(owner, e), pause)
+		l.backoff[owner] = pause
+		l.later(ctx, part.Signal{What: part.Again, Name: string(owner)}, pause)
 	}
 }
 
-func (l *leader) later(ctx context.Context, e event, pause time.Duration) {
+// object is the Kubernetes object that an owner's rows are for, nil when there is none.
+func (l *leader) object(owner ovsdb.Owner) (objects.Key, *metav1.ObjectMeta) {
+	k, ok := l.cluster.keyOf(owner)
+	if !ok {
+		return k, nil
+	}
+	object, _ := l.source.get(k).(metav1.ObjectMetaAccessor)
+	if object == nil {
+		return k, nil
+	}
+	meta, _ := object.GetObjectMeta().(*metav1.ObjectMeta)
+	return k, meta
+}
+
+func (l *leader) later(ctx context.Context, e part.Event, pause time.Duration) {
 	time.AfterFunc(pause, func() {
 		if ctx.Err() == nil {
 			l.queue.add(e, false)
@@ -249,14 +268,15 @@ func (l *leader) later(ctx context.Context, e event, pause time.Duration) {
 // told nobody of an address that the next one may give to somebody else. What was refused is noted again when it is
 // tried again, and a pod without a port waits until it has one.
 func (l *leader) handOut(refused *ovsdb.RefusedError) {
-	var notes []annotation
-	for _, a := range l.cluster.takeNotes() {
-		k := objects.Key{Kind: a.kind, Name: objects.FullName(a.namespace, a.name)}
-		isPod, p := a.kind == objects.PodKind, l.cluster.pods.all[k.Name]
+	var notes []part.Annotation
+	for _, a := range l.cluster.TakeNotes() {
+		k := objects.Key{Kind: a.Kind, Name: objects.FullName(a.Namespace, a.Name)}
+		isPod, p := a.Kind == objects.PodKind, l.cluster.pods.all[k.Name]
 		switch {
-		case (isPod || a.kind == objects.NodeKind) && refused != nil && refused.Owners[ovsdb.Owner(a.kind.String()+"/"+k.Name)] != nil:
+		case (isPod || a.Kind == objects.NodeKind) && refused != nil &&
+			refused.Owners[ovsdb.Owner(a.Kind.String()+"/"+k.Name)] != nil:
 		case isPod && p != nil && !p.there:
-			l.cluster.notes = append(l.cluster.notes, a)
+			l.cluster.Note(a)
 		default:
 			notes = append(notes, a)
 		}
@@ -268,18 +288,19 @@ func (l *leader) handOut(refused *ovsdb.RefusedError) {
 
 // publish hands on what else the translation found out beside the rows.
 func (l *leader) publish(ctx context.Context) {
-	for _, p := range l.cluster.takeProblems() {
+	for _, p := range l.cluster.TakeProblems() {
 		l.report(p)
 	}
-	for _, e := range l.cluster.takeExpected() {
-		l.later(ctx, e, wait(e))
+	for _, e := range l.cluster.TakeExpected() {
+		l.later(ctx, e, part.Wait(e))
 	}
 }
 
-func (l *leader) observe(entries map[event]entry) {
+func (l *leader) observe(entries map[part.Event]entry) {
 	for touched, e := range entries {
 		k, isObject := touched.(objects.Key)
-		if p := l.cluster.pods.all[k.Name]; e.fresh && isObject && k.Kind == objects.PodKind && p != nil && len(p.addresses) > 0 {
+		if p := l.cluster.pods.all[k.Name]; e.fresh && isObject && k.Kind == objects.PodKind && p != nil &&
+			len(p.addresses) > 0 {
 			since(l.metrics.podRow, e.since)
 		}
 	}
@@ -298,23 +319,24 @@ func (l *leader) suspect(ctx context.Context, owners []ovsdb.Owner) {
 	now, first, count := time.Now(), ovsdb.Owner(""), 0
 	maps.DeleteFunc(l.disputes, func(_ ovsdb.Owner, d dispute) bool { return now.Sub(d.until) > lastPause })
 	for _, owner := range owners {
-		e := ownerEvent(owner)
+		again := part.Signal{What: part.Again, Name: string(owner)}
 		d := l.disputes[owner]
-		if e == nil || now.Before(d.until) { // not ours, or it will be put back
+		if !l.cluster.owns(owner) || now.Before(d.until) { // not ours, or it will be put back
 			continue
 		}
 		if count++; count == 1 {
 			first = owner
 		}
 		if d.pause == 0 {
-			l.queue.add(again(owner, e), false)
+			l.queue.add(again, false)
 		} else {
-			l.later(ctx, again(owner, e), d.pause)
+			l.later(ctx, again, d.pause)
 		}
 		l.disputes[owner] = dispute{now.Add(d.pause), min(max(2*d.pause, firstPause), lastPause)}
 	}
 	if count > 0 {
-		l.log.Warn("somebody else changed rows in the Northbound; they are put back; if this goes on, see whether another controller writes there",
+		l.log.Warn("somebody else changed rows in the Northbound; they are put back; if this goes on, see whether another "+
+			"controller writes there",
 			"objects", count, "first", first)
 	}
 }

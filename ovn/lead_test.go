@@ -24,6 +24,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -46,13 +47,14 @@ type memory struct {
 }
 
 // annotate notes what was handed out, and what of it the Northbound does not have.
-func (m *memory) annotate(notes []annotation) {
+func (m *memory) annotate(notes []part.Annotation) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, a := range notes {
-		name := objects.FullName(a.namespace, a.name)
-		network, _, err := contract.Parse[contract.PodNetwork](map[string]string{a.key: a.value}, contract.PodNetworkAnnotation)
-		if a.kind != objects.PodKind || err != nil {
+		name := objects.FullName(a.Namespace, a.Name)
+		network, _, err := contract.Parse[contract.PodNetwork](map[string]string{a.Key: a.Value},
+			contract.PodNetworkAnnotation)
+		if a.Kind != objects.PodKind || err != nil {
 			continue
 		}
 		if m.annotated == nil {
@@ -64,7 +66,7 @@ func (m *memory) annotate(notes []annotation) {
 			return ok && r.Key == network.UID && slices.Equal(portIPs(p), contract.Addrs(network.Addresses))
 		})
 		if !has {
-			m.early = append(m.early, name+" "+a.value)
+			m.early = append(m.early, name+" "+a.Value)
 		}
 	}
 }
@@ -143,13 +145,13 @@ type lockedWorld struct {
 	queue *queue
 }
 
-func (w *lockedWorld) get(k event) any {
+func (w *lockedWorld) get(k part.Event) any {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.world.get(k)
 }
 
-func (w *lockedWorld) keys() []event {
+func (w *lockedWorld) keys() []part.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.world.keys()
@@ -379,7 +381,8 @@ func TestNothingIsLostWithTheNorthbound(t *testing.T) {
 		q.add(objects.Key{Kind: objects.PodKind, Name: "default/one"}, false)
 		m.set(func() { m.broken = nil })
 		time.Sleep(6 * time.Second)
-		wantOwners(t, m, owners("Cluster", "Node/l1", "Pod/default/p0", "Pod/default/p1", "Pod/default/p2", "Pod/default/p3", "Pod/default/p4"))
+		wantOwners(t, m, owners("Cluster", "Node/l1", "Pod/default/p0", "Pod/default/p1", "Pod/default/p2", "Pod/default/p3",
+			"Pod/default/p4"))
 		if len(*reports) > 0 {
 			t.Errorf("objects are blamed for a broken connection: %q", *reports)
 		}
@@ -491,11 +494,11 @@ func TestNewNodeHasAMoment(t *testing.T) {
 		synctest.Wait()
 		quick, never := w.node("quick"), w.node("never")
 		w.change(quick, never)
-		time.Sleep(patience / 2)
+		time.Sleep(part.Patience / 2)
 		given := *quick
 		given.PodCIDRs = []string{"10.244.0.0/24"}
 		w.change(&given)
-		time.Sleep(patience)
+		time.Sleep(part.Patience)
 		synctest.Wait()
 		if len(*reports) != 1 || !strings.Contains((*reports)[0], "Node never: NoPodSubnet") {
 			t.Errorf("reports %q", *reports)

@@ -15,15 +15,16 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-var livesDir = flag.String("lives-dir", "", "directory that gets what each random life comes to, to compare two versions of the translation")
+var livesDir = flag.String("lives-dir", "", "directory that gets what each random life comes to, to compare two "+
+	"versions of the translation")
 
 // livesFile has the hash of what each of the first random lives comes to.
 const livesFile = "testdata/lives.golden"
 
 var livesMutex sync.Mutex // over livesFile
 
-// sameAsEver compares what a random life comes to, its Northbound and what it told, with livesFile. So a translation that is
-// written in another way is shown to do the same. Where other rows are meant, -update writes the file anew.
+// sameAsEver compares what a random life comes to, its Northbound and what it told, with livesFile. So a translation
+// that is written in another way is shown to do the same. Where other rows are meant, -update writes the file anew.
 func (l *life) sameAsEver() {
 	l.t.Helper()
 	var told []string
@@ -33,7 +34,8 @@ func (l *life) sameAsEver() {
 	slices.Sort(told)
 	text := ovsdb.Dump(l.engine.Client()) + strings.Join(told, "")
 	if *livesDir != "" {
-		if err := os.WriteFile(filepath.Join(*livesDir, strings.ReplaceAll(l.t.Name(), "/", "-")), []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(*livesDir, strings.ReplaceAll(l.t.Name(), "/", "-")), []byte(text),
+			0o644); err != nil {
 			l.t.Fatal(err)
 		}
 	}
@@ -53,7 +55,8 @@ func (l *life) sameAsEver() {
 		return
 	}
 	if want, known := hashes[l.t.Name()]; known && want != hash {
-		l.t.Errorf("the life comes to other rows, or tells something else, than %s has: write both versions' texts with -lives-dir, and compare them", livesFile)
+		l.t.Errorf("the life comes to other rows, or tells something else, than %s has: write both versions' texts with "+
+			"-lives-dir, and compare them", livesFile)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 )
 
 // TestOneMeterBesideWindowsNodes: however many rules of policies are logged, OVN makes one meter of weft's as long
@@ -19,11 +20,14 @@ func TestOneMeterBesideWindowsNodes(t *testing.T) {
 	for i := range 40 {
 		ports = append(ports, fmt.Sprintf("{ports: [{port: %d}]}", 1000+i))
 	}
-	d.do(append(d.policies(t, `{kind: NetworkPolicy, metadata: {namespace: prod, name: many}, spec: {podSelector: {}, ingress: [`+strings.Join(ports, ", ")+`]}}`), prod)...)
+	d.do(append(d.policies(t,
+		`{kind: NetworkPolicy, metadata: {namespace: prod, name: many}, spec: {podSelector: {}, ingress: [`+
+			strings.Join(ports, ", ")+`]}}`), prod)...)
 	p := d.pod("prod", "web", "n1")
 	d.do(p)
 	meters := func() int {
-		return len(strings.Fields(d.ovn.Run("ovn-sbctl", "--db="+d.ovn.Southbound(), "--bare", "--columns=_uuid", "list", "Meter")))
+		return len(strings.Fields(d.ovn.Run("ovn-sbctl", "--db="+d.ovn.Southbound(), "--bare", "--columns=_uuid", "list",
+			"Meter")))
 	}
 	if n := meters(); n < 40 {
 		t.Errorf("of 40 rules that are logged, %d have a meter", n)
@@ -41,7 +45,7 @@ func TestOneMeterBesideWindowsNodes(t *testing.T) {
 }
 
 // gone takes objects away, and returns their keys.
-func (d *datapath) gone(k objects.Kind, names ...string) (keys []event) {
+func (d *datapath) gone(k *objects.Kind, names ...string) (keys []part.Event) {
 	for _, name := range names {
 		key := objects.Key{Kind: k, Name: name}
 		delete(d.objects, key)

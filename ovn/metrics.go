@@ -29,7 +29,8 @@ func newMetrics(q *queue) *metrics {
 			Help: "Time from the moment a new pod was seen until its port was committed to the Northbound."}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_controller_errors_total",
-			Help: "Failures, by kind: northbound (connection), refused (the rows of one object), annotation."}, []string{"kind"}),
+			Help: "Failures, by kind: northbound (connection), refused (the rows of one object), annotation."},
+			[]string{"kind"}),
 		problems: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_controller_object_problems_total",
 			Help: "Problems with objects that were reported as Events, by reason."}, []string{"reason"}),
@@ -37,7 +38,8 @@ func newMetrics(q *queue) *metrics {
 			Name: "weft_controller_leader", Help: "1 on the controller that writes the Northbound, 0 on a standby."}),
 	}
 	depth := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "weft_controller_queue_depth", Help: "Objects that have changed and were not yet looked at by the leader; 0 on a standby."},
+		Name: "weft_controller_queue_depth", Help: "Objects that have changed and were not yet looked at by the leader; 0 " +
+			"on a standby."},
 		func() float64 { return float64(q.len()) })
 	m.registry.MustRegister(m.reconcile, m.podRow, m.errors, m.problems, m.leader, depth,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -17,8 +17,8 @@ import (
 
 const kubeSystemPods = "/api/v1/namespaces/kube-system/pods"
 
-// TestANodesMirrorPodsOpenNothing: everything is tried with pods on an API server, with a kubelet's credentials. What comes of it
-// changes nothing in the Northbound but what is that node's.
+// TestANodesMirrorPodsOpenNothing: everything is tried with pods on an API server, with a kubelet's credentials. What
+// comes of it changes nothing in the Northbound but what is that node's.
 func TestANodesMirrorPodsOpenNothing(t *testing.T) {
 	s := apiserver.Start(t)
 	s.Eventually(t, "kube-system is there", func() error {
@@ -28,7 +28,8 @@ func TestANodesMirrorPodsOpenNothing(t *testing.T) {
 	const replicaSet = "{apiVersion: apps/v1, kind: ReplicaSet, name: coredns, uid: r, controller: true}"
 	for path, text := range map[string]string{
 		"/api/v1/nodes": "{apiVersion: v1, kind: Node, metadata: {name: l2}}",
-		kubeSystemPods: "{apiVersion: v1, kind: Pod, metadata: {name: coredns, labels: {k8s-app: kube-dns}, ownerReferences: [" + replicaSet + "]}," +
+		kubeSystemPods: "{apiVersion: v1, kind: Pod, metadata: {name: coredns, labels: {k8s-app: kube-dns}, " +
+			"ownerReferences: [" + replicaSet + "]}," +
 			" spec: {nodeName: l1, automountServiceAccountToken: false, containers: [{name: c, image: i}]}}",
 	} {
 		if err := s.Create(path, text); err != nil {
@@ -82,7 +83,8 @@ func TestANodesMirrorPodsOpenNothing(t *testing.T) {
 
 // kubeDNSPod is a pod on l2 that the Service kube-dns selects.
 func kubeDNSPod(name, annotation, owners string) string {
-	return "{apiVersion: v1, kind: Pod, metadata: {name: " + name + ", labels: {k8s-app: kube-dns}, annotations: {" + annotation + ": x}, ownerReferences: [" + owners + "]}," +
+	return "{apiVersion: v1, kind: Pod, metadata: {name: " + name + ", labels: {k8s-app: kube-dns}, annotations: {" +
+		annotation + ": x}, ownerReferences: [" + owners + "]}," +
 		" spec: {nodeName: l2, containers: [{name: c, image: i}]}}"
 }
 
@@ -97,12 +99,14 @@ func read(t *testing.T, s *apiserver.Server, path string, into any) {
 	}
 }
 
-// judgeMirrorPod compares the Northbound before the mirror pod, its endpoint, and its node's word came, with that after.
+// judgeMirrorPod compares the Northbound before the mirror pod, its endpoint, and its node's word came, with that
+// after.
 func judgeMirrorPod(t *testing.T, server, fake *corev1.Pod) {
 	t.Helper()
 	s := newDNSScene(t)
-	s.touch(s.w.put(s.w.node("l1", "10.244.0.0/24", "fd00:10:244::/64"), s.w.node("l2", "10.244.1.0/24", "fd00:10:244:1::/64")))
-	s.c.domains.use("db.example.com", 1)
+	s.touch(s.w.put(s.w.node("l1", "10.244.0.0/24", "fd00:10:244::/64"), s.w.node("l2", "10.244.1.0/24",
+		"fd00:10:244:1::/64")))
+	s.c.domains.Use("db.example.com", 1)
 	endpoints := func(of ...*corev1.Pod) *objects.EndpointSlice {
 		object := objects.TrimSlice(dnsSlice())
 		object.Endpoints = nil
@@ -135,8 +139,9 @@ func judgeMirrorPod(t *testing.T, server, fake *corev1.Pod) {
 // rowsBeside are all rows by owner, without those of a node and of a pod on it.
 func rowsBeside(c *cluster, node string, o *corev1.Pod) map[ovsdb.Owner]string {
 	all := map[ovsdb.Owner]string{}
-	for _, change := range c.everything() {
-		if change.Owner != northbound.NodeOwner(node) && change.Owner != northbound.PodOwner(objects.FullName(o.Namespace, o.Name)) {
+	for _, change := range c.takeEverything() {
+		if change.Owner != northbound.NodeOwner(node) && change.Owner != northbound.PodOwner(objects.FullName(o.Namespace,
+			o.Name)) {
 			change.With = false // with what it is written is no matter of the rows
 			text, _ := json.Marshal(change)
 			all[change.Owner] = string(text)

@@ -19,18 +19,21 @@ import (
 func TestTooLargeForATunnel(t *testing.T) {
 	d := newDatapath(t, testSettings(t, dual))
 	d.pods("a")
-	d.outside(nil, "192.0.2.1/32 via "+testGateway, "198.51.100.0/24 via "+testGateway, "2001:db8:1::/64 via "+testGateway6)
+	d.outside(nil, "192.0.2.1/32 via "+testGateway, "198.51.100.0/24 via "+testGateway, "2001:db8:1::/64 via "+
+		testGateway6)
 	s := d.service("log", "10.96.0.10", "fd00:10:96::a")
 	s.Ports = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}
 	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30514}}
 	s.ExternalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.2")}
 	udp := []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}}
-	d.do(s, d.slice("log-4", "log", udp, ready("10.244.0.3", "n1")), d.slice("log-6", "log", udp, ready("fd00:10:244::3", "n1")))
+	d.do(s, d.slice("log-4", "log", udp, ready("10.244.0.3", "n1")),
+		d.slice("log-6", "log", udp, ready("fd00:10:244::3", "n1")))
 	for _, local := range []bool{false, true} {
 		changed := *s
 		changed.ExternalLocal = local
 		d.do(&changed)
-		for _, to := range []string{testGateway + ":30514", testHost + ":30514", "198.51.100.2:514", "[" + testHost6 + "]:30514"} {
+		for _, to := range []string{testGateway + ":30514", testHost + ":30514", "198.51.100.2:514",
+			"[" + testHost6 + "]:30514"} {
 			var conn net.Conn
 			var err error
 			d.within("outside", func() { conn, err = net.Dial("udp", to) })
@@ -62,7 +65,9 @@ func (d *datapath) learnsMTU(conn *net.UDPConn, to string, want int) {
 		}
 		return err
 	}
-	if err := control(func(fd int) error { return unix.SetsockoptInt(fd, level, discover, unix.IP_PMTUDISC_DO) }); err != nil {
+	if err := control(func(fd int) error {
+		return unix.SetsockoptInt(fd, level, discover, unix.IP_PMTUDISC_DO)
+	}); err != nil {
 		d.t.Fatal(err)
 	}
 	nodetest.Eventually(d.t, 5*time.Second, func() error {

@@ -1,32 +1,39 @@
 package ovn
 
-import "github.com/weftnet/weft/ovn/objects"
+import (
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
+)
 
-// namespaceBook has the labels of the Namespaces that are there, by name.
-type namespaceBook map[string]objects.LabelSet
-
-func (b namespaceBook) labels(name string) (set objects.LabelSet, there bool) {
-	set, there = b[name]
-	return set, there
+// namespaceBook has the labels of Namespaces, by which policies, EgressIPs and AddressPools select.
+type namespaceBook struct {
+	part.Immediate
+	part.Rowless
+	around surroundings
+	all    map[string]objects.LabelSet
 }
 
-// updateNamespaces takes in Namespaces: their labels, by which policies, EgressIPs and AddressPools select, and how
-// their policies' decisions are logged.
-func (c *cluster) updateNamespaces(names []string, get lookup) {
-	for _, name := range names {
-		object, _ := get(objects.Key{Kind: objects.NamespaceKind, Name: name}).(*objects.Namespace)
-		before, known := c.namespaces[name]
-		c.policies.noteLogging(name, object)
-		switch {
-		case object == nil:
-			delete(c.namespaces, name)
-		case known && before == object.Labels:
-			continue
-		default:
-			c.namespaces[name] = object.Labels
+func newNamespaceBook(around surroundings) namespaceBook {
+	return namespaceBook{around: around, all: map[string]objects.LabelSet{}}
+}
+
+// Take is part of [part.Part].
+func (b *namespaceBook) Take(batch *part.Batch) {
+	for _, name := range batch.Names(objects.NamespaceKind) {
+		object := part.Object[objects.Namespace](batch, objects.NamespaceKind, name)
+		before, known := b.all[name]
+		relabelled := object == nil || !known || before != object.Labels
+		if object == nil {
+			delete(b.all, name)
+		} else {
+			b.all[name] = object.Labels
 		}
-		c.policies.lookAt(name)
-		c.balancers.lookAt(name)
-		c.egress.lookAt(name)
+		b.around.namespaceChanged(name, object, relabelled)
 	}
+}
+
+// Labels is part of [policies.Namespaces].
+func (b *namespaceBook) Labels(name string) (set objects.LabelSet, there bool) {
+	set, there = b.all[name]
+	return set, there
 }

@@ -25,12 +25,14 @@ func neighbours(client *ovsdb.Client) []string {
 	return list
 }
 
-// TestRoutersKnowWhomTheyCannotAsk: the host behind its own address, and on Windows the cluster's router. Linux nodes have
-// no row for the join switch. The rows go with their node, also where the controller has not made them itself; those of others stay.
+// TestRoutersKnowWhomTheyCannotAsk: the host behind its own address, and on Windows the cluster's router. Linux nodes
+// have no row for the join switch. The rows go with their node, also where the controller has not made them itself;
+// those of others stay.
 func TestRoutersKnowWhomTheyCannotAsk(t *testing.T) {
 	w := newWorld()
 	for i, system := range []string{contract.Linux, contract.Windows} {
-		n := w.node(system, []string{"10.244.1.0/24", "10.244.2.0/24"}[i], []string{"fd00:10:244:1::/64", "fd00:10:244:2::/64"}[i])
+		n := w.node(system, []string{"10.244.1.0/24", "10.244.2.0/24"}[i],
+			[]string{"fd00:10:244:1::/64", "fd00:10:244:2::/64"}[i])
 		n.Facts, n.OS = editFacts(1+i, true, func(f *contract.NodeFacts) {
 			f.OS, f.Gateway.HostAddresses = system, true
 			f.Addresses = contract.Addrs(f.Gateway.Addresses)
@@ -42,7 +44,8 @@ func TestRoutersKnowWhomTheyCannotAsk(t *testing.T) {
 	endpoint := ovsdbtest.Memory(t, d)
 	engine := ovsdb.NewEngine(ovsdbtest.Connect(t, d, endpoint, northbound.Tables...))
 	const operators = "operators-port 192.0.2.77 02:00:00:00:00:77"
-	_, err := engine.Client().Transact(t.Context(), libovsdb.Operation{Op: libovsdb.OperationInsert, Table: nb.StaticMACBindingTable, UUIDName: "row",
+	_, err := engine.Client().Transact(t.Context(), libovsdb.Operation{Op: libovsdb.OperationInsert,
+		Table: nb.StaticMACBindingTable, UUIDName: "row",
 		Row: libovsdb.Row{"logical_port": "operators-port", "ip": "192.0.2.77", "mac": "02:00:00:00:00:77"}})
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +53,7 @@ func TestRoutersKnowWhomTheyCannotAsk(t *testing.T) {
 	begin := func() *cluster {
 		c := newCluster(settings)
 		c.begin(records{}, w.keys(), w.get)
-		if err := engine.Replace(t.Context(), c.everything()); err != nil {
+		if err := engine.Replace(t.Context(), c.takeEverything()); err != nil {
 			t.Fatal(err)
 		}
 		return c
@@ -67,7 +70,8 @@ func TestRoutersKnowWhomTheyCannotAsk(t *testing.T) {
 		"rtoj-gw-windows 100.64.0.1 0a:58:64:40:00:01", "rtoj-gw-windows fd98::1 0a:58:64:40:00:01"}
 	begin()
 	want("at first", append(slices.Clone(linux), windows...)...)
-	engine = ovsdb.NewEngine(ovsdbtest.Connect(t, d, endpoint, northbound.Tables...)) // a controller that has made none of them
+	// a controller that has made none of them
+	engine = ovsdb.NewEngine(ovsdbtest.Connect(t, d, endpoint, northbound.Tables...))
 	begin()
 	want("after a restart", append(slices.Clone(linux), windows...)...)
 	engine = ovsdb.NewEngine(ovsdbtest.Connect(t, d, endpoint, northbound.Tables...))

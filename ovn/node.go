@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -46,7 +47,7 @@ func (n *placement) chassis() string {
 // meets the outside, its gateway router, or its way to the one that nodes share, if there is one.
 func nodeChange(s *settings.Settings, n *placement, hasShared bool) ovsdb.Change {
 	r := newRows(northbound.NodeOwner(n.name))
-	id := r.LogicalSwitch("switch", n.name, n.balancerGroups(onSwitches)...)
+	id := r.LogicalSwitch("switch", n.name, services.Groups(services.OnSwitches, n.zone, n.os)...)
 	var own, management []netip.Prefix
 	for _, subnet := range n.subnets {
 		own = append(own, netip.PrefixFrom(contract.GatewayAddress(subnet), subnet.Bits()))
@@ -81,12 +82,6 @@ func nodeChange(s *settings.Settings, n *placement, hasShared bool) ovsdb.Change
 	return r.Change
 }
 
-// Variables of nodes, which the load balancers of NodePorts name in place of addresses.
-const (
-	nodeVariable = "NODEIP" // then 4 or 6, an underscore and a number from 0
-	hostVariable = "HOSTIP" // then 4 or 6: see [contract.HostVIPs]
-)
-
 // template says what the load balancers of NodePorts have on this node.
 func (r *rows) template(n *placement) {
 	r.Add(nb.ChassisTemplateVarTable, "template", &nb.ChassisTemplateVar{Chassis: n.chassis(), Variables: n.variables()})
@@ -96,11 +91,11 @@ func (r *rows) template(n *placement) {
 func (n *placement) variables() map[string]string {
 	variables := map[string]string{}
 	for _, vip := range contract.HostVIPs {
-		variables[hostVariable+northbound.IPVersion(vip.Is4())] = vip.String()
+		variables[services.HostVariable(vip.Is4())] = vip.String()
 	}
 	for _, ipv4 := range []bool{true, false} {
 		for i, addr := range n.nodePortAddresses(ipv4) {
-			variables[nodePortVariable(ipv4, i)] = addr.String()
+			variables[services.NodePortVariable(ipv4, i)] = addr.String()
 		}
 	}
 	return variables
@@ -126,10 +121,6 @@ func (n *placement) nodePortAddresses(ipv4 bool) []netip.Addr {
 	take(n.facts.Addresses)
 	slices.SortFunc(all, netip.Addr.Compare)
 	return all
-}
-
-func nodePortVariable(ipv4 bool, number int) string {
-	return nodeVariable + northbound.IPVersion(ipv4) + "_" + strconv.Itoa(number)
 }
 
 // ownHost sends what pods have for their own node's host through the management port. By the gateway
@@ -216,27 +207,34 @@ func waysOut(g *contract.Gateway) string {
 // In between OVN takes the packet for neither: it is new to conntrack, and has its endpoint's address already. The
 // endpoint would answer the client itself, and the connection would never come about. Endpoints on the node
 // itself are told nothing: that of externalTrafficPolicy Local shall see the client, and no network lies before them.
-func (r *rows) sentAgain(s *settings.Settings, routerID, node string, subnet netip.Prefix, join netip.Addr, outside *netip.Prefix) {
+func (r *rows) sentAgain(s *settings.Settings, routerID, node string, subnet netip.Prefix, join netip.Addr,
+	outside *netip.Prefix) {
 	inward, outward, word := "rtoj-gw-"+node, "rtoe-"+node, northbound.IPWord(join.Is4())
 	const unflagged = "flags.skip_snat_for_lb == 0"
-	r.nat(routerID, "again/in/"+word, &nb.NAT{Type: nb.NATTypeSNAT, ExternalIP: join.String(), LogicalIP: northbound.Everything(join),
-		Match: fmt.Sprintf("outport == %q && %s && %s.dst == %s && %s.dst != %s", inward, unflagged, word, ipam.Family(s.Pods, join), word, subnet)})
+	r.nat(routerID, "again/in/"+word, &nb.NAT{Type: nb.NATTypeSNAT, ExternalIP: join.String(),
+		LogicalIP: northbound.Everything(join),
+		Match: fmt.Sprintf("outport == %q && %s && %s.dst == %s && %s.dst != %s", inward, unflagged, word,
+			ipam.Family(s.Pods, join), word, subnet)})
 	if outside != nil {
-		r.nat(routerID, "again/out/"+word, &nb.NAT{Type: nb.NATTypeSNAT, ExternalIP: outside.Addr().String(), LogicalIP: northbound.Everything(join),
-			Match: fmt.Sprintf("inport == %q && outport == %q && %s && %s.dst != %s", outward, outward, unflagged, word, contract.OfFamily(contract.HostAliases, join))})
+		r.nat(routerID, "again/out/"+word, &nb.NAT{Type: nb.NATTypeSNAT, ExternalIP: outside.Addr().String(),
+			LogicalIP: northbound.Everything(join),
+			Match: fmt.Sprintf("inport == %q && outport == %q && %s && %s.dst != %s", outward, outward, unflagged, word,
+				contract.OfFamily(contract.HostAliases, join))})
 	}
 }
 
 // gatewayBalancers puts the node's gateway router into the groups of its kind.
 func (r *rows) gatewayBalancers(n *placement) {
-	northbound.Model[nb.LogicalRouter](r.Builder, "gateway").LoadBalancerGroup = n.balancerGroups(onRouters)
+	northbound.Model[nb.LogicalRouter](r.Builder, "gateway").LoadBalancerGroup = services.Groups(services.OnRouters,
+		n.zone, n.os)
 }
 
 // inwardMTU has the gateway router answer what is too large for the tunnels to other nodes' pods. On
 // Windows every packet would go through ovs-vswitchd for it, see capability.Limits.
 func (r *rows) inwardMTU(n *placement) {
 	if !n.windows() && n.facts.MTU > 0 {
-		northbound.Model[nb.LogicalRouterPort](r.Builder, "join").Options = map[string]string{"gateway_mtu": strconv.Itoa(n.facts.MTU)}
+		northbound.Model[nb.LogicalRouterPort](r.Builder, "join").Options = map[string]string{
+			"gateway_mtu": strconv.Itoa(n.facts.MTU)}
 	}
 }
 
@@ -247,16 +245,18 @@ func (r *rows) hostAlias(n *placement, routerID string, first netip.Addr) {
 	alias := contract.OfFamily(contract.HostAliases, first)
 	single := netip.PrefixFrom(alias, alias.BitLen())
 	outside := "rtoe-" + n.name
-	r.Route(routerID, "host/"+alias.String(), &nb.LogicalRouterStaticRoute{IPPrefix: single.String(), Nexthop: alias.String(), OutputPort: &outside})
+	r.Route(routerID, "host/"+alias.String(), &nb.LogicalRouterStaticRoute{IPPrefix: single.String(),
+		Nexthop: alias.String(), OutputPort: &outside})
 	for _, host := range contract.Addrs(n.facts.Gateway.Addresses) {
 		if host.Is4() == first.Is4() {
-			r.nat(routerID, "host/"+host.String(), &nb.NAT{Type: nb.NATTypeDNAT, ExternalIP: host.String(), LogicalIP: alias.String()})
+			r.nat(routerID, "host/"+host.String(), &nb.NAT{Type: nb.NATTypeDNAT, ExternalIP: host.String(),
+				LogicalIP: alias.String()})
 		}
 	}
 }
 
-// hostNeighbours tells the gateway router with the host's first address where the host is: it can ask neither for the alias
-// nor for the host's other addresses, since the question comes from the host's own address.
+// hostNeighbours tells the gateway router with the host's first address where the host is: it can ask neither for the
+// alias nor for the host's other addresses, since the question comes from the host's own address.
 func (r *rows) hostNeighbours(n *placement, first netip.Addr) {
 	for _, addr := range append([]netip.Addr{contract.OfFamily(contract.HostAliases, first)}, n.facts.Addresses...) {
 		if addr.Is4() == first.Is4() && addr != first {
@@ -265,9 +265,9 @@ func (r *rows) hostNeighbours(n *placement, first netip.Addr) {
 	}
 }
 
-// clusterNeighbour tells the gateway router of a Windows node where the cluster's router is. A router that asks
-// learns by put_arp, of a packet that ovn-controller has sent into the switch, and the datapath there does not give such a packet
-// to ovs-vswitchd again: see capability.Limits. On Linux it asks, so that the Southbound has no row of it.
+// clusterNeighbour tells the gateway router of a Windows node where the cluster's router is. A router that asks learns
+// by put_arp, of a packet that ovn-controller has sent into the switch, and the datapath there does not give such a
+// packet to ovs-vswitchd again: see capability.Limits. On Linux it asks, so that the Southbound has no row of it.
 func (r *rows) clusterNeighbour(s *settings.Settings, n *placement) {
 	if !n.windows() {
 		return
@@ -301,7 +301,8 @@ func (r *rows) hostToItself(n *placement, hosts []netip.Addr, subnet netip.Prefi
 // gatewayRouter is a router between the join switch and an external switch of its own, and its routes to
 // both sides. Names end with suffix; port is completed, and is the one to the outside. Granted is the network that its
 // chassis are granted.
-func (r *rows) gatewayRouter(s *settings.Settings, g *contract.Gateway, granted, suffix string, joins []netip.Prefix, port nb.LogicalRouterPort, options map[string]string) (id string) {
+func (r *rows) gatewayRouter(s *settings.Settings, g *contract.Gateway, granted, suffix string, joins []netip.Prefix,
+	port nb.LogicalRouterPort, options map[string]string) (id string) {
 	name := "gw" + suffix
 	id = r.LogicalRouter("gateway", name, options)
 	r.Link("join", id, northbound.JoinSwitchID, northbound.RouterPort("rtoj-"+name, joins), "jtor-"+name, nil)
@@ -320,7 +321,8 @@ func (r *rows) external(suffix, network, granted string) (switchID string) {
 		Addresses: []string{"unknown"}, Options: map[string]string{"network_name": network},
 		// An empty name says that it is not granted.
 		ExternalIDs: map[string]string{contract.GrantedNetworkKey: granted}})
-	r.Member(nb.PortGroupTable, northbound.OutsideGroupID, "ports", ovsdb.ID(nb.LogicalSwitchPortTable, r.Owner, "localnet"))
+	r.Member(nb.PortGroupTable, northbound.OutsideGroupID, "ports", ovsdb.ID(nb.LogicalSwitchPortTable, r.Owner,
+		"localnet"))
 	return switchID
 }
 
@@ -333,7 +335,8 @@ func (r *rows) egress(node string, gateway netip.Addr) {
 }
 
 func (r *rows) snat(routerID string, inside netip.Prefix, outside netip.Addr) {
-	r.nat(routerID, "snat/"+inside.String(), &nb.NAT{Type: nb.NATTypeSNAT, ExternalIP: outside.String(), LogicalIP: inside.String()})
+	r.nat(routerID, "snat/"+inside.String(), &nb.NAT{Type: nb.NATTypeSNAT, ExternalIP: outside.String(),
+		LogicalIP: inside.String()})
 }
 
 func (r *rows) nat(routerID, key string, nat *nb.NAT) {
@@ -351,7 +354,8 @@ func (r *rows) gatewayRoutes(s *settings.Settings, id, external string, g *contr
 	// Several of a family share the load, answers to connections from outside included: with OVN's
 	// ecmp_symmetric_reply no connection to a load balancer comes up.
 	for _, next := range g.NextHops {
-		r.Route(id, "default/"+next.String(), &nb.LogicalRouterStaticRoute{IPPrefix: northbound.Everything(next), Nexthop: next.String(), OutputPort: &external})
+		r.Route(id, "default/"+next.String(), &nb.LogicalRouterStaticRoute{IPPrefix: northbound.Everything(next),
+			Nexthop: next.String(), OutputPort: &external})
 	}
 }
 
@@ -366,7 +370,8 @@ func checkNextHop(g *contract.Gateway, next netip.Addr) error {
 	case slices.Contains(on, next):
 		return fmt.Errorf("gateway.nextHops holds %s, which is the gateway's own address", next)
 	case ipam.Family(g.Addresses, next) == nil:
-		return fmt.Errorf("gateway.nextHops holds %s, but gateway.addresses %s has no address of its family", next, ipam.Join(g.Addresses))
+		return fmt.Errorf("gateway.nextHops holds %s, but gateway.addresses %s has no address of its family", next,
+			ipam.Join(g.Addresses))
 	}
 	return nil
 }
@@ -410,7 +415,8 @@ func checkGateway(g *contract.Gateway, s *settings.Settings) error {
 	if s.Shared != nil {
 		for _, address := range contract.Addrs(g.Addresses) {
 			if slices.Contains(contract.Addrs(s.Shared.Addresses), address) {
-				return fmt.Errorf("gateway.addresses holds %s, which is the shared gateway's (shared-gateway-addresses); give the node another one (gateway-addresses)", address)
+				return fmt.Errorf("gateway.addresses holds %s, which is the shared gateway's (shared-gateway-addresses); give "+
+					"the node another one (gateway-addresses)", address)
 			}
 		}
 	}

@@ -1,16 +1,26 @@
 package ovn
 
 import (
-	"github.com/weftnet/weft/ovn/ipam"
-	"github.com/weftnet/weft/ovn/settings"
 	"iter"
 	"net/netip"
+	"slices"
+
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovsdb"
 )
 
-// nodeBook is what is known of nodes: their switches, numbers and subnets, the shared gateway that some carry, their zones
-// and systems, and where their tunnels may end.
+// subnetsOverdue says that a node has waited long enough for its subnets.
+var subnetsOverdue = part.NewSignal("subnets overdue of Node", part.Patience)
+
+// nodeBook is what is known of nodes: their switches, numbers and subnets, their systems, and where their tunnels may
+// end.
 type nodeBook struct {
-	*outbox
+	part.Immediate
+	*part.Outbox
 	settings *settings.Settings
 	around   surroundings
 	pods     podView
@@ -23,22 +33,16 @@ type nodeBook struct {
 	unsettled map[string]struct{} // nodes that something is wrong with
 	vacated   bool                // a node has given up what one of those may have
 	windows   map[string]struct{} // nodes that run Windows
-	members   map[string]member   // nodes that carry the shared gateway
-	sharers   map[string]struct{} // nodes that use it
-	zones     map[string][]string // nodes that have a switch by zone, sorted
-	zoneOf    map[string]string
 	tunnels   tunnelBook
 	onlyOne   onlyOne
 
-	dirty                       map[string]struct{}
-	dirtyTopology, dirtyGateway bool
+	dirty map[string]struct{}
 }
 
-func newNodeBook(o *outbox, s *settings.Settings, around surroundings, self nodeView, pods podView) nodeBook {
-	b := nodeBook{outbox: o, settings: s, around: around, pods: pods,
+func newNodeBook(o *part.Outbox, s *settings.Settings, around surroundings, self nodeView, pods podView) nodeBook {
+	b := nodeBook{Outbox: o, settings: s, around: around, pods: pods,
 		all: map[string]*nodeState{}, ids: ipam.NewPool(max(s.MaxNodeID(), 0)), unsettled: map[string]struct{}{},
-		windows: map[string]struct{}{}, members: map[string]member{}, sharers: map[string]struct{}{},
-		zones: map[string][]string{}, zoneOf: map[string]string{}, onlyOne: newOnlyOne(),
+		windows: map[string]struct{}{}, onlyOne: newOnlyOne(),
 		tunnels: tunnelBook{settings: s, nodes: self, lines: map[netip.Addr][]string{}},
 		dirty:   map[string]struct{}{}}
 	if s.Allocate {
@@ -49,15 +53,38 @@ func newNodeBook(o *outbox, s *settings.Settings, around surroundings, self node
 	return b
 }
 
-// overdue takes in that a node has waited long enough for its subnets, and says whether that makes a difference.
-func (b *nodeBook) overdue(name string) bool {
-	n := b.all[name]
-	if n == nil || n.expects != expecting {
-		return false
+// Take is part of [part.Part].
+func (b *nodeBook) Take(batch *part.Batch) {
+	names := batch.Looks(objects.NodeKind)
+	for _, name := range batch.Signals(subnetsOverdue) {
+		if n := b.all[name]; n != nil && n.expects == expecting {
+			n.expects = overdue
+			names = append(slices.Clone(names), name)
+		}
 	}
-	n.expects = overdue
-	return true
+	slices.Sort(names)
+	b.around.nodesChanged(b.update(slices.Compact(names), batch))
 }
+
+// Dirty is part of [part.Part].
+func (b *nodeBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
+	return part.Of(all, b.all, b.dirty, part.Nodes, northbound.NodeOwner)
+}
+
+// Change is part of [part.Part].
+func (b *nodeBook) Change(owner ovsdb.Owner) part.Outcome {
+	_, name := part.Split(owner)
+	n := b.all[name]
+	if n == nil || !n.placed {
+		return part.Rows(ovsdb.Change{Owner: owner})
+	}
+	change := nodeChange(b.settings, &n.placement, b.around.hasSharedGateway())
+	b.around.addToNode(n, &change)
+	return part.Rows(change)
+}
+
+// Clean is part of [part.Part].
+func (b *nodeBook) Clean() { part.Empty(&b.dirty) }
 
 func (b *nodeBook) at(name string) *nodeState { return b.all[name] }
 
@@ -71,7 +98,8 @@ func (b *nodeBook) placed() iter.Seq[*nodeState] {
 	}
 }
 
-func (b *nodeBook) hasWindows() bool { return len(b.windows) > 0 }
+// HasWindows is part of [policies.Nodes].
+func (b *nodeBook) HasWindows() bool { return len(b.windows) > 0 }
 
 func (b *nodeBook) touch(name string) { b.dirty[name] = struct{}{} }
 

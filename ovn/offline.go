@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -50,7 +52,7 @@ func Translate(config settings.Config, objects []runtime.Object) (*Offline, erro
 		return nil, err
 	}
 	s.Allocate = true
-	all := map[event]any{}
+	all := map[part.Event]any{}
 	for _, o := range withNamespaces(objects) {
 		k, trimmed, err := offlineObject(o.DeepCopyObject())
 		if err != nil {
@@ -69,14 +71,14 @@ func Translate(config settings.Config, objects []runtime.Object) (*Offline, erro
 		all[k] = node
 	}
 	c := newCluster(s)
-	c.begin(records{}, keysOf(all), func(e event) any { return all[e] })
-	offline := &Offline{Changes: c.everything(), Pods: map[string]OfflinePod{}}
+	c.begin(records{}, slices.Collect(maps.Keys(all)), func(e part.Event) any { return all[e] })
+	offline := &Offline{Changes: c.takeEverything(), Pods: map[string]OfflinePod{}}
 	for name, p := range c.pods.all {
 		if len(p.addresses) > 0 {
 			offline.Pods[name] = OfflinePod{contract.PodPort(p.object.Namespace, p.object.Name), contract.Addrs(p.addresses)}
 		}
 	}
-	for _, p := range c.takeProblems() {
+	for _, p := range c.TakeProblems() {
 		offline.Problems = append(offline.Problems, p.String())
 	}
 	slices.Sort(offline.Problems)
@@ -104,7 +106,8 @@ func offlineObject(o runtime.Object) (k objects.Key, trimmed any, err error) {
 		k.Kind = objects.NetworkPolicyKind
 	default:
 		if k.Kind, ok = clusterWide(o); !ok {
-			return k, nil, fmt.Errorf("%s %s: is of a kind that policies do not depend on", o.GetObjectKind().GroupVersionKind().Kind, meta.GetName())
+			return k, nil, fmt.Errorf("%s %s: is of a kind that policies do not depend on",
+				o.GetObjectKind().GroupVersionKind().Kind, meta.GetName())
 		}
 		return offlineCustom(o, meta, k.Kind)
 	}
@@ -112,7 +115,7 @@ func offlineObject(o runtime.Object) (k objects.Key, trimmed any, err error) {
 }
 
 // offlineCustom is an object of a kind that the controller watches as it comes.
-func offlineCustom(o runtime.Object, meta metav1.Object, of objects.Kind) (k objects.Key, trimmed any, err error) {
+func offlineCustom(o runtime.Object, meta metav1.Object, of *objects.Kind) (k objects.Key, trimmed any, err error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		return k, nil, fmt.Errorf("%s %s: %w", of, meta.GetName(), err)
@@ -127,12 +130,12 @@ func offlineTrim(o any, meta metav1.Object, k objects.Key) (objects.Key, any, er
 	if meta.GetUID() == "" {
 		meta.SetUID(types.UID(k.Kind.String() + "/" + k.Name))
 	}
-	trimmed, err := objects.Trim(o)
+	trimmed, err := k.Kind.Trim(o)
 	return k, trimmed, err
 }
 
 // clusterWide is the kind of a cluster-wide policy.
-func clusterWide(o runtime.Object) (objects.Kind, bool) {
+func clusterWide(o runtime.Object) (*objects.Kind, bool) {
 	switch o.(type) {
 	case *v1alpha2.ClusterNetworkPolicy:
 		return objects.ClusterPolicyKind, true
@@ -141,7 +144,7 @@ func clusterWide(o runtime.Object) (objects.Kind, bool) {
 	case *v1alpha1.BaselineAdminNetworkPolicy:
 		return objects.BaselinePolicyKind, true
 	}
-	return 0, false
+	return nil, false
 }
 
 // Connection is the first packet of a connection from one end to another, each a pod's namespace/name or an

@@ -6,10 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weftnet/weft/ovn/settings"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
+
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // ofOnePriority is a policy that is there since some seconds, or is not applied yet where they are 0.
@@ -18,10 +19,12 @@ func ofOnePriority(name string, since, rules int) *v1alpha2.ClusterNetworkPolicy
 	if since > 0 {
 		p.CreationTimestamp = metav1.NewTime(time.Unix(int64(1_800_000_000-since), 0))
 	}
-	p.Spec = v1alpha2.ClusterNetworkPolicySpec{Tier: v1alpha2.AdminTier, Priority: 5, Subject: v1alpha2.ClusterNetworkPolicySubject{Namespaces: &metav1.LabelSelector{}}}
+	p.Spec = v1alpha2.ClusterNetworkPolicySpec{Tier: v1alpha2.AdminTier, Priority: 5,
+		Subject: v1alpha2.ClusterNetworkPolicySubject{Namespaces: &metav1.LabelSelector{}}}
 	for range rules {
 		p.Spec.Ingress = append(p.Spec.Ingress, v1alpha2.ClusterNetworkPolicyIngressRule{
-			Action: v1alpha2.ClusterNetworkPolicyRuleActionDeny, From: []v1alpha2.ClusterNetworkPolicyIngressPeer{{Namespaces: &metav1.LabelSelector{}}}})
+			Action: v1alpha2.ClusterNetworkPolicyRuleActionDeny, From: []v1alpha2.ClusterNetworkPolicyIngressPeer{
+				{Namespaces: &metav1.LabelSelector{}}}})
 	}
 	return p
 }
@@ -33,22 +36,30 @@ func TestAManifestIsYoungerThanWhatRuns(t *testing.T) {
 		policies []*v1alpha2.ClusterNetworkPolicy
 		want     []string
 	}{
-		{"there is room for both", []*v1alpha2.ClusterNetworkPolicy{ofOnePriority("a", 0, 1), ofOnePriority("b", 60, 1)}, []string{
-			"ClusterNetworkPolicy a: SamePriority: spec.priority: 5 in the tier Admin is also that of ClusterNetworkPolicy b, which is older and decides first",
-			"ClusterNetworkPolicy b: SamePriority: spec.priority: 5 in the tier Admin is also that of ClusterNetworkPolicy a, which is younger and decides after this one",
-		}},
-		{"there is room for one", []*v1alpha2.ClusterNetworkPolicy{ofOnePriority("a", 0, 20), ofOnePriority("b", 60, 20)}, []string{
-			"ClusterNetworkPolicy a: PriorityFull: ",
-			"ClusterNetworkPolicy b: SamePriority: spec.priority: 5 in the tier Admin is also that of ClusterNetworkPolicy a, which is younger",
-		}},
+		{"there is room for both", []*v1alpha2.ClusterNetworkPolicy{ofOnePriority("a", 0, 1), ofOnePriority("b", 60, 1)},
+			[]string{
+				"ClusterNetworkPolicy a: SamePriority: spec.priority: 5 in the tier Admin is also that of " +
+					"ClusterNetworkPolicy b, which is older and decides first",
+				"ClusterNetworkPolicy b: SamePriority: spec.priority: 5 in the tier Admin is also that of " +
+					"ClusterNetworkPolicy a, which is younger and decides after this one",
+			}},
+		{"there is room for one", []*v1alpha2.ClusterNetworkPolicy{ofOnePriority("a", 0, 20), ofOnePriority("b", 60, 20)},
+			[]string{
+				"ClusterNetworkPolicy a: PriorityFull: ",
+				"ClusterNetworkPolicy b: SamePriority: spec.priority: 5 in the tier Admin is also that of " +
+					"ClusterNetworkPolicy a, which is younger",
+			}},
 		{"neither is applied", []*v1alpha2.ClusterNetworkPolicy{ofOnePriority("a", 0, 1), ofOnePriority("b", 0, 1)}, []string{
-			"ClusterNetworkPolicy a: SamePriority: spec.priority: 5 in the tier Admin is also that of ClusterNetworkPolicy b, and the one of them that is applied first decides first",
-			"ClusterNetworkPolicy b: SamePriority: spec.priority: 5 in the tier Admin is also that of ClusterNetworkPolicy a, and the one of them that is applied first decides first",
+			"ClusterNetworkPolicy a: SamePriority: spec.priority: 5 in the tier Admin is also that of " +
+				"ClusterNetworkPolicy b, and the one of them that is applied first decides first",
+			"ClusterNetworkPolicy b: SamePriority: spec.priority: 5 in the tier Admin is also that of " +
+				"ClusterNetworkPolicy a, and the one of them that is applied first decides first",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config := settings.DefaultConfig()
-			config.Northbound, config.PodCIDRs, config.ServiceCIDRs, config.AllocateNodeCIDRs = []string{"unix:none"}, []string{"10.244.0.0/16"}, []string{"10.96.0.0/16"}, true
+			config.Northbound, config.PodCIDRs, config.ServiceCIDRs, config.AllocateNodeCIDRs = []string{"unix:none"},
+				[]string{"10.244.0.0/16"}, []string{"10.96.0.0/16"}, true
 			var objects []runtime.Object
 			for _, p := range c.policies {
 				objects = append(objects, p)

@@ -45,7 +45,8 @@ func (o *onlyOne) take(n *nodeState) (vacated bool) {
 	if n.placed {
 		now = nodeTokens{n.facts.Chassis, gatewayKeys(n), n.subnets}
 	}
-	if before.chassis == now.chassis && slices.Equal(before.gateways, now.gateways) && slices.Equal(before.subnets, now.subnets) {
+	if before.chassis == now.chassis && slices.Equal(before.gateways, now.gateways) && slices.Equal(before.subnets,
+		now.subnets) {
 		return false
 	}
 	delete(o.chassis, before.chassis)
@@ -85,7 +86,9 @@ func (b *nodeBook) withChassis(chassis string) string {
 
 // position is where the subnets begin that have no address before addr.
 func (o *onlyOne) position(addr netip.Addr) int {
-	at, _ := slices.BinarySearchFunc(o.subnets, addr, func(s nodeSubnet, addr netip.Addr) int { return s.Addr().Compare(addr) })
+	at, _ := slices.BinarySearchFunc(o.subnets, addr, func(s nodeSubnet, addr netip.Addr) int {
+		return s.Addr().Compare(addr)
+	})
 	return at
 }
 
@@ -104,8 +107,8 @@ func (o *onlyOne) overlapping(subnet netip.Prefix, besides string) (found nodeSu
 	return nodeSubnet{}, false
 }
 
-// gatewayKeys are those of a node's gateway, addresses first. Networks are compared by what administrators have granted:
-// a gateway on a network that is not granted stands in nobody's way.
+// gatewayKeys are those of a node's gateway, addresses first. Networks are compared by what administrators have
+// granted: a gateway on a network that is not granted stands in nobody's way.
 func gatewayKeys(n *nodeState) (keys []gatewayKey) {
 	if n.outside == "" {
 		return nil
@@ -136,9 +139,11 @@ func (b *nodeBook) sameGateway(n *nodeState) (other, field, remedy string) {
 		switch other := b.onlyOne.gateways[k]; {
 		case other == "" || other == n.name:
 		case k.mac != "":
-			return other, "gateway.mac " + k.mac, "give the node's network adapter a hardware address of its own, as copied machines lack it" + apart
+			return other, "gateway.mac " + k.mac, "give the node's network adapter a hardware address of its own, as copied " +
+				"machines lack it" + apart
 		default:
-			return other, "gateway.addresses " + k.addr.String(), "give the node another one (gateway-addresses of its agent, or the host's own)" + apart
+			return other, "gateway.addresses " + k.addr.String(),
+				"give the node another one (gateway-addresses of its agent, or the host's own)" + apart
 		}
 	}
 	return "", "", ""

@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/settings"
 )
@@ -28,15 +29,19 @@ func TestNetworksAreGranted(t *testing.T) {
 		{name: "the default one", said: "external", label: none, byDefault: "external", want: "external"},
 		{name: "a default of another name", said: "office", label: none, byDefault: "office", want: "office"},
 		{name: "another one than the default", said: "storage", label: none, byDefault: "external",
-			words: []string{"GatewayNetworkNotGranted", `network "storage"`, "has no label weft.net/gateway-network", `default-gateway-network is "external"`,
-				"kubectl label --overwrite node n1 weft.net/gateway-network=storage", "correct gateway-network of its agent", "its own pods leave by its gateway"}},
+			words: []string{"GatewayNetworkNotGranted", `network "storage"`, "has no label weft.net/gateway-network",
+				`default-gateway-network is "external"`,
+				"kubectl label --overwrite node n1 weft.net/gateway-network=storage", "correct gateway-network of its agent",
+				"its own pods leave by its gateway"}},
 		{name: "by its label", said: "storage", label: "storage", byDefault: "external", want: "storage"},
 		{name: "a label in place of the default", said: "external", label: "storage", byDefault: "external",
 			words: []string{`its label weft.net/gateway-network is "storage"`, "weft.net/gateway-network=external"}},
-		{name: "an empty label grants none", said: "external", label: "", byDefault: "external", words: []string{`its label weft.net/gateway-network is ""`}},
+		{name: "an empty label grants none", said: "external", label: "", byDefault: "external",
+			words: []string{`its label weft.net/gateway-network is ""`}},
 		{name: "no default", said: "external", label: none, byDefault: "", words: []string{`default-gateway-network is ""`}},
 		{name: "no default, by its label", said: "external", label: "external", byDefault: "", want: "external"},
-		{name: "a name that no label has", said: "x; reboot", label: none, byDefault: "external", words: []string{`network "x; reboot"`, "no label can have that name"}},
+		{name: "a name that no label has", said: "x; reboot", label: none, byDefault: "external",
+			words: []string{`network "x; reboot"`, "no label can have that name"}},
 		{name: "no gateway", withoutGateway: true, label: "storage", byDefault: "external"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -70,7 +75,7 @@ func TestNetworksAreGranted(t *testing.T) {
 // granted is the network that the port of a node's gateway to the outside says is granted.
 func (s *scene) granted(node string) string {
 	s.t.Helper()
-	for _, r := range s.c.nodeChange(node).Rows {
+	for _, r := range s.c.changeOf(northbound.NodeOwner(node)).Rows {
 		if p, ok := r.Model.(*nb.LogicalSwitchPort); ok && p.Type == "localnet" {
 			network, said := p.ExternalIDs[contract.GrantedNetworkKey]
 			if !said { // what OVN had before would stay
@@ -105,7 +110,8 @@ var thieves = map[string]func(*contract.NodeFacts){
 // network. By what it says of itself it comes to nothing on another one, nor does it take anything from who is there.
 func TestAStolenNodeJoinsNoNetwork(t *testing.T) {
 	for name, lie := range thieves {
-		for _, c := range []struct{ granted, byDefault, named string }{{"storage", "external", ""}, {"", "external", ""}, {"storage", "", "external"}, {"storage", "storage", "external"}} {
+		for _, c := range []struct{ granted, byDefault, named string }{{"storage", "external", ""}, {"", "external", ""},
+			{"storage", "", "external"}, {"storage", "storage", "external"}} {
 			t.Run(fmt.Sprintf("%s/%+v", name, c), func(t *testing.T) {
 				granted := c.granted
 				s := newScene(t, func(config *settings.Config) {
@@ -131,23 +137,24 @@ func TestAStolenNodeJoinsNoNetwork(t *testing.T) {
 				s.do(&lying) // before the others are there: who comes first has no right by that
 				for n := range 4 {
 					honest := s.gatewayNode(1 + n)
-					honest.Ready, honest.Labels = true, objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: "", networkLabel: "external"})
+					honest.Ready, honest.Labels = true, objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: "",
+						networkLabel: "external"})
 					s.do(honest)
 				}
 				for i := range 12 {
 					s.do(s.balanced(fmt.Sprint("web", i)))
 				}
-				s.want("what it announces", fmt.Sprint(s.c.balancers.announces("e9")), "[]")
-				if got := len(s.c.balancers.announced); got != 12 {
+				s.want("what it announces", fmt.Sprint(s.c.pools.announcers.ofNode("e9")), "[]")
+				if got := len(s.c.pools.announcers.announced); got != 12 {
 					t.Errorf("%d addresses are announced", got)
 				}
-				for addr, node := range s.c.balancers.announced {
+				for addr, node := range s.c.pools.announcers.announced {
 					if node == "" {
 						t.Errorf("nobody announces %s", addr)
 					}
 				}
 				s.wantEgress("a", "True", "Carried", "4 nodes", "external")
-				for _, members := range []string{members(s.c.egress.change("a")), members(s.c.gatewayChange())} {
+				for _, members := range []string{members(s.c.egress.change("a")), members(s.c.changeOf(northbound.GatewayOwner))} {
 					if strings.Contains(members, "chassis-9") || !strings.Contains(members, "chassis-1") {
 						t.Errorf("members are %s", members)
 					}
@@ -171,10 +178,11 @@ func TestAStolenNodeJoinsNoNetwork(t *testing.T) {
 func TestAGrantComesAndGoes(t *testing.T) {
 	s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c); c.DefaultGatewayNetwork = "" })
 	n := s.egressNode(1)
-	s.do(n, s.namespace("default", "team=a"), s.addressPool("p", "203.0.113.64/28"), s.egressIP("a", "team=a", "203.0.113.20"), s.balanced("web"))
+	s.do(n, s.namespace("default", "team=a"), s.addressPool("p", "203.0.113.64/28"),
+		s.egressIP("a", "team=a", "203.0.113.20"), s.balanced("web"))
 	for range 2 {
 		s.wantEgress("a", "False", "NoNode", "no administrator has granted Node e1 the network", networkLabel)
-		s.want("announces", fmt.Sprint(s.c.balancers.announces("e1")), "[]")
+		s.want("announces", fmt.Sprint(s.c.pools.announcers.ofNode("e1")), "[]")
 		if message := s.poolMessage("p"); !strings.Contains(message, "nobody announces") {
 			t.Errorf("the pool says %q", message)
 		}
@@ -183,7 +191,7 @@ func TestAGrantComesAndGoes(t *testing.T) {
 		granted.Labels = objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: "", networkLabel: "external"})
 		s.do(&granted)
 		s.wantEgress("a", "True", "Carried")
-		s.want("announces", fmt.Sprint(s.c.balancers.announces("e1")), "[203.0.113.64]")
+		s.want("announces", fmt.Sprint(s.c.pools.announcers.ofNode("e1")), "[203.0.113.64]")
 		s.problems = nil
 		s.do(n)
 	}

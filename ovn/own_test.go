@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 )
 
 // ownObject is an object of weft's own API group as the API server sends it.
@@ -48,17 +49,17 @@ func (w *world) egressIP(name, label string, addresses ...string) *objects.Egres
 	if label != "" {
 		spec.NamespaceSelector.MatchLabels = labelMap([]string{label})
 	}
-	return must(objects.Trim(ownObject(w, "EgressIP", name, spec))).(*objects.EgressIP)
+	return trim(ownObject(w, "EgressIP", name, spec)).(*objects.EgressIP)
 }
 
 func (w *world) addressPool(name string, ranges ...string) *objects.AddressPool {
-	return must(objects.Trim(ownObject(w, "AddressPool", name, v1alpha1.AddressPoolSpec{Ranges: ranges}))).(*objects.AddressPool)
+	return trim(ownObject(w, "AddressPool", name, v1alpha1.AddressPoolSpec{Ranges: ranges})).(*objects.AddressPool)
 }
 
 // absorbStatus does to an object what the API server would when its status is written.
-func (w *world) absorbStatus(k objects.Key, a annotation) []event {
+func (w *world) absorbStatus(k objects.Key, a part.Annotation) []part.Event {
 	var patch struct{ Status map[string]any }
-	if err := json.Unmarshal(a.statusPatch(time.Unix(1700000000, 0)), &patch); err != nil {
+	if err := json.Unmarshal(statusPatch(a, time.Unix(1700000000, 0)), &patch); err != nil {
 		panic(err)
 	}
 	text := string(must(json.Marshal(patch.Status)))
@@ -77,19 +78,19 @@ func (w *world) absorbStatus(k objects.Key, a annotation) []event {
 	text = string(must(json.Marshal(patch.Status)))
 	switch o := w.objects[k].(type) {
 	case *objects.EgressIP:
-		if o.UID == a.uid {
+		if o.UID == a.UID {
 			after := *o
 			after.Status, after.Conditions = text, status.Conditions
 			return w.put(&after)
 		}
 	case *objects.AddressPool:
-		if o.UID == a.uid {
+		if o.UID == a.UID {
 			after := *o
 			after.Status, after.Conditions = text, status.Conditions
 			return w.put(&after)
 		}
 	case *objects.Service:
-		if o.UID == a.uid {
+		if o.UID == a.UID {
 			after := *o
 			var ingress []string
 			for _, i := range status.LoadBalancer.Ingress {

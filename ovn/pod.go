@@ -20,7 +20,8 @@ import (
 // OVN does not answer ARP and neighbour solicitations in the pod's place: that would be two of some
 // seven logical flows a pod, on every chassis of the cluster, to save its neighbours on the same node
 // a broadcast now and then. What pods ask for most, their router, is answered still.
-func podChange(s *settings.Settings, p *objects.Pod, addresses []netip.Prefix, n *placement, taken func(objects.Claim) bool) ovsdb.Change {
+func podChange(s *settings.Settings, p *objects.Pod, addresses []netip.Prefix, n *placement,
+	taken func(objects.Claim) bool) ovsdb.Change {
 	r := newRows(northbound.PodOwner(objects.FullName(p.Namespace, p.Name)))
 	port := []string{northbound.PortAddresses(contract.Addrs(addresses))}
 	options := map[string]string{
@@ -39,7 +40,8 @@ func podChange(s *settings.Settings, p *objects.Pod, addresses []netip.Prefix, n
 
 // podNetwork is the annotation that tells the node's agent what the port above is.
 func podNetwork(uid types.UID, addresses []netip.Prefix) string {
-	network := contract.PodNetwork{UID: string(uid), MAC: contract.MAC(contract.Addrs(addresses)...).String(), Addresses: addresses}
+	network := contract.PodNetwork{UID: string(uid), MAC: contract.MAC(contract.Addrs(addresses)...).String(),
+		Addresses: addresses}
 	for _, a := range addresses {
 		network.Gateways = append(network.Gateways, contract.GatewayAddress(a))
 	}

@@ -12,15 +12,16 @@ import (
 
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 )
 
 // undo removes policies.
 func (d *datapath) undo(policies ...any) {
 	d.t.Helper()
-	var keys []event
+	var keys []part.Event
 	for _, p := range policies {
 		o := p.(*objects.PolicyObject)
-		k := objects.Key{Kind: o.Kind, Name: objects.FullName(o.Namespace, o.Name)}
+		k := objects.Key{Kind: objects.PolicyKinds[o.Kind], Name: objects.FullName(o.Namespace, o.Name)}
 		delete(d.objects, k)
 		keys = append(keys, k)
 	}
@@ -34,7 +35,8 @@ func TestPoliciesWithPackets(t *testing.T) {
 	d.do(d.namespace("default", "kubernetes.io/metadata.name=default"))
 	d.pods("a", "b", "c")
 	d.host("192.0.2.1/32")
-	d.outside([]string{"203.0.113.100/24", "2001:db8::100/64 nodad"}, "198.51.100.0/24 via 203.0.113.1", "2001:db8:5::/64 via 2001:db8::1")
+	d.outside([]string{"203.0.113.100/24", "2001:db8::100/64 nodad"}, "198.51.100.0/24 via 203.0.113.1",
+		"2001:db8:5::/64 via 2001:db8::1")
 	label := func(name string, pairs ...string) {
 		p := *d.objects[objects.Key{Kind: objects.PodKind, Name: "default/" + name}].(*objects.Pod)
 		p.Labels = objects.NewLabelSet(labelMap(pairs))
@@ -47,19 +49,24 @@ func TestPoliciesWithPackets(t *testing.T) {
 	s := d.service("web", "10.96.0.10", "fd00:10:96::a")
 	s.ExternalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8:5::1")}
 	s.ExternalLocal = true
-	d.do(s, d.slice("web-4", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("10.244.0.3", "n1")),
-		d.slice("web-6", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("fd00:10:244::3", "n1")))
+	d.do(s, d.slice("web-4", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}},
+		ready("10.244.0.3", "n1")),
+		d.slice("web-6", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}},
+			ready("fd00:10:244::3", "n1")))
 
 	type client struct{ namespace, from, network, to string }
 	var (
-		direct   = []client{{"b", "", "tcp", "10.244.0.3:8080"}, {"b", "", "tcp", "[fd00:10:244::3]:8080"}, {"b", "", "udp", "10.244.0.3:8080"}}
-		other    = []client{{"c", "", "tcp", "10.244.0.3:8080"}, {"c", "", "tcp", "[fd00:10:244::3]:8080"}}
-		service  = []client{{"b", "", "tcp", "10.96.0.10:80"}, {"b", "", "tcp", "[fd00:10:96::a]:80"}}
-		others   = []client{{"c", "", "tcp", "10.96.0.10:80"}, {"c", "", "tcp", "[fd00:10:96::a]:80"}}
-		itself   = []client{{"a", "", "tcp", "10.96.0.10:80"}, {"a", "", "tcp", "[fd00:10:96::a]:80"}}
-		node     = []client{{"host", "", "tcp", "10.244.0.3:8080"}, {"host", "192.0.2.1", "tcp", "10.244.0.3:8080"}, {"host", "", "tcp", "10.96.0.10:80"}}
-		external = []client{{"outside", "203.0.113.100", "tcp", "198.51.100.1:80"}, {"outside", "2001:db8::100", "tcp", "[2001:db8:5::1]:80"}}
-		next     = []client{{"outside", "203.0.113.254", "tcp", "198.51.100.1:80"}}
+		direct = []client{{"b", "", "tcp", "10.244.0.3:8080"}, {"b", "", "tcp", "[fd00:10:244::3]:8080"},
+			{"b", "", "udp", "10.244.0.3:8080"}}
+		other   = []client{{"c", "", "tcp", "10.244.0.3:8080"}, {"c", "", "tcp", "[fd00:10:244::3]:8080"}}
+		service = []client{{"b", "", "tcp", "10.96.0.10:80"}, {"b", "", "tcp", "[fd00:10:96::a]:80"}}
+		others  = []client{{"c", "", "tcp", "10.96.0.10:80"}, {"c", "", "tcp", "[fd00:10:96::a]:80"}}
+		itself  = []client{{"a", "", "tcp", "10.96.0.10:80"}, {"a", "", "tcp", "[fd00:10:96::a]:80"}}
+		node    = []client{{"host", "", "tcp", "10.244.0.3:8080"}, {"host", "192.0.2.1", "tcp", "10.244.0.3:8080"},
+			{"host", "", "tcp", "10.96.0.10:80"}}
+		external = []client{{"outside", "203.0.113.100", "tcp", "198.51.100.1:80"}, {"outside", "2001:db8::100", "tcp",
+			"[2001:db8:5::1]:80"}}
+		next = []client{{"outside", "203.0.113.254", "tcp", "198.51.100.1:80"}}
 	)
 	everybody := [][]client{direct, other, service, others, itself, node, external, next}
 	check := func(name, text string, refused ...[]client) {
@@ -91,13 +98,17 @@ func TestPoliciesWithPackets(t *testing.T) {
 	check("none", `{kind: NetworkPolicy, metadata: {namespace: other, name: deny}, spec: {podSelector: {}, policyTypes: [Ingress, Egress]}}`)
 	check("nobody", `{kind: NetworkPolicy, metadata: {namespace: default, name: deny}, spec: {podSelector: {}, policyTypes: [Ingress]}}`,
 		direct, other, service, others, external, next)
-	check("one client by label and port name", `{kind: NetworkPolicy, metadata: {namespace: default, name: a}, spec: {podSelector: {matchLabels: {app: a}}, ingress: [{from: [{podSelector: {matchLabels: {app: b}}}], ports: [{port: web}, {port: 8080, protocol: UDP}]}]}}`,
+	check("one client by label and port name",
+		`{kind: NetworkPolicy, metadata: {namespace: default, name: a}, spec: {podSelector: {matchLabels: {app: a}}, ingress: [{from: [{podSelector: {matchLabels: {app: b}}}], ports: [{port: web}, {port: 8080, protocol: UDP}]}]}}`,
 		other, others, external, next)
-	check("clients outside, by their own addresses", `{kind: NetworkPolicy, metadata: {namespace: default, name: a}, spec: {podSelector: {matchLabels: {app: a}}, ingress: [{from: [{ipBlock: {cidr: 203.0.113.0/24, except: [203.0.113.254/32]}}, {ipBlock: {cidr: "2001:db8::/64"}}]}]}}`,
+	check("clients outside, by their own addresses",
+		`{kind: NetworkPolicy, metadata: {namespace: default, name: a}, spec: {podSelector: {matchLabels: {app: a}}, ingress: [{from: [{ipBlock: {cidr: 203.0.113.0/24, except: [203.0.113.254/32]}}, {ipBlock: {cidr: "2001:db8::/64"}}]}]}}`,
 		direct, other, service, others, next)
-	check("egress to the endpoint, not to the Service", `{kind: NetworkPolicy, metadata: {namespace: default, name: b}, spec: {podSelector: {matchLabels: {app: b}}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {app: a}}}], ports: [{port: 8080}]}]}}`,
+	check("egress to the endpoint, not to the Service",
+		`{kind: NetworkPolicy, metadata: {namespace: default, name: b}, spec: {podSelector: {matchLabels: {app: b}}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {app: a}}}], ports: [{port: 8080}]}]}}`,
 		direct[2:])
-	check("egress to the Service's address is nothing", `{kind: NetworkPolicy, metadata: {namespace: default, name: b}, spec: {podSelector: {matchLabels: {app: b}}, policyTypes: [Egress], egress: [{to: [{ipBlock: {cidr: 10.96.0.0/16}}]}]}}`,
+	check("egress to the Service's address is nothing",
+		`{kind: NetworkPolicy, metadata: {namespace: default, name: b}, spec: {podSelector: {matchLabels: {app: b}}, policyTypes: [Egress], egress: [{to: [{ipBlock: {cidr: 10.96.0.0/16}}]}]}}`,
 		direct, service)
 	check("tiers", `{kind: NetworkPolicy, metadata: {namespace: default, name: a}, spec: {podSelector: {matchLabels: {app: a}}, ingress: [{from: [{podSelector: {}}]}]}}
 ---
@@ -183,10 +194,12 @@ func TestLocalAddressesPassNoPolicy(t *testing.T) {
 	d.pods("a", "b")
 	d.host()
 	d.serve("host")
-	const a, b, host = "[fe80::858:aff:fef4:3%eth0]:8080", "[fe80::858:aff:fef4:4%eth0]:8080", "[fe80::858:aff:fef4:2%eth0]:8080"
+	const a, b, host = "[fe80::858:aff:fef4:3%eth0]:8080", "[fe80::858:aff:fef4:4%eth0]:8080",
+		"[fe80::858:aff:fef4:2%eth0]:8080"
 	for _, name := range []string{"a", "b", "host"} {
 		nodetest.Eventually(t, 20*time.Second, func() error {
-			if output, err := exec.Command("ip", "-n", name, "-6", "addr", "show", "tentative").CombinedOutput(); err != nil || len(output) > 0 {
+			if output, err := exec.Command("ip", "-n", name, "-6", "addr", "show", "tentative").CombinedOutput(); err != nil ||
+				len(output) > 0 {
 				return fmt.Errorf("link-local address of %s: %v: %s", name, err, output)
 			}
 			return nil

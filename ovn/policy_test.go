@@ -20,6 +20,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/acl"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -33,7 +34,8 @@ func manifests(t testing.TB, text string) []runtime.Object {
 			t.Fatal(err)
 		}
 		object := map[string]runtime.Object{
-			"Pod": &corev1.Pod{}, "Node": &corev1.Node{}, "Namespace": &corev1.Namespace{}, "NetworkPolicy": &networkingv1.NetworkPolicy{},
+			"Pod": &corev1.Pod{}, "Node": &corev1.Node{}, "Namespace": &corev1.Namespace{},
+			"NetworkPolicy":        &networkingv1.NetworkPolicy{},
 			"ClusterNetworkPolicy": &v1alpha2.ClusterNetworkPolicy{}, "AdminNetworkPolicy": &v1alpha1.AdminNetworkPolicy{},
 			"BaselineAdminNetworkPolicy": &v1alpha1.BaselineAdminNetworkPolicy{},
 		}[head.Kind]
@@ -125,15 +127,20 @@ func TestPolicies(t *testing.T) {
 		refused        []string
 	}{
 		{"default deny", `{kind: NetworkPolicy, metadata: {namespace: prod, name: deny}, spec: {podSelector: {}, policyTypes: [Ingress, Egress]}}`,
-			[]string{"test/web > 192.0.2.1 tcp/80"}, []string{"test/web > prod/web tcp/80", "prod/web > 192.0.2.1 udp/53", "prod/web > prod/db icmp", "198.51.100.1 > prod/db tcp/22"}},
+			[]string{"test/web > 192.0.2.1 tcp/80"}, []string{"test/web > prod/web tcp/80", "prod/web > 192.0.2.1 udp/53",
+				"prod/web > prod/db icmp", "198.51.100.1 > prod/db tcp/22"}},
 		{"by label and number", `{kind: NetworkPolicy, metadata: {namespace: prod, name: db}, spec: {podSelector: {matchLabels: {app: db}}, ingress: [{from: [{podSelector: {matchLabels: {app: web}}}], ports: [{port: 5432}, {port: 6000, endPort: 6010}]}]}}`,
-			[]string{"prod/web > prod/db tcp/5432", "prod/web2 > prod/db tcp/6010", "prod/db > test/web tcp/80"}, []string{"test/web > prod/db tcp/5432", "prod/web > prod/db udp/5432", "prod/web > prod/db tcp/6011"}},
+			[]string{"prod/web > prod/db tcp/5432", "prod/web2 > prod/db tcp/6010", "prod/db > test/web tcp/80"},
+			[]string{"test/web > prod/db tcp/5432", "prod/web > prod/db udp/5432", "prod/web > prod/db tcp/6011"}},
 		{"by port name", `{kind: NetworkPolicy, metadata: {namespace: prod, name: web}, spec: {podSelector: {matchLabels: {app: web}}, ingress: [{ports: [{port: http}]}]}}`,
-			[]string{"test/web > prod/web tcp/80", "192.0.2.1 > prod/web2 tcp/8080"}, []string{"test/web > prod/web tcp/8080", "test/web > prod/web2 tcp/80"}},
+			[]string{"test/web > prod/web tcp/80", "192.0.2.1 > prod/web2 tcp/8080"}, []string{"test/web > prod/web tcp/8080",
+				"test/web > prod/web2 tcp/80"}},
 		{"egress by port name", `{kind: NetworkPolicy, metadata: {namespace: test, name: web}, spec: {podSelector: {}, egress: [{to: [{namespaceSelector: {matchLabels: {stage: prod}}}], ports: [{port: http}]}]}}`,
-			[]string{"test/web > prod/web tcp/80", "test/web > prod/web2 tcp/8080"}, []string{"test/web > prod/web tcp/8080", "test/web > prod/db tcp/80", "test/web > 192.0.2.1 tcp/80"}},
+			[]string{"test/web > prod/web tcp/80", "test/web > prod/web2 tcp/8080"}, []string{"test/web > prod/web tcp/8080",
+				"test/web > prod/db tcp/80", "test/web > 192.0.2.1 tcp/80"}},
 		{"blocks", `{kind: NetworkPolicy, metadata: {namespace: prod, name: out}, spec: {podSelector: {}, policyTypes: [Egress], egress: [{to: [{ipBlock: {cidr: 192.0.2.0/24, except: [192.0.2.128/25]}}]}]}}`,
-			[]string{"prod/web > 192.0.2.1 tcp/80", "prod/web > 192.0.2.127 icmp"}, []string{"prod/web > 192.0.2.128 tcp/80", "prod/web > prod/db tcp/80", "prod/web > 198.51.100.1 tcp/1"}},
+			[]string{"prod/web > 192.0.2.1 tcp/80", "prod/web > 192.0.2.127 icmp"}, []string{"prod/web > 192.0.2.128 tcp/80",
+				"prod/web > prod/db tcp/80", "prod/web > 198.51.100.1 tcp/1"}},
 		{"tiers", `{kind: NetworkPolicy, metadata: {namespace: prod, name: open}, spec: {podSelector: {matchLabels: {app: web}}, ingress: [{}]}}
 ---
 {kind: ClusterNetworkPolicy, metadata: {name: a}, spec: {tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {stage: prod}}}, ingress: [
@@ -142,7 +149,8 @@ func TestPolicies(t *testing.T) {
 {kind: ClusterNetworkPolicy, metadata: {name: b}, spec: {tier: Admin, priority: 2, subject: {namespaces: {}}, ingress: [{action: Accept, from: [{namespaces: {}}], protocols: [{tcp: {destinationPort: {range: {start: 20, end: 30}}}}]}]}}
 ---
 {kind: ClusterNetworkPolicy, metadata: {name: c}, spec: {tier: Baseline, priority: 0, subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {}}]}]}}`,
-			[]string{"prod/db > prod/web tcp/22", "test/web > prod/web tcp/23", "test/web > prod/db tcp/23", "test/web > prod/web tcp/80"},
+			[]string{"prod/db > prod/web tcp/22", "test/web > prod/web tcp/23", "test/web > prod/db tcp/23",
+				"test/web > prod/web tcp/80"},
 			[]string{"test/web > prod/web tcp/22", "test/web > prod/db tcp/80", "prod/db > test/web tcp/80"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -179,7 +187,8 @@ func aclText(changes []ovsdb.Change) string {
 	for _, c := range changes {
 		for _, r := range c.Rows {
 			if a, ok := r.Model.(*nb.ACL); ok {
-				lines = append(lines, fmt.Sprintf("%d %5d %-10s %-13s %s  # %s", a.Tier, a.Priority, a.Direction, a.Action, a.Match, *a.Name))
+				lines = append(lines, fmt.Sprintf("%d %5d %-10s %-13s %s  # %s", a.Tier, a.Priority, a.Direction, a.Action, a.Match,
+					*a.Name))
 			}
 		}
 	}
@@ -226,7 +235,7 @@ func TestPoliciesOfAnOVNWithoutTiers(t *testing.T) {
 	settings.Lacks.AclTiers = true
 	c := newCluster(settings)
 	c.begin(records{}, w.keys(), w.get)
-	changes := c.everything()
+	changes := c.takeEverything()
 	acls := map[string]int{}
 	for _, change := range changes {
 		kind, _, _ := strings.Cut(string(change.Owner), "/")
@@ -239,14 +248,15 @@ func TestPoliciesOfAnOVNWithoutTiers(t *testing.T) {
 			}
 		}
 	}
-	if acls["NetworkPolicy"] == 0 || acls["Policies"] == 0 || acls["ClusterNetworkPolicy"]+acls["BaselineAdminNetworkPolicy"] > 0 {
+	if acls["NetworkPolicy"] == 0 || acls["Policies"] == 0 || acls["ClusterNetworkPolicy"]+
+		acls["BaselineAdminNetworkPolicy"] > 0 {
 		t.Errorf("ACLs by kind of owner: %v", acls)
 	}
-	c.takeNotes() // those of nodes and pods
-	c.policies.written(changes, nil)
-	for _, a := range c.takeNotes() {
-		if cluster := a.kind != objects.NetworkPolicyKind; cluster != strings.Contains(a.value, "OVN 23.06") {
-			t.Errorf("%v %s: %s", a.kind, a.name, a.value)
+	c.TakeNotes() // those of nodes and pods
+	c.policies.Written(changes, nil)
+	for _, a := range c.TakeNotes() {
+		if cluster := a.Kind != objects.NetworkPolicyKind; cluster != strings.Contains(a.Value, "OVN 23.06") {
+			t.Errorf("%v %s: %s", a.Kind, a.Name, a.Value)
 		}
 	}
 }
@@ -257,19 +267,22 @@ func TestPolicyStatuses(t *testing.T) {
 	policiesWorld(t, w)
 	c := newCluster(testSettings(t, dual))
 	c.begin(records{}, w.keys(), w.get)
-	c.takeNotes()
-	changes := c.everything()
-	if notes := c.takeNotes(); len(notes) > 0 {
+	c.TakeNotes()
+	changes := c.takeEverything()
+	if notes := c.TakeNotes(); len(notes) > 0 {
 		t.Fatalf("statuses before the rows: %v", notes)
 	}
-	c.policies.written(changes, &ovsdb.RefusedError{Owners: map[ovsdb.Owner]error{"NetworkPolicy/prod/web": errors.New("full")}})
+	c.policies.Written(changes,
+		&ovsdb.RefusedError{Owners: map[ovsdb.Owner]error{"NetworkPolicy/prod/web": errors.New("full")}})
 	got := map[string]string{}
-	for _, a := range c.takeNotes() {
-		got[a.kind.String()+" "+a.name] = a.value
+	for _, a := range c.TakeNotes() {
+		got[a.Kind.String()+" "+a.Name] = a.Value
 	}
 	for name, words := range map[string][]string{
-		"NetworkPolicy default-deny":         {`"inForce":true`, `"since":null`, "2 ACLs of owner NetworkPolicy/prod/default-deny", "port group pods_prod"},
-		"NetworkPolicy db":                   {`"inForce":true`, "PartlyInForce", "spec.ingress[0].from[2].ipBlock.cidr", "10.0.0.0/33"},
+		"NetworkPolicy default-deny": {`"inForce":true`, `"since":null`,
+			"2 ACLs of owner NetworkPolicy/prod/default-deny", "port group pods_prod"},
+		"NetworkPolicy db": {`"inForce":true`, "PartlyInForce", "spec.ingress[0].from[2].ipBlock.cidr",
+			"10.0.0.0/33"},
 		"ClusterNetworkPolicy guard":         {`"status":"True"`, `"reason":"InForce"`},
 		"ClusterNetworkPolicy guests":        {`"status":"True"`, "2 ACLs of owner ClusterNetworkPolicy/guests"},
 		"BaselineAdminNetworkPolicy default": {`"status":"True"`, `"message":"1 ACL of owner`},
@@ -284,22 +297,22 @@ func TestPolicyStatuses(t *testing.T) {
 		t.Errorf("of what was refused: %s", text)
 	}
 	w.absorb(c)
-	c.changes()
-	c.policies.written(nil, nil)
-	if notes := c.takeNotes(); len(notes) > 0 {
+	c.takeChanges()
+	c.policies.Written(nil, nil)
+	if notes := c.TakeNotes(); len(notes) > 0 {
 		t.Errorf("again: %v", notes)
 	}
 }
 
 // written takes in events, and gives by policy what statuses say once the rows are there, and how many ACLs
 // these have.
-func (s *scene) written(keys []event) (statuses map[string]string, acls map[ovsdb.Owner]int) {
+func (s *scene) written(keys []part.Event) (statuses map[string]string, acls map[ovsdb.Owner]int) {
 	s.c.update(keys, s.get)
-	changes := s.c.changes()
-	s.c.policies.written(changes, nil)
+	changes := s.c.takeChanges()
+	s.c.policies.Written(changes, nil)
 	statuses, acls = map[string]string{}, map[ovsdb.Owner]int{}
-	for _, a := range s.c.takeNotes() {
-		statuses[a.name] = a.value
+	for _, a := range s.c.TakeNotes() {
+		statuses[a.Name] = a.Value
 	}
 	for _, change := range changes {
 		acls[change.Owner] = len(change.Rows)
@@ -323,7 +336,8 @@ func TestPoliciesOfOnePriority(t *testing.T) {
 		t.Run(fmt.Sprint(c.rules), func(t *testing.T) {
 			s := newScene(t, nil)
 			statuses, acls := s.written(s.put(s.policies(t, policy("younger", 2, c.rules)+"\n---\n"+policy("older", 1, 20))...))
-			if text := statuses["younger"]; !strings.Contains(text, fmt.Sprintf("%q", c.reason)) || strings.Contains(text, `"True"`) != (c.acls > 0) || acls[younger] != c.acls {
+			if text := statuses["younger"]; !strings.Contains(text, fmt.Sprintf("%q", c.reason)) ||
+				strings.Contains(text, `"True"`) != (c.acls > 0) || acls[younger] != c.acls {
 				t.Errorf("the younger has %d ACLs, and its status is %s; want %s", acls[younger], text, c.reason)
 			}
 			if text := statuses["older"]; !strings.Contains(text, `"InForce"`) || acls[older] != 20 {
@@ -334,9 +348,10 @@ func TestPoliciesOfOnePriority(t *testing.T) {
 			}
 			gone := objects.Key{Kind: objects.ClusterPolicyKind, Name: "older"}
 			delete(s.objects, gone)
-			after, acls := s.written([]event{gone})
+			after, acls := s.written([]part.Event{gone})
 			maps.Copy(statuses, after)
-			if text := statuses["younger"]; !strings.Contains(text, `"InForce"`) || !strings.Contains(text, `"True"`) || acls[younger] != c.rules {
+			if text := statuses["younger"]; !strings.Contains(text, `"InForce"`) || !strings.Contains(text, `"True"`) ||
+				acls[younger] != c.rules {
 				t.Errorf("once the older is gone the younger has %d ACLs, and its status is %s", acls[younger], text)
 			}
 			s.wantReasons()

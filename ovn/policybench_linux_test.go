@@ -2,7 +2,9 @@ package ovn
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 	bench "github.com/weftnet/weft/test/bench/load"
@@ -20,7 +23,7 @@ import (
 // a real Northbound that nobody else works on.
 type policyBench struct {
 	load    bench.Load
-	objects map[event]any
+	objects map[part.Event]any
 	*cluster
 	engine   *ovsdb.Engine
 	server   *ovsdbtest.Process
@@ -29,7 +32,8 @@ type policyBench struct {
 
 func newPolicyBench(b *testing.B, edit func(*bench.Load)) *policyBench {
 	b.Helper()
-	p := &policyBench{load: bench.Default(), objects: map[event]any{}, server: ovsdbtest.Server(b, ovsdbtest.Northbound(b))}
+	p := &policyBench{load: bench.Default(), objects: map[part.Event]any{},
+		server: ovsdbtest.Server(b, ovsdbtest.Northbound(b))}
 	edit(&p.load)
 	put(b, p, p.load.Objects())
 	p.connect(b)
@@ -37,9 +41,9 @@ func newPolicyBench(b *testing.B, edit func(*bench.Load)) *policyBench {
 }
 
 // put takes in objects as informers would, and gives their keys.
-func put[T k8sruntime.Object](b *testing.B, p *policyBench, list []T) []event {
+func put[T k8sruntime.Object](b *testing.B, p *policyBench, list []T) []part.Event {
 	b.Helper()
-	var keys []event
+	var keys []part.Event
 	for _, o := range list {
 		k, trimmed, err := offlineObject(o)
 		if err != nil {
@@ -51,7 +55,7 @@ func put[T k8sruntime.Object](b *testing.B, p *policyBench, list []T) []event {
 	return keys
 }
 
-func (p *policyBench) get(k event) any { return p.objects[k] }
+func (p *policyBench) get(k part.Event) any { return p.objects[k] }
 
 // connect gives the Northbound a new client and engine.
 func (p *policyBench) connect(b *testing.B) {
@@ -84,8 +88,8 @@ func (p *policyBench) begin(b *testing.B) (translate, write time.Duration) {
 	b.Helper()
 	start := used(b)
 	p.cluster = newCluster(testSettings(b, nil))
-	p.cluster.begin(engine{Engine: p.engine}.Records(p.settings), keysOf(p.objects), p.get)
-	changes := p.everything()
+	p.cluster.begin(engine{Engine: p.engine}.Records(p.settings), slices.Collect(maps.Keys(p.objects)), p.get)
+	changes := p.takeEverything()
 	translate = used(b) - start
 	if err := p.engine.Replace(b.Context(), changes); err != nil {
 		b.Fatal(err)
@@ -104,13 +108,13 @@ func used(b *testing.B) time.Duration {
 }
 
 // apply is what becomes of objects that have changed.
-func (p *policyBench) apply(b *testing.B, keys []event) {
+func (p *policyBench) apply(b *testing.B, keys []part.Event) {
 	b.Helper()
 	p.update(keys, p.get)
-	if err := p.engine.Apply(b.Context(), p.changes()); err != nil {
+	if err := p.engine.Apply(b.Context(), p.takeChanges()); err != nil {
 		b.Fatal(err)
 	}
-	p.takeNotes()
+	p.TakeNotes()
 }
 
 // BenchmarkPolicyStart is the start of a controller with 400 policies over 2,000 pods, with an empty Northbound
@@ -132,7 +136,7 @@ func BenchmarkPolicyStart(b *testing.B) {
 				p.connect(b)
 				before = heap()
 				p.cluster = newCluster(testSettings(b, nil))
-				p.cluster.begin(engine{Engine: p.engine}.Records(p.settings), keysOf(p.objects), p.get)
+				p.cluster.begin(engine{Engine: p.engine}.Records(p.settings), slices.Collect(maps.Keys(p.objects)), p.get)
 				b.ReportMetric((float64(heap())-float64(before))/1e6, "heap-MB")
 				translate, write = p.begin(b)
 				b.ReportMetric((translate+write).Seconds()*1000, "again-CPU-ms")
@@ -194,10 +198,10 @@ func BenchmarkPolicyMember(b *testing.B) {
 func BenchmarkPolicyLabels(b *testing.B) {
 	for _, c := range []struct {
 		name string
-		put  func(*testing.B, *policyBench) []event
+		put  func(*testing.B, *policyBench) []part.Event
 	}{
-		{"pods", func(b *testing.B, p *policyBench) []event { return put(b, p, p.load.OtherSides()) }},
-		{"namespaces", func(b *testing.B, p *policyBench) []event { return put(b, p, p.load.OtherTeams()) }},
+		{"pods", func(b *testing.B, p *policyBench) []part.Event { return put(b, p, p.load.OtherSides()) }},
+		{"namespaces", func(b *testing.B, p *policyBench) []part.Event { return put(b, p, p.load.OtherTeams()) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {
@@ -207,7 +211,7 @@ func BenchmarkPolicyLabels(b *testing.B) {
 				keys := c.put(b, p)
 				rows, transactions, start := p.rows(b), p.server.Transactions(), used(b)
 				p.update(keys, p.get)
-				changes := p.changes()
+				changes := p.takeChanges()
 				translated := used(b) - start
 				if err := p.engine.Apply(b.Context(), changes); err != nil {
 					b.Fatal(err)

@@ -16,14 +16,16 @@ import (
 	"github.com/weftnet/weft/ovn/acl"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
 // TestPoliciesComeToTheSameAsAColdStart plays random lives of pods, namespaces, nodes and policies. The rows are
-// changed transaction by transaction, and at no moment may a packet pass that is refused before and after. In
-// half of the lives several events come at once, some of them while no controller leads; in the others one after the other, and there what belongs
-// together is parted. At the end the Northbound is what a controller makes of it that sees only what is left.
+// changed transaction by transaction, and at no moment may a packet pass that is refused before and after. In half of
+// the lives several events come at once, some of them while no controller leads; in the others one after the other, and
+// there what belongs together is parted. At the end the Northbound is what a controller makes of it that sees only what
+// is left.
 func TestPoliciesComeToTheSameAsAColdStart(t *testing.T) {
 	for seed := range *lives {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -38,7 +40,7 @@ func TestPoliciesComeToTheSameAsAColdStart(t *testing.T) {
 			again := newCluster(l.settings)
 			again.begin(engine{Engine: l.engine}.Records(l.settings), l.w.keys(), l.w.get)
 			before := ovsdb.Dump(l.engine.Client())
-			if err := l.engine.Replace(context.Background(), again.everything()); err != nil {
+			if err := l.engine.Replace(context.Background(), again.takeEverything()); err != nil {
 				t.Fatal(err)
 			}
 			if after := ovsdb.Dump(l.engine.Client()); after != before {
@@ -57,7 +59,7 @@ type policyLife struct {
 	parted   bool
 	settings *settings.Settings
 	rows     map[ovsdb.Owner]ovsdb.Change
-	expected []event
+	expected []part.Event
 	judged   int
 }
 
@@ -75,9 +77,10 @@ func newPolicyLife(t *testing.T, seed uint64) *policyLife {
 			w.put(w.pod(space, fmt.Sprint("p", i), fmt.Sprint("n", i)))
 		}
 	}
-	l := &policyLife{life: life{t: t, w: w, random: rand.New(rand.NewPCG(seed, 11))}, settings: s, rows: map[ovsdb.Owner]ovsdb.Change{}}
+	l := &policyLife{life: life{t: t, w: w, random: rand.New(rand.NewPCG(seed, 11))}, settings: s,
+		rows: map[ovsdb.Owner]ovsdb.Change{}}
 	l.c, l.engine = cold(t, s, w)
-	l.take(l.c.everything())
+	l.take(l.c.takeEverything())
 	return l
 }
 
@@ -123,11 +126,11 @@ func (l *policyLife) quiesce() {
 }
 
 // follow takes in an event and makes its changes.
-func (l *policyLife) follow(what string, keys []event) {
+func (l *policyLife) follow(what string, keys []part.Event) {
 	l.t.Helper()
 	l.change(what, l.engine.Apply, func() []ovsdb.Change {
 		l.c.update(keys, l.w.get)
-		return l.c.changes()
+		return l.c.takeChanges()
 	})
 }
 
@@ -138,7 +141,7 @@ func (l *policyLife) failover(what string) {
 		l.c, l.expected = newCluster(l.settings), nil
 		l.c.begin(engine{Engine: l.engine}.Records(l.settings), l.w.keys(), l.w.get)
 		l.c.pods.seen(engine{Engine: l.engine}.Records(l.settings).pods)
-		return l.c.everything()
+		return l.c.takeEverything()
 	})
 }
 
@@ -161,7 +164,8 @@ func (l *policyLife) withLeavers(changes []ovsdb.Change) []ovsdb.Change {
 // change makes changes. Where they are parted each is a moment of its own, but for those of pods: the events of
 // a namespace are many pods', which no order could spare a moment at which some have their new labels, and
 // others their old ones.
-func (l *policyLife) change(what string, apply func(context.Context, []ovsdb.Change) error, made func() []ovsdb.Change) {
+func (l *policyLife) change(what string, apply func(context.Context, []ovsdb.Change) error,
+	made func() []ovsdb.Change) {
 	l.t.Helper()
 	old, pods := l.tables(), l.addresses()
 	begun := l.c
@@ -170,7 +174,7 @@ func (l *policyLife) change(what string, apply func(context.Context, []ovsdb.Cha
 	if l.c != begun {
 		changes = l.withLeavers(whole)
 	}
-	l.expected = append(l.expected, l.c.takeExpected()...)
+	l.expected = append(l.expected, l.c.TakeExpected()...)
 	maps.DeleteFunc(pods, func(port string, addrs []netip.Addr) bool { return !slices.Equal(l.addresses()[port], addrs) })
 
 	var between []*acl.Tables
@@ -201,7 +205,7 @@ func (l *policyLife) asFresh(what string) {
 	l.t.Helper()
 	again := newCluster(l.settings)
 	again.begin(engine{Engine: l.engine}.Records(l.settings), l.w.keys(), l.w.get)
-	rows, err := acl.FromChanges(again.everything())
+	rows, err := acl.FromChanges(again.takeEverything())
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -213,7 +217,8 @@ func (l *policyLife) asFresh(what string) {
 	for range 20 {
 		if k, ok := l.connection(pods); ok {
 			if v, want := now.Judge(k), fresh.Judge(k); v.Allowed != want.Allowed {
-				l.t.Fatalf("%s: of %+v the rows say %t by %s; those of a cold start %t by %s", what, k.Packet, v.Allowed, trail(v), want.Allowed, trail(want))
+				l.t.Fatalf("%s: of %+v the rows say %t by %s; those of a cold start %t by %s", what, k.Packet, v.Allowed, trail(v),
+					want.Allowed, trail(want))
 			}
 		}
 	}
@@ -244,7 +249,8 @@ func (l *policyLife) addresses() map[string][]netip.Addr {
 }
 
 // noGap judges packets of pods that were there before and are still.
-func (l *policyLife) noGap(what string, owners []string, pods map[string][]netip.Addr, old *acl.Tables, between []*acl.Tables) {
+func (l *policyLife) noGap(what string, owners []string, pods map[string][]netip.Addr, old *acl.Tables,
+	between []*acl.Tables) {
 	l.t.Helper()
 	now := between[len(between)-1]
 	for range 60 {
@@ -259,7 +265,8 @@ func (l *policyLife) noGap(what string, owners []string, pods map[string][]netip
 		}
 		for i, tables := range between {
 			if v := tables.Judge(k); v.Allowed {
-				l.t.Fatalf("%s: at moment %d of %d, amid %s, passes %+v; before: %s; after: %s", what, i+1, len(between), owners, k.Packet, trail(before), trail(after))
+				l.t.Fatalf("%s: at moment %d of %d, amid %s, passes %+v; before: %s; after: %s", what, i+1, len(between), owners,
+					k.Packet, trail(before), trail(after))
 			}
 		}
 	}
@@ -271,14 +278,17 @@ func (l *policyLife) connection(pods map[string][]netip.Addr) (k acl.Connection,
 		port  string
 		addrs []netip.Addr
 	}
-	ends := []end{{"", []netip.Addr{netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8:1::2")}}, {"", []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8:9::1")}}}
+	ends := []end{{"", []netip.Addr{netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8:1::2")}},
+		{"", []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8:9::1")}}}
 	for _, name := range slices.Sorted(maps.Keys(pods)) {
 		port, _, _ := strings.Cut(name, " ")
 		ends = append(ends, end{port, pods[name]})
 	}
 	from, to, family := ends[l.random.IntN(len(ends))], ends[l.random.IntN(len(ends))], l.random.IntN(2)
-	return acl.Connection{Packet: acl.Packet{Inport: from.port, Outport: to.port, Src: from.addrs[family], Dst: to.addrs[family],
-		Proto: []uint8{acl.TCP, acl.UDP}[l.random.IntN(2)], SrcPort: 40000, DstPort: []uint16{80, 8080}[l.random.IntN(2)]}}, from.port != to.port
+	return acl.Connection{Packet: acl.Packet{Inport: from.port, Outport: to.port, Src: from.addrs[family],
+			Dst:   to.addrs[family],
+			Proto: []uint8{acl.TCP, acl.UDP}[l.random.IntN(2)], SrcPort: 40000, DstPort: []uint16{80, 8080}[l.random.IntN(2)]}},
+		from.port != to.port
 }
 
 func trail(v acl.Verdict) string {
@@ -292,17 +302,19 @@ func trail(v acl.Verdict) string {
 // labels are few, so that policies meet pods.
 func (l *policyLife) labels() objects.LabelSet {
 	n := l.random.IntN
-	return objects.NewLabelSet(labelMap([]string{"app=" + []string{"a", "b", "c"}[n(3)], "tier=" + []string{"x", "y"}[n(2)]}))
+	return objects.NewLabelSet(labelMap([]string{"app=" + []string{"a", "b", "c"}[n(3)],
+		"tier=" + []string{"x", "y"}[n(2)]}))
 }
 
-func (l *policyLife) event() (what string, keys []event) {
+func (l *policyLife) event() (what string, keys []part.Event) {
 	w, n := l.w, l.random.IntN
 	space, host := []string{"s0", "s1"}[n(2)], fmt.Sprint("n", n(3))
 	podKey := objects.Key{Kind: objects.PodKind, Name: fmt.Sprintf("%s/p%d", space, n(5))}
 	switch n(12) {
 	case 0, 1, 2:
 		p := w.pod(space, podKey.Name[3:], host)
-		p.Labels, p.Ports = l.labels(), [][]objects.ContainerPort{nil, {{Name: "web", Protocol: "tcp", Number: 80}}, {{Name: "web", Protocol: "tcp", Number: 8080}, {Name: "web", Protocol: "udp", Number: 80}}}[n(3)]
+		p.Labels, p.Ports = l.labels(), [][]objects.ContainerPort{nil, {{Name: "web", Protocol: "tcp", Number: 80}},
+			{{Name: "web", Protocol: "tcp", Number: 8080}, {Name: "web", Protocol: "udp", Number: 80}}}[n(3)]
 		return "pod comes or goes", l.toggle(podKey, p)
 	case 3:
 		if before, ok := w.objects[podKey].(*objects.Pod); ok {
@@ -318,7 +330,8 @@ func (l *policyLife) event() (what string, keys []event) {
 			return "pod relabelled", w.put(&after)
 		}
 	case 6:
-		return "namespace relabelled", w.put(w.namespace(space, "stage="+[]string{"a", "b"}[n(2)], "kubernetes.io/metadata.name="+space))
+		return "namespace relabelled",
+			w.put(w.namespace(space, "stage="+[]string{"a", "b"}[n(2)], "kubernetes.io/metadata.name="+space))
 	case 7:
 		if before, ok := w.objects[objects.Key{Kind: objects.NodeKind, Name: host}].(*objects.Node); ok {
 			after := *before
@@ -332,17 +345,19 @@ func (l *policyLife) event() (what string, keys []event) {
 }
 
 // policyEvent adds, changes or deletes one.
-func (l *policyLife) policyEvent(space string) (what string, keys []event) {
+func (l *policyLife) policyEvent(space string) (what string, keys []part.Event) {
 	w, n := l.w, l.random.IntN
 	pick := func(list ...string) string { return list[n(len(list))] }
 	pods := func() string {
-		return pick("{}", "{matchLabels: {app: a}}", "{matchLabels: {app: b}}", "{matchLabels: {tier: x}}", "{matchExpressions: [{key: app, operator: NotIn, values: [a]}]}")
+		return pick("{}", "{matchLabels: {app: a}}", "{matchLabels: {app: b}}", "{matchLabels: {tier: x}}",
+			"{matchExpressions: [{key: app, operator: NotIn, values: [a]}]}")
 	}
 	spaces := func() string { return pick("{}", "{matchLabels: {stage: a}}", "{matchLabels: {stage: b}}") }
 	text := ""
 	if n(3) > 0 {
 		peer := func() string {
-			return pick("{podSelector: "+pods()+"}", "{podSelector: "+pods()+", namespaceSelector: "+spaces()+"}", "{ipBlock: {cidr: 10.244.0.0/16, except: [10.244.1.0/24]}}", `{ipBlock: {cidr: "::/0"}}`)
+			return pick("{podSelector: "+pods()+"}", "{podSelector: "+pods()+", namespaceSelector: "+spaces()+"}",
+				"{ipBlock: {cidr: 10.244.0.0/16, except: [10.244.1.0/24]}}", `{ipBlock: {cidr: "::/0"}}`)
 		}
 		ports := func() string {
 			return pick("[]", "[{port: 80}]", "[{port: web}]", "[{port: web, protocol: UDP}, {port: 8080}]")
@@ -354,17 +369,19 @@ func (l *policyLife) policyEvent(space string) (what string, keys []event) {
 			return pick("namespaces: "+spaces(), "pods: {namespaceSelector: "+spaces()+", podSelector: "+pods()+"}")
 		}
 		action, protocols := func() string { return pick("Accept", "Deny", "Deny", "Pass") }, func() string {
-			return pick("", ", protocols: [{tcp: {destinationPort: {number: 80}}}]", ", protocols: [{destinationNamedPort: web}]")
+			return pick("", ", protocols: [{tcp: {destinationPort: {number: 80}}}]",
+				", protocols: [{destinationNamedPort: web}]")
 		}
 		// No two have one priority: the API leaves open which of such is asked first, and while one makes room for
 		// another their order changes.
 		number := n(3)
 		text = fmt.Sprintf(`{kind: ClusterNetworkPolicy, metadata: {name: c%d}, spec: {tier: %s, priority: %d, subject: {%s}, ingress: [{action: %s, from: [{%s}]%s}, {action: %s, from: [{%s}]%s}], egress: [{action: %s, to: [{%s}]%s}, {action: %s, to: [{%s}]}]}}`,
-			number, pick("Admin", "Baseline"), number+3*n(3), subject(), action(), subject(), protocols(), action(), subject(), protocols(), action(), subject(), protocols(),
+			number, pick("Admin", "Baseline"), number+3*n(3), subject(), action(), subject(), protocols(), action(), subject(),
+			protocols(), action(), subject(), protocols(),
 			action(), pick("nodes: {}", "nodes: {matchLabels: {tier: x}}", `networks: [192.0.2.0/24, "2001:db8:1::/64"]`))
 	}
 	o := w.policies(l.t, text)[0].(*objects.PolicyObject)
-	k := objects.Key{Kind: o.Kind, Name: objects.FullName(o.Namespace, o.Name)}
+	k := objects.Key{Kind: objects.PolicyKinds[o.Kind], Name: objects.FullName(o.Namespace, o.Name)}
 	before, changes := w.objects[k].(*objects.PolicyObject)
 	if changes {
 		o.UID = before.UID

@@ -49,19 +49,6 @@ func TestForeignSelectors(t *testing.T) {
 	}
 }
 
-// TestNamesOfSets: two selections have two names, also where a user has looked for two with one.
-func TestNamesOfSets(t *testing.T) {
-	seen := map[string]policy.Selection{}
-	for i := range 100000 {
-		s := policy.Selection{Pods: fmt.Sprintf("!%s%d", strings.Repeat("x", 45), i)}
-		name := groupName(s, "", objects.PortNumber{})
-		if other, twice := seen[name]; twice {
-			t.Fatalf("%v and %v are both %s", s, other, name)
-		}
-		seen[name] = s
-	}
-}
-
 // TestCostlyPolicies: what one policy, or one pod, may cost all others is bounded, and what is beyond is told.
 func TestCostlyPolicies(t *testing.T) {
 	s := newScene(t, nil)
@@ -84,27 +71,26 @@ func TestCostlyPolicies(t *testing.T) {
 	}
 	s.do(s.namespace("prod"), n, p)
 	told := s.reasons()
-	statuses, acls := s.written(s.put(s.policies(t, "{kind: NetworkPolicy, metadata: {namespace: prod, name: peers}, spec: {podSelector: {}, ingress: [{from: ["+peers+"]}]}}\n---\n"+
-		"{kind: NetworkPolicy, metadata: {namespace: prod, name: rules}, spec: {podSelector: {}, ingress: ["+rules+"]}}\n---\n"+
-		"{kind: NetworkPolicy, metadata: {namespace: prod, name: abroad}, spec: {podSelector: {}, policyTypes: [Egress], egress: [{to: ["+abroad+"]}]}}\n---\n"+
-		"{kind: NetworkPolicy, metadata: {namespace: prod, name: pairs}, spec: {podSelector: {}, policyTypes: [Egress], egress: [{to: ["+within+"], ports: ["+named+"]}]}}\n---\n"+
-		"{kind: NetworkPolicy, metadata: {namespace: prod, name: named}, spec: {podSelector: {}, ingress: [{ports: [{port: http}]}]}}")...))
+	statuses, acls := s.written(s.put(s.policies(t, "{kind: NetworkPolicy, metadata: {namespace: prod, name: peers}, "+
+		"spec: {podSelector: {}, ingress: [{from: ["+peers+"]}]}}\n---\n"+
+		"{kind: NetworkPolicy, metadata: {namespace: prod, name: rules}, spec: {podSelector: {}, ingress: ["+rules+
+		"]}}\n---\n"+
+		"{kind: NetworkPolicy, metadata: {namespace: prod, name: abroad}, spec: {podSelector: {}, policyTypes: [Egress], "+
+		"egress: [{to: ["+abroad+"]}]}}\n---\n"+
+		"{kind: NetworkPolicy, metadata: {namespace: prod, name: pairs}, spec: {podSelector: {}, policyTypes: [Egress], "+
+		"egress: [{to: ["+within+"], ports: ["+named+"]}]}}\n---\n"+
+		"{kind: NetworkPolicy, metadata: {namespace: prod, name: named}, spec: {podSelector: {}, ingress: [{ports: [{port: "+
+		"http}]}]}}")...))
 	for name, field := range map[string]string{
-		"peers": "spec.ingress[0].from[1000]", "rules": "spec.ingress[1000]", "abroad": "spec.egress[0].to[100]", "pairs": "pairs of a named port",
+		"peers": "spec.ingress[0].from[1000]", "rules": "spec.ingress[1000]", "abroad": "spec.egress[0].to[100]",
+		"pairs": "pairs of a named port",
 	} {
 		if text := statuses[name]; !strings.Contains(text, "PartlyInForce") || !strings.Contains(text, field) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
-	if n := len(s.c.policies.selections.all); n > 1110 {
-		t.Errorf("%d selections", n)
-	}
-	pairs := 0
-	for _, selection := range s.c.policies.selections.all {
-		pairs += len(selection.ports)
-	}
-	if pairs > 1010 {
-		t.Errorf("%d pairs of a named port and those that have it", pairs)
+	if selections, pairs := s.c.selections.Size(); selections > 1110 || pairs > 1010 {
+		t.Errorf("%d selections, and %d pairs of a named port and those that have it", selections, pairs)
 	}
 	if n := acls["NetworkPolicy/prod/rules"]; n != 1001 {
 		t.Errorf("%d rows for the rules", n)
@@ -117,8 +103,8 @@ func TestCostlyPolicies(t *testing.T) {
 	}
 }
 
-// TestNamedPortsHaveABound: a NetworkPolicy's named ports times the numbers behind them times the peers beside them, which a
-// tenant chooses all, are not more text than everybody's ovn-controller can bear.
+// TestNamedPortsHaveABound: a NetworkPolicy's named ports times the numbers behind them times the peers beside them,
+// which a tenant chooses all, are not more text than everybody's ovn-controller can bear.
 func TestNamedPortsHaveABound(t *testing.T) {
 	except, selectors, named := "", "", ""
 	for i := range 300 {
@@ -131,11 +117,16 @@ func TestNamedPortsHaveABound(t *testing.T) {
 		name, text string
 		partly     bool
 	}{
-		{"ingress from blocks", "{policyTypes: [Ingress], podSelector: {}, ingress: [{from: [" + from["blocks"] + "], ports: [" + named + "]}]}", true},
-		{"ingress from pods", "{policyTypes: [Ingress], podSelector: {}, ingress: [{from: [" + from["selectors"] + "], ports: [" + named + "]}]}", true},
-		{"egress to blocks", "{policyTypes: [Egress], podSelector: {}, egress: [{to: [" + from["blocks"] + "], ports: [" + named + "]}]}", true},
-		{"many rules", "{policyTypes: [Ingress], podSelector: {}, ingress: [" + strings.Repeat("{ports: ["+named+"]}, ", 3) + "]}", true},
-		{"few", "{policyTypes: [Ingress], podSelector: {}, ingress: [{from: [{podSelector: {}}, {ipBlock: {cidr: 0.0.0.0/0}}], ports: [{port: p1}, {port: p2}]}]}", false},
+		{"ingress from blocks", "{policyTypes: [Ingress], podSelector: {}, ingress: [{from: [" + from["blocks"] +
+			"], ports: [" + named + "]}]}", true},
+		{"ingress from pods", "{policyTypes: [Ingress], podSelector: {}, ingress: [{from: [" + from["selectors"] +
+			"], ports: [" + named + "]}]}", true},
+		{"egress to blocks", "{policyTypes: [Egress], podSelector: {}, egress: [{to: [" + from["blocks"] + "], ports: [" +
+			named + "]}]}", true},
+		{"many rules", "{policyTypes: [Ingress], podSelector: {}, ingress: [" + strings.Repeat("{ports: ["+named+"]}, ", 3) +
+			"]}", true},
+		{"few", "{policyTypes: [Ingress], podSelector: {}, ingress: [{from: [{podSelector: {}}, {ipBlock: {cidr: " +
+			"0.0.0.0/0}}], ports: [{port: p1}, {port: p2}]}]}", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t, nil)
@@ -145,14 +136,15 @@ func TestNamedPortsHaveABound(t *testing.T) {
 			for pod := range 30 {
 				p := s.pod("prod", fmt.Sprint("many", pod), "n1")
 				for i := range 300 {
-					p.Ports = append(p.Ports, objects.ContainerPort{Name: fmt.Sprint("p", i), Protocol: policy.TCP, Number: uint16(1000 + 1000*pod + i)})
+					p.Ports = append(p.Ports, objects.ContainerPort{Name: fmt.Sprint("p", i), Protocol: policy.TCP,
+						Number: uint16(1000 + 1000*pod + i)})
 				}
 				s.do(p)
 			}
 			keys := s.put(s.policies(t, "{kind: NetworkPolicy, metadata: {namespace: prod, name: it}, spec: "+c.text+"}")...)
 			s.c.update(keys, s.get)
-			changes := s.c.changes()
-			s.c.policies.written(changes, nil)
+			changes := s.c.takeChanges()
+			s.c.policies.Written(changes, nil)
 			length := 0
 			for _, change := range changes {
 				for _, row := range change.Rows {
@@ -162,26 +154,29 @@ func TestNamedPortsHaveABound(t *testing.T) {
 				}
 			}
 			status := ""
-			for _, a := range s.c.takeNotes() {
-				status += a.value
+			for _, a := range s.c.TakeNotes() {
+				status += a.Value
 			}
 			if length > 4<<20 {
 				t.Errorf("its ACLs match by %d MiB of text", length>>20)
 			}
-			if partly := strings.Contains(status, "PartlyInForce") && strings.Contains(status, "beyond the 20000 terms"); partly != c.partly {
+			if partly := strings.Contains(status, "PartlyInForce") && strings.Contains(status,
+				"beyond the 20000 terms"); partly != c.partly {
 				t.Errorf("partly in force: %v; %s", partly, status)
 			}
 		})
 	}
 }
 
-// TestANoteIsPutBack, and its policy's rows are not made anew for it: whoever owns the policy may write its status as often as he likes.
+// TestANoteIsPutBack, and its policy's rows are not made anew for it: whoever owns the policy may write its status as
+// often as he likes.
 func TestANoteIsPutBack(t *testing.T) {
 	s := newScene(t, nil)
 	n := s.node("n1", "10.244.0.0/24")
 	n.Facts = facts(1, false)
 	s.do(s.namespace("prod"), n)
-	const text = "{kind: NetworkPolicy, metadata: {namespace: prod, name: it}, spec: {podSelector: {}, policyTypes: [Ingress]}}"
+	const text = "{kind: NetworkPolicy, metadata: {namespace: prod, name: it}, spec: {podSelector: {}, policyTypes: " +
+		"[Ingress]}}"
 	policyOf := func(noted string) *objects.PolicyObject {
 		o := s.policies(t, text)[0].(*objects.PolicyObject)
 		o.Noted, o.Generation = noted, 7
@@ -190,15 +185,15 @@ func TestANoteIsPutBack(t *testing.T) {
 	// say has the policy's note be a text, and gives what Weft says then, and how many owners have their rows made.
 	say := func(noted string) (string, int) {
 		s.c.update(s.put(policyOf(noted)), s.get)
-		changes := s.c.changes()
-		s.c.policies.written(changes, nil)
-		notes, made := s.c.takeNotes(), len(changes)
+		changes := s.c.takeChanges()
+		s.c.policies.Written(changes, nil)
+		notes, made := s.c.TakeNotes(), len(changes)
 		s.absorb(s.c)
 		if len(notes) > 1 {
 			t.Fatalf("notes: %v", notes)
 		}
 		for _, note := range notes {
-			return note.value, made
+			return note.Value, made
 		}
 		return "", made
 	}
@@ -232,17 +227,18 @@ func TestStatusOfRefusedSets(t *testing.T) {
 			p.Labels = objects.NewLabelSet(map[string]string{"app": "db"})
 			s.do(s.namespace("prod"), n, p)
 			noted := func(err *ovsdb.RefusedError) (names []string) {
-				s.c.policies.written(s.c.changes(), err)
-				for _, a := range s.c.takeNotes() {
-					names = append(names, a.name)
+				s.c.policies.Written(s.c.takeChanges(), err)
+				for _, a := range s.c.TakeNotes() {
+					names = append(names, a.Name)
 				}
 				return names
 			}
 			s.c.update(s.put(s.policies(t, text)...), s.get)
-			if names := noted(&ovsdb.RefusedError{Owners: map[ovsdb.Owner]error{refused: errors.New("no")}}); !slices.Equal(names, []string{"other"}) {
+			if names := noted(&ovsdb.RefusedError{Owners: map[ovsdb.Owner]error{refused: errors.New("no")}}); !slices.Equal(
+				names, []string{"other"}) {
 				t.Errorf("in force are %q", names)
 			}
-			s.c.update(s.c.takeExpected(), s.get)
+			s.c.update(s.c.TakeExpected(), s.get)
 			if names := noted(nil); !slices.Equal(names, []string{"deny"}) {
 				t.Errorf("later in force are %q", names)
 			}
@@ -252,15 +248,17 @@ func TestStatusOfRefusedSets(t *testing.T) {
 
 // TestForgedStatuses: of a status that is there already its time counts if it is this policy's and can be true.
 func TestForgedStatuses(t *testing.T) {
-	for since, kept := range map[string]bool{"2026-01-02T00:00:00Z": true, "2026-01-04T00:00:00Z": false, "2025-12-31T00:00:00Z": false} {
+	for since, kept := range map[string]bool{"2026-01-02T00:00:00Z": true, "2026-01-04T00:00:00Z": false,
+		"2025-12-31T00:00:00Z": false} {
 		for _, uid := range []string{"own", "another's"} {
 			s := newScene(t, nil)
-			s.c.at(time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC))
+			s.c.At(time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC))
 			o := s.policies(t, `{kind: NetworkPolicy, metadata: {namespace: prod, name: p, creationTimestamp: "2026-01-01T00:00:00Z"}, spec: {podSelector: {}}}`)[0].(*objects.PolicyObject)
 			o.UID = "own"
 			o.Noted = fmt.Sprintf(`{"uid":%q,"generation":%d,"inForce":true,"since":%q,"reason":"InForce","message":"all is well"}`, uid, o.Generation, since)
 			statuses, _ := s.written(s.put(o))
-			if text := statuses["p"]; strings.Contains(text, since) != (kept && uid == "own") || strings.Contains(text, "all is well") || !strings.Contains(text, `"uid":"own"`) {
+			if text := statuses["p"]; strings.Contains(text, since) != (kept && uid == "own") ||
+				strings.Contains(text, "all is well") || !strings.Contains(text, `"uid":"own"`) {
 				t.Errorf("since %s of %s: %s", since, uid, text)
 			}
 		}

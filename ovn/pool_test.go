@@ -14,7 +14,9 @@ import (
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -106,7 +108,8 @@ func TestWhoAllocates(t *testing.T) {
 		told bool // after a while, that nobody gives it addresses
 	}{
 		{"off by default", nil, func(*objects.LoadBalancer) {}, "", false, true},
-		{"asked for by its class", nil, func(b *objects.LoadBalancer) { b.Class = v1alpha1.PoolClass }, "203.0.113.64", true, false},
+		{"asked for by its class", nil, func(b *objects.LoadBalancer) { b.Class = v1alpha1.PoolClass }, "203.0.113.64", true,
+			false},
 		{"on", withBalancers, func(*objects.LoadBalancer) {}, "203.0.113.64", true, false},
 		{"another class", withBalancers, func(b *objects.LoadBalancer) { b.Class = "example.com/cloud" }, "", false, false},
 		{"another class, off", nil, func(b *objects.LoadBalancer) { b.Class = "example.com/cloud" }, "", false, false},
@@ -123,11 +126,11 @@ func TestWhoAllocates(t *testing.T) {
 			s.want("address", s.external("web"), c.want)
 			s.wantReasons()
 			addr, _ := netip.ParseAddr(c.want)
-			node, ours := s.c.balancers.announcer(addr)
+			node, ours := s.c.pools.announcers.of(addr)
 			if ours != c.ours || ours && node != "e1" {
 				t.Errorf("announced by %q: %v", node, ours)
 			}
-			s.touch(s.c.takeExpected())
+			s.touch(s.c.TakeExpected())
 			if c.told {
 				s.wantMessage("Service default/web", "NobodyGivesAddresses", "1m0s", "allocate-load-balancer-addresses",
 					v1alpha1.PoolClass, "AddressPool")
@@ -147,38 +150,38 @@ func TestSomebodyGivesAddressesInTime(t *testing.T) {
 	const told = "Service default/web NobodyGivesAddresses"
 	s := newScene(t, nil)
 	s.do(s.balanced("web"))
-	due := s.c.takeExpected()
-	s.want("expected", wait(due[0]).String(), "1m0s")
+	due := s.c.TakeExpected()
+	s.want("expected", part.Wait(due[0]).String(), "1m0s")
 	s.do(s.edited("web", answered))
 	s.touch(due)
 	s.wantReasons()
 
 	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Ingress, b.Answered = "", false }))
-	due = s.c.takeExpected()
+	due = s.c.TakeExpected()
 	s.touch(due)
 	s.wantReasons(told)
 	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Local = true })) // whatever else changes
-	s.touch(append(due, s.c.takeExpected()...))
+	s.touch(append(due, s.c.TakeExpected()...))
 	s.wantReasons()
 	s.do(s.edited("web", answered))
 	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Ingress, b.Answered = "", false }))
-	s.touch(s.c.takeExpected())
+	s.touch(s.c.TakeExpected())
 	s.wantReasons(told) // again, since it was right in between
 
 	s.remove(objects.ServiceKind, "default/web")
 	s.do(s.balanced("web"))
 	s.touch(due) // of the one that had the name before
 	s.wantReasons()
-	s.touch(s.c.takeExpected())
+	s.touch(s.c.TakeExpected())
 	s.wantReasons(told)
 	s.restart(nil)
-	s.touch(s.c.takeExpected())
+	s.touch(s.c.TakeExpected())
 	if len(s.problems) != 1 || !s.problems[0].Lasting { // its Event has a name that says so
 		t.Errorf("the next controller tells %v", s.problems)
 	}
 	s.problems = nil
 	s.remove(objects.ServiceKind, "default/web")
-	if len(s.c.balancers.addressless) != 0 || s.c.told[addresslessOwner("default/web")] != nil {
+	if len(s.c.pending.all) != 0 || s.c.Told[pendingOwner("default/web")] != nil {
 		t.Error("something is left of a Service that has gone")
 	}
 }
@@ -194,14 +197,24 @@ func TestWhichAddress(t *testing.T) {
 		{"IPv6", func(b *objects.LoadBalancer) { b.Families = "6" }, "2001:db8::40", nil},
 		{"both", func(b *objects.LoadBalancer) { b.Families = "6,4" }, "2001:db8::40,203.0.113.64", nil},
 		{"a wish", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.66" }, "203.0.113.66", nil},
-		{"a wish of each family", func(b *objects.LoadBalancer) { b.Families, b.Addresses = "4,6", "2001:db8::42, 203.0.113.66" }, "203.0.113.66,2001:db8::42", nil},
-		{"a wish for a pool that gives nothing away by itself", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.80" }, "203.0.113.80", nil},
-		{"a wish in no pool", func(b *objects.LoadBalancer) { b.Addresses = "198.51.100.1" }, "", []string{"annotation " + v1alpha1.AddressesAnnotation + ": ", "198.51.100.1", "in no AddressPool"}},
-		{"a wish in no pool, by field", func(b *objects.LoadBalancer) { b.Addresses, b.ByField = "198.51.100.1", true }, "", []string{"spec.loadBalancerIP: ", "198.51.100.1"}},
-		{"a wish that is taken", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.67" }, "", []string{"203.0.113.67", "Service default/first"}},
-		{"a wish for a node's address", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.65" }, "", []string{"203.0.113.65", "Node e65"}},
-		{"a wish that is none", func(b *objects.LoadBalancer) { b.Addresses = "web" }, "203.0.113.64", []string{v1alpha1.AddressesAnnotation, `"web"`}},
-		{"one for others", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.96" }, "", []string{"203.0.113.96", "that the Service may use"}},
+		{"a wish of each family", func(b *objects.LoadBalancer) {
+			b.Families, b.Addresses = "4,6", "2001:db8::42, 203.0.113.66"
+		}, "203.0.113.66,2001:db8::42", nil},
+		{"a wish for a pool that gives nothing away by itself", func(b *objects.LoadBalancer) {
+			b.Addresses = "203.0.113.80"
+		}, "203.0.113.80", nil},
+		{"a wish in no pool", func(b *objects.LoadBalancer) { b.Addresses = "198.51.100.1" }, "",
+			[]string{"annotation " + v1alpha1.AddressesAnnotation + ": ", "198.51.100.1", "in no AddressPool"}},
+		{"a wish in no pool, by field", func(b *objects.LoadBalancer) { b.Addresses, b.ByField = "198.51.100.1", true }, "",
+			[]string{"spec.loadBalancerIP: ", "198.51.100.1"}},
+		{"a wish that is taken", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.67" }, "",
+			[]string{"203.0.113.67", "Service default/first"}},
+		{"a wish for a node's address", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.65" }, "",
+			[]string{"203.0.113.65", "Node e65"}},
+		{"a wish that is none", func(b *objects.LoadBalancer) { b.Addresses = "web" }, "203.0.113.64",
+			[]string{v1alpha1.AddressesAnnotation, `"web"`}},
+		{"one for others", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.96" }, "",
+			[]string{"203.0.113.96", "that the Service may use"}},
 		{"one for it", func(b *objects.LoadBalancer) {
 			b.Addresses, b.Labels = "203.0.113.96", objects.NewLabelSet(map[string]string{"tier": "gold"})
 		}, "203.0.113.96", nil},
@@ -258,8 +271,9 @@ func TestOneThatWaits(t *testing.T) {
 	s.want("created anew", s.external("anew"), "2001:db8::41")
 }
 
-// TestTheOldestThatWaitsIsFirst: an address that is freed is the oldest Service's of those that its pool serves, also before one
-// that has just come. The others are not looked at, but for those that ask for it: they are told who has it now.
+// TestTheOldestThatWaitsIsFirst: an address that is freed is the oldest Service's of those that its pool serves, also
+// before one that has just come. The others are not looked at, but for those that ask for it: they are told who has it
+// now.
 func TestTheOldestThatWaitsIsFirst(t *testing.T) {
 	s := newScene(t, withBalancers)
 	gold := s.addressPool("gold", "203.0.113.80/32")
@@ -271,13 +285,15 @@ func TestTheOldestThatWaitsIsFirst(t *testing.T) {
 	}
 	s.do(s.namespace("default"), s.addressPool("p", "203.0.113.64/31"), gold, aged("one", 90), aged("two", 80))
 	golden := func(b *objects.LoadBalancer) { b.Labels = objects.NewLabelSet(map[string]string{"tier": "gold"}) }
-	s.do(aged("gold", 70, golden), aged("old", 50), aged("young", 30), aged("asks", 60, func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.64" }),
+	s.do(aged("gold", 70, golden), aged("old", 50), aged("young", 30), aged("asks", 60, func(b *objects.LoadBalancer) {
+		b.Addresses = "203.0.113.64"
+	}),
 		aged("golden", 20, golden))
 	s.want("gold", s.external("gold"), "203.0.113.80")
 	s.problems = nil
 
 	delete(s.objects, objects.Key{Kind: objects.ServiceKind, Name: "default/one"})
-	s.c.told[poolOwner("default/young")] = nil // what is told again is seen
+	s.c.Told[poolOwner("default/young")] = nil // what is told again is seen
 	s.touch(append(s.put(aged("newest", 0)), objects.Key{Kind: objects.ServiceKind, Name: "default/one"}))
 	s.want("who asks for it is older", s.external("asks")+" "+s.external("old"), "203.0.113.64 ")
 	s.wantReasons("Service default/newest NoLoadBalancerAddress")
@@ -295,7 +311,7 @@ func TestTheOldestThatWaitsIsFirst(t *testing.T) {
 	s.want("who may have it", s.external("golden")+s.external("newest"), "203.0.113.80")
 	s.remove(objects.ServiceKind, "default/asks")
 	s.want("the lowest is given again", s.external("newest"), "203.0.113.64")
-	s.want("nobody waits but who asks", fmt.Sprint(len(s.c.balancers.waiting.of), len(s.c.balancers.waiting.line)), "1 0")
+	s.want("nobody waits but who asks", fmt.Sprint(len(s.c.pools.waiting.of), len(s.c.pools.waiting.line)), "1 0")
 }
 
 // TestPoolsRefused: bad ranges are named, and the others are in use.
@@ -306,15 +322,22 @@ func TestPoolsRefused(t *testing.T) {
 		status string
 		words  []string
 	}{
-		{"pods", []string{"10.244.8.0/24", "203.0.113.64/30"}, "False RangeOverlaps used 1 free 3", []string{"spec.ranges[0]: 10.244.8.0/24", "pod-cidrs 10.244.0.0/16", "other addresses are in use"}},
-		{"services", []string{"10.96.0.0-10.96.0.9", "203.0.113.64/30"}, "False RangeOverlaps used 1 free 3", []string{"service-cidrs"}},
+		{"pods", []string{"10.244.8.0/24", "203.0.113.64/30"}, "False RangeOverlaps used 1 free 3",
+			[]string{"spec.ranges[0]: 10.244.8.0/24", "pod-cidrs 10.244.0.0/16", "other addresses are in use"}},
+		{"services", []string{"10.96.0.0-10.96.0.9", "203.0.113.64/30"}, "False RangeOverlaps used 1 free 3",
+			[]string{"service-cidrs"}},
 		{"join", []string{"100.64.0.0/10", "203.0.113.64/30"}, "False RangeOverlaps used 1 free 3", []string{"join-cidrs"}},
-		{"another pool", []string{"203.0.113.64/30", "203.0.113.128/25"}, "False RangeOverlaps used 1 free 3", []string{"spec.ranges[1]", "AddressPool old"}},
-		{"itself", []string{"203.0.113.64/30", "203.0.113.66-203.0.113.70"}, "False RangeOverlaps used 1 free 3", []string{"of the same pool"}},
-		{"a node", []string{"203.0.113.0/29"}, "False AddressTaken used 1 free 5", []string{"203.0.113.1", "Node e1", "left out"}},
+		{"another pool", []string{"203.0.113.64/30", "203.0.113.128/25"}, "False RangeOverlaps used 1 free 3",
+			[]string{"spec.ranges[1]", "AddressPool old"}},
+		{"itself", []string{"203.0.113.64/30", "203.0.113.66-203.0.113.70"}, "False RangeOverlaps used 1 free 3",
+			[]string{"of the same pool"}},
+		{"a node", []string{"203.0.113.0/29"}, "False AddressTaken used 1 free 5", []string{"203.0.113.1", "Node e1",
+			"left out"}},
 		{"broadcast", []string{"198.18.0.252/30"}, "True InUse used 1 free 2", nil},
-		{"no node's network", []string{"203.0.113.64/30", "198.51.100.64/30"}, "True InUse used 1 free 7", []string{"all ranges are in use; no node's gateway", "spec.ranges[1]: 198.51.100.64/30: nobody announces"}},
-		{"none that is good", []string{"nonsense", "203.0.113.9-203.0.113.1"}, "False BadRange used 0 free 0", []string{"spec.ranges[0]: nonsense", "ends before it begins"}},
+		{"no node's network", []string{"203.0.113.64/30", "198.51.100.64/30"}, "True InUse used 1 free 7",
+			[]string{"all ranges are in use; no node's gateway", "spec.ranges[1]: 198.51.100.64/30: nobody announces"}},
+		{"none that is good", []string{"nonsense", "203.0.113.9-203.0.113.1"}, "False BadRange used 0 free 0",
+			[]string{"spec.ranges[0]: nonsense", "ends before it begins"}},
 		{"a large one", []string{"2001:db8:9::/64", "203.0.113.64/32"}, "True InUse used 1 free 9007199254740991", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -324,7 +347,8 @@ func TestPoolsRefused(t *testing.T) {
 			n.Facts = strings.ReplaceAll(facts(1, false), "203.0.113.254", "203.0.113.129")
 			m := s.egressNode(2)
 			m.PodCIDRs = m.PodCIDRs[:1]
-			m.Facts = strings.ReplaceAll(strings.ReplaceAll(facts(2, false), "203.0.113.2/24", "198.18.0.2/24"), "203.0.113.254", "198.18.0.1")
+			m.Facts = strings.ReplaceAll(strings.ReplaceAll(facts(2, false), "203.0.113.2/24", "198.18.0.2/24"), "203.0.113.254",
+				"198.18.0.1")
 			s.do(n, m, s.addressPool("old", "203.0.113.200/32"))
 			old := s.objects[objects.Key{Kind: objects.PoolKind, Name: "old"}].(*objects.AddressPool)
 			old.Auto = false
@@ -359,13 +383,13 @@ func TestWhoAnnounces(t *testing.T) {
 	vip := netip.MustParseAddr("203.0.113.64")
 	owner := func() string {
 		t.Helper()
-		node, ok := s.c.balancers.announcer(vip)
+		node, ok := s.c.pools.announcers.of(vip)
 		if !ok {
 			t.Fatal("nobody knows the address")
 		}
 		var all []string
 		for _, name := range s.c.nodes.names {
-			if slices.Contains(s.c.balancers.announces(name), vip) {
+			if slices.Contains(s.c.pools.announcers.ofNode(name), vip) {
 				all = append(all, name)
 			}
 		}
@@ -375,7 +399,7 @@ func TestWhoAnnounces(t *testing.T) {
 		return node
 	}
 	garp := func(name string) string {
-		for _, r := range s.c.nodeChange(name).Rows {
+		for _, r := range s.c.changeOf(northbound.NodeOwner(name)).Rows {
 			if p, ok := r.Model.(*nb.LogicalSwitchPort); ok && p.Name == "etor-"+name {
 				return p.Options["nat-addresses"]
 			}
@@ -404,8 +428,8 @@ func TestWhoAnnounces(t *testing.T) {
 	})
 	third := owner()
 	alive := func(chassis string) {
-		s.objects[signal{livenessSignal, third}] = chassis
-		s.touch([]event{signal{livenessSignal, third}})
+		s.objects[part.Signal{What: livenessMoved, Name: third}] = chassis
+		s.touch([]part.Event{part.Signal{What: livenessMoved, Name: third}})
 	}
 	alive("chassis-9")
 	s.want("nobody but one that others have found dead", owner(), "")
@@ -420,10 +444,11 @@ func TestWhoAnnounces(t *testing.T) {
 
 	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Local = true }))
 	s.want("without a local endpoint", owner(), "")
-	s.do(s.slice("web-a", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready("10.244.1.9", first)))
+	s.do(s.slice("web-a", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}},
+		ready("10.244.1.9", first)))
 	s.want("with one", owner(), first)
 	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Class = "example.com/other" }))
-	if _, ok := s.c.balancers.announcer(vip); ok {
+	if _, ok := s.c.pools.announcers.of(vip); ok {
 		t.Error("somebody else's address is announced")
 	}
 }
@@ -446,10 +471,10 @@ func TestAnAddressIsAServicesOrAnEgressIPs(t *testing.T) {
 			}
 			s.do(s.addressPool("p", "203.0.113.64-203.0.113.65"), s.balanced("web"))
 			vip := netip.MustParseAddr("203.0.113.64")
-			first, _ := s.c.balancers.announcer(vip)
+			first, _ := s.c.pools.announcers.of(vip)
 			wantAnnounced := func(when string) {
 				t.Helper()
-				if node, ok := s.c.balancers.announcer(vip); !ok || node == "" || node != first {
+				if node, ok := s.c.pools.announcers.of(vip); !ok || node == "" || node != first {
 					t.Errorf("%s: %q announces what was %q's", when, node, first)
 				}
 				s.wantEgress("e", "False", "AddressTaken", "203.0.113.64", "Service default/web")
@@ -518,7 +543,8 @@ func FuzzParseRange(f *testing.F) {
 		if r.Wrong != "" {
 			return
 		}
-		if !r.Contains(r.First) || !r.Contains(r.Last) || r.Last.Less(r.First) || r.Size() < 1 || r.First.Is4() != r.Last.Is4() {
+		if !r.Contains(r.First) || !r.Contains(r.Last) || r.Last.Less(r.First) || r.Size() < 1 ||
+			r.First.Is4() != r.Last.Is4() {
 			t.Errorf("%q is %+v of size %d", text, r, r.Size())
 		}
 	})

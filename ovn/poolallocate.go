@@ -8,57 +8,50 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/weftnet/weft/ovn/objects"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 )
 
-// usableRange is a range of a pool that Services have addresses of.
-type usableRange struct {
-	objects.AddressRange
-	// from is where to look for an address that nobody has: all before are taken, or all of them where it is the zero one.
-	from netip.Addr
+// reservations are the addresses that no Service is given.
+type reservations struct {
+	outside map[netip.Addr]string // those of somebody else, and whose they are
+	egress  egressView
 }
 
-// rangeAt is the range that has an address, and its pool; nil for none.
-func (b *poolBook) rangeAt(addr netip.Addr) (*poolState, *usableRange) {
-	for _, p := range b.order {
-		for i := range p.usable {
-			if p.usable[i].Contains(addr) {
-				return p, &p.usable[i]
+// by says whose an address is that no Service is given. What an EgressIP wants it shall have, but not in place of a
+// Service that has it already.
+func (r *reservations) by(addr netip.Addr) (whose string, ok bool) {
+	if whose, ok = r.outside[addr]; ok {
+		return whose, true
+	}
+	if name, ok := r.egress.wanting()[addr]; ok {
+		return "that of EgressIP " + name, true
+	}
+	return "", false
+}
+
+// has says whether an address is one of them.
+func (r *reservations) has(addr netip.Addr) bool {
+	_, ok := r.by(addr)
+	return ok
+}
+
+// all are the addresses, each once.
+func (r *reservations) all() iter.Seq[netip.Addr] {
+	return func(yield func(netip.Addr) bool) {
+		for addr := range r.outside {
+			if !yield(addr) {
+				return
+			}
+		}
+		for addr := range r.egress.wanting() {
+			if _, twice := r.outside[addr]; !twice && !yield(addr) {
+				return
 			}
 		}
 	}
-	return nil, nil
-}
-
-// vacate takes in that nobody has an address any more.
-func (b *poolBook) vacate(addr netip.Addr) {
-	_, r := b.rangeAt(addr)
-	if r == nil {
-		return
-	}
-	if !r.from.IsValid() || addr.Less(r.from) {
-		r.from = addr
-	}
-	if _, reserved := b.reservedBy(addr); !reserved {
-		b.freed[addr] = struct{}{}
-	}
-}
-
-// firstFree is a range's first address that nobody has.
-func (b *poolBook) firstFree(r *usableRange) (addr netip.Addr, ok bool) {
-	for r.from.IsValid() {
-		_, taken := b.held[r.from]
-		if _, reserved := b.reservedBy(r.from); !taken && !reserved {
-			return r.from, true
-		}
-		if r.from == r.Last {
-			r.from = netip.Addr{}
-		} else {
-			r.from = r.from.Next()
-		}
-	}
-	return netip.Addr{}, false
 }
 
 // waiter is a Service that lacks an address.
@@ -69,7 +62,9 @@ type waiter struct {
 	wanted []netip.Addr // it waits for
 }
 
-func byWaiting(a, b *waiter) int { return cmp.Or(Older(a.meta, b.meta), cmp.Compare(a.name, b.name)) }
+func byWaiting(a, b *waiter) int {
+	return cmp.Or(objects.Older(a.meta, b.meta), cmp.Compare(a.name, b.name))
+}
 
 // waitBook knows who waits for an address.
 type waitBook struct {
@@ -115,20 +110,21 @@ func (b *waitBook) drop(name string) {
 	}
 }
 
-// settleTouched gives the Services that were touched the addresses that they lack, and to those that wait what was freed.
+// settleTouched gives the Services that were touched the addresses that they lack, and to those that wait what was
+// freed.
 func (b *poolBook) settleTouched() {
 	b.giveUp()
 	lost := map[string][]objects.Problem{}
 	confirm := func(names []string) {
 		for _, name := range names {
 			if _, confirmed := lost[name]; !confirmed {
-				lost[name] = b.confirm(name, b.services.at(name).object)
+				lost[name] = b.keep(name, b.services.at(name).object)
 			}
 		}
 	}
 	names := b.byAge(b.touched)
 	confirm(names)
-	for addr := range b.freed { // others are told that they have it now, or who has
+	for addr := range b.addresses.Freed() { // others are told that they have it now, or who has
 		maps.Copy(b.touched, b.waiting.asking[addr])
 	}
 	if len(b.touched) > len(names) {
@@ -138,24 +134,24 @@ func (b *poolBook) settleTouched() {
 		confirm([]string{name})
 		s := b.services.at(name).object
 		problems := append(lost[name], b.allocate(name, s)...)
-		b.tell(poolOwner(name), problems...)
+		b.Tell(poolOwner(name), problems...)
 		b.noteBalancer(name, s)
 		b.announce(name)
 	}
-	empty(&b.touched)
-	empty(&b.freed)
+	part.Empty(&b.touched)
+	b.addresses.ForgetFreed()
 }
 
 // inTurn are the touched Services, by name, and those that wait as long as there is something for them, the oldest
 // first.
 func (b *poolBook) inTurn(names []string) iter.Seq[string] {
 	var line []*waiter
-	if len(b.freed) > 0 {
+	if len(b.addresses.Freed()) > 0 {
 		line = slices.Clone(b.waiting.line)
 	}
 	return func(yield func(string) bool) {
 		waiting := func(before *waiter) bool {
-			for len(b.freed) > 0 && len(line) > 0 && (before == nil || byWaiting(line[0], before) < 0) {
+			for len(b.addresses.Freed()) > 0 && len(line) > 0 && (before == nil || byWaiting(line[0], before) < 0) {
 				w := line[0]
 				line = line[1:]
 				if _, touched := b.touched[w.name]; !touched && b.mayHaveFreed(w.name) && !yield(w.name) {
@@ -176,7 +172,7 @@ func (b *poolBook) inTurn(names []string) iter.Seq[string] {
 // mayHaveFreed says whether an address that was freed is of a pool that may give it to a Service.
 func (b *poolBook) mayHaveFreed(name string) bool {
 	s := b.services.at(name).object
-	for addr := range b.freed {
+	for addr := range b.addresses.Freed() {
 		if p := b.inPool(addr); s.Balancer.Has(addr.Is4()) && p.object.Auto && p.serves(s, b.labelsOf(s.Namespace)) {
 			return true
 		}
@@ -192,7 +188,8 @@ func (p *poolState) serves(s *objects.Service, namespace objects.LabelSet) bool 
 // byAge are Services, the oldest first.
 func (b *poolBook) byAge(names map[string]struct{}) []string {
 	return slices.SortedFunc(maps.Keys(names), func(one, other string) int {
-		return cmp.Or(Older(&b.services.at(one).object.ObjectMeta, &b.services.at(other).object.ObjectMeta), cmp.Compare(one, other))
+		return cmp.Or(objects.Older(&b.services.at(one).object.ObjectMeta, &b.services.at(other).object.ObjectMeta),
+			cmp.Compare(one, other))
 	})
 }
 
@@ -201,7 +198,8 @@ func (b *poolBook) allocate(name string, s *objects.Service) (problems []objects
 	h := b.of[name]
 	wanted, err := objects.ParseOnePerFamily(s.Balancer.Field(), objects.SplitAddrs(s.Balancer.Addresses))
 	if err != nil {
-		problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "BadLoadBalancerAddress", "%v; it gets any address meanwhile", err))
+		problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "BadLoadBalancerAddress",
+			"%v; it gets any address meanwhile", err))
 	}
 	b.waiting.drop(name)
 	var addresses []netip.Addr
@@ -235,14 +233,13 @@ func (b *poolBook) findAddress(s *objects.Service, ipv4 bool, ask netip.Addr) (f
 		if !p.serves(s, b.labelsOf(s.Namespace)) || !ask.IsValid() && !p.object.Auto {
 			continue
 		}
-		for i := range p.usable {
-			r := &p.usable[i]
+		for _, r := range p.Ranges {
 			if r.First.Is4() != ipv4 {
 				continue
 			}
 			fitting++
 			if !ask.IsValid() {
-				if addr, free := b.firstFree(r); free {
+				if addr, free := b.addresses.FirstFree(r); free {
 					return addr, ""
 				}
 			} else if r.Contains(ask) {
@@ -252,20 +249,24 @@ func (b *poolBook) findAddress(s *objects.Service, ipv4 bool, ask netip.Addr) (f
 	}
 	switch word := map[bool]string{true: "IPv4", false: "IPv6"}[ipv4]; {
 	case ask.IsValid():
-		return found, fmt.Sprintf("%s: the address %s is in no AddressPool that the Service may use; add it to an AddressPool's spec.ranges, or ask for another one", s.Balancer.Field(), ask)
+		return found, fmt.Sprintf("%s: the address %s is in no AddressPool that the Service may use; add it to an "+
+			"AddressPool's spec.ranges, or ask for another one", s.Balancer.Field(), ask)
 	case fitting == 0:
-		return found, fmt.Sprintf("status.loadBalancer: no AddressPool that the Service may use has %s addresses; create one, or correct serviceSelector and namespaceSelector of those that are there", word)
+		return found, fmt.Sprintf("status.loadBalancer: no AddressPool that the Service may use has %s addresses; create "+
+			"one, or correct serviceSelector and namespaceSelector of those that are there", word)
 	default:
-		return found, fmt.Sprintf("status.loadBalancer: all %s addresses of the AddressPools that the Service may use are taken; add to their spec.ranges, or remove other Services", word)
+		return found, fmt.Sprintf("status.loadBalancer: all %s addresses of the AddressPools that the Service may use are "+
+			"taken; add to their spec.ranges, or remove other Services", word)
 	}
 }
 
 // takenBy says why a Service cannot have the address that it asks for, "" if it can.
 func (b *poolBook) takenBy(s *objects.Service, addr netip.Addr) (why string) {
-	if holder, taken := b.held[addr]; taken {
-		return fmt.Sprintf("%s: the address %s is that of Service %s; ask for another one, or remove that Service", s.Balancer.Field(), addr, holder)
+	if holder, taken := b.addresses.Holder(addr); taken {
+		return fmt.Sprintf("%s: the address %s is that of Service %s; ask for another one, or remove that Service",
+			s.Balancer.Field(), addr, holder)
 	}
-	if whose, reserved := b.reservedBy(addr); reserved {
+	if whose, reserved := b.reserved.by(addr); reserved {
 		return fmt.Sprintf("%s: the address %s is also %s; ask for another one", s.Balancer.Field(), addr, whose)
 	}
 	return ""

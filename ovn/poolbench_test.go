@@ -2,16 +2,18 @@ package ovn
 
 import (
 	"fmt"
-	"github.com/weftnet/weft/ovn/objects"
 	"net/netip"
 	"testing"
+
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 )
 
 // settles takes events in, and all that is written for them.
-func (w *world) settles(c *cluster, keys []event) {
+func (w *world) settles(c *cluster, keys []part.Event) {
 	for len(keys) > 0 {
 		c.update(keys, w.get)
-		c.changes()
+		c.takeChanges()
 		keys = w.absorb(c)
 	}
 	w.problems = nil
@@ -51,7 +53,7 @@ func BenchmarkBalancerComesAndGoes(b *testing.B) {
 			} else {
 				delete(w.objects, k)
 			}
-			w.settles(c, []event{k})
+			w.settles(c, []part.Event{k})
 		}
 	})
 }
@@ -65,10 +67,11 @@ func BenchmarkAddressIsFreed(b *testing.B) {
 		}
 		c := playing(b, w)
 		return func(i int) {
-			k := objects.Key{Kind: objects.ServiceKind, Name: c.balancers.held[netip.AddrFrom4([4]byte{198, 19, 240, byte(i % 10)})]}
+			holder, _ := c.pools.holder(netip.AddrFrom4([4]byte{198, 19, 240, byte(i % 10)}))
+			k := objects.Key{Kind: objects.ServiceKind, Name: holder}
 			again := *w.objects[k].(*objects.Service)
 			delete(w.objects, k)
-			w.settles(c, []event{k})
+			w.settles(c, []part.Event{k})
 			again.ObjectMeta, again.Balancer.Ingress, again.Ingress = w.meta("default", again.Name), "", nil
 			w.settles(c, w.put(&again))
 		}
@@ -81,7 +84,7 @@ func BenchmarkEgressPodsCounted(b *testing.B) {
 	costs(b, func(size int) func(int) {
 		w := manyNodes(size)
 		c := playing(b, w)
-		w.settles(c, c.takeExpected())
+		w.settles(c, c.TakeExpected())
 		k := objects.Key{Kind: objects.PodKind, Name: "default/p"}
 		return func(i int) {
 			if i%2 == 0 {
@@ -89,8 +92,8 @@ func BenchmarkEgressPodsCounted(b *testing.B) {
 			} else {
 				delete(w.objects, k)
 			}
-			w.settles(c, []event{k})
-			w.settles(c, c.takeExpected())
+			w.settles(c, []part.Event{k})
+			w.settles(c, c.TakeExpected())
 		}
 	})
 }
@@ -116,7 +119,7 @@ func BenchmarkRivals(b *testing.B) {
 			after := *w.objects[k].(*objects.Service)
 			after.PublishNotReady = i%2 == 0
 			c.update(w.put(&after), w.get)
-			c.changes()
+			c.takeChanges()
 		}
 	})
 }

@@ -3,20 +3,22 @@ package ovn
 import (
 	"cmp"
 	"fmt"
-	"github.com/weftnet/weft/ovn/ipam"
-	"github.com/weftnet/weft/ovn/objects"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/pools"
 )
 
 // checkPools decides which ranges are used, and which addresses in them are not.
 func (b *poolBook) checkPools() {
-	clear(b.outside.ways)
+	clear(b.announcers.outside.ways)
 	outside := b.around.outsideAddresses()
 	addresses := slices.SortedFunc(maps.Keys(outside), netip.Addr.Compare)
-	b.reserved = maps.Clone(outside)
+	reserved := maps.Clone(outside)
 	var networks []objects.AddressRange
 	for n := range b.nodes.placed() {
 		if g := n.facts.Gateway; g != nil {
@@ -25,16 +27,16 @@ func (b *poolBook) checkPools() {
 					networks = append(networks, objects.RangeOf(p))
 				}
 				if ipam.HostBits(p) > 1 {
-					b.reserved[p.Masked().Addr()] = "the name of subnet " + p.Masked().String()
+					reserved[p.Masked().Addr()] = "the name of subnet " + p.Masked().String()
 					if p.Addr().Is4() {
-						b.reserved[ipam.LastOf(p)] = "the broadcast address of subnet " + p.Masked().String()
+						reserved[ipam.LastOf(p)] = "the broadcast address of subnet " + p.Masked().String()
 					}
 				}
 			}
 		}
 	}
 	byAge := slices.SortedFunc(maps.Values(b.all), func(a, b *poolState) int {
-		return cmp.Or(Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.object.Name, b.object.Name))
+		return cmp.Or(objects.Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.object.Name, b.object.Name))
 	})
 	for i, p := range byAge {
 		b.checkPool(p, byAge[:i], networks, func(r objects.AddressRange) string {
@@ -44,55 +46,15 @@ func (b *poolBook) checkPools() {
 			return ""
 		})
 	}
-	b.countPools()
-}
-
-// countHeld keeps the numbers of the pool that has an address which a Service gets (1) or gives up (-1).
-func (b *poolBook) countHeld(addr netip.Addr, by int64) {
-	p := b.inPool(addr)
-	if p == nil {
-		return
-	}
-	p.used += by
-	if _, reserved := b.reservedBy(addr); reserved {
-		p.blocked -= by
-	}
-	b.recount[p] = struct{}{}
-}
-
-// countPools counts anew what pools have.
-func (b *poolBook) countPools() {
-	for _, p := range b.order {
-		p.size, p.used, p.blocked = 0, 0, 0
-		for _, r := range p.usable {
-			p.size = min(p.size+r.Size(), 2*objects.MaxFree)
-		}
-		b.recount[p] = struct{}{}
-	}
-	for addr := range b.held {
-		if p := b.inPool(addr); p != nil {
-			p.used++
-		}
-	}
-	block := func(addr netip.Addr) {
-		if p := b.inPool(addr); p != nil && b.held[addr] == "" {
-			p.blocked++
-		}
-	}
-	for addr := range b.reserved {
-		block(addr)
-	}
-	for addr := range b.egress.wanting() {
-		if _, twice := b.reserved[addr]; !twice {
-			block(addr)
-		}
-	}
+	b.reserved.outside = reserved
+	b.addresses.Count(b.reserved.all())
 }
 
 // checkPool checks a pool's ranges; the older pools are right, and whoever has an address outside, as taken says. The
 // gateways of nodes are in these networks.
-func (b *poolBook) checkPool(p *poolState, older []*poolState, networks []objects.AddressRange, taken func(objects.AddressRange) string) {
-	p.usable, p.reason, p.wrong, p.silent = nil, "", "", ""
+func (b *poolBook) checkPool(p *poolState, older []*poolState, networks []objects.AddressRange,
+	taken func(objects.AddressRange) string) {
+	p.Ranges, p.reason, p.wrong, p.silent = nil, "", "", ""
 	var found, silent []string
 	complain := func(reason, format string, args ...any) {
 		p.reason = cmp.Or(p.reason, reason)
@@ -116,33 +78,34 @@ func (b *poolBook) checkPool(p *poolState, older []*poolState, networks []object
 			complain("RangeOverlaps", "%s overlaps with %s %s; give addresses of the nodes' external subnet", field, key, in)
 			continue
 		}
-		if other := overlapping(r, p.usable, older); other != "" {
+		if other := overlapping(r, p.Ranges, older); other != "" {
 			complain("RangeOverlaps", "%s overlaps with %s; remove one of them", field, other)
 			continue
 		}
 		if what := taken(r); what != "" {
 			complain("AddressTaken", "%s holds %s and is left out; leave it out of the range", field, what)
 		}
-		p.usable = append(p.usable, usableRange{r, r.First})
+		p.Add(r)
 		if !slices.ContainsFunc(networks, r.Overlaps) {
 			silent = append(silent, field)
 		}
 	}
 	p.wrong = strings.Join(found, "; ")
 	if len(silent) > 0 {
-		p.silent = fmt.Sprintf("; no node's gateway is in the network of %s: nobody announces its addresses; give addresses of the nodes' external subnet, unless routes of your own lead to the nodes",
+		p.silent = fmt.Sprintf("; no node's gateway is in the network of %s: nobody announces its addresses; give "+
+			"addresses of the nodes' external subnet, unless routes of your own lead to the nodes",
 			strings.Join(silent, ", "))
 	}
 }
 
-func overlapping(r objects.AddressRange, own []usableRange, older []*poolState) string {
+func overlapping(r objects.AddressRange, own []*pools.Range, older []*poolState) string {
 	for _, o := range own {
 		if r.Overlaps(o.AddressRange) {
 			return o.Text + " of the same pool"
 		}
 	}
 	for _, p := range older {
-		for _, o := range p.usable {
+		for _, o := range p.Ranges {
 			if r.Overlaps(o.AddressRange) {
 				return o.Text + " of AddressPool " + p.object.Name + ", which is older"
 			}

@@ -9,10 +9,12 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/policies"
+	"github.com/weftnet/weft/ovn/services"
 )
 
-// TestUntoldPartsCostNoWords: a tenant's object has a thousand parts that something is wrong with, and of these maxTold are
-// told. What is allocated for each of the others is compared with what a part costs that nothing is wrong with.
+// TestUntoldPartsCostNoWords: a tenant's object has a thousand parts that something is wrong with, and of these maxTold
+// are told. What is allocated for each of the others is compared with what a part costs that nothing is wrong with.
 func TestUntoldPartsCostNoWords(t *testing.T) {
 	at, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("198.51.100.9")
 	services := func(parts int, edit func(o *objects.Service)) func() []objects.Problem {
@@ -29,8 +31,8 @@ func TestUntoldPartsCostNoWords(t *testing.T) {
 		edit(o)
 		s.do(s.namespace("default"), n, first, o)
 		return func() []objects.Problem {
-			_, found := s.c.services.judge("default/second", o)
-			return slices.Concat(found, sourceProblems(o))
+			_, found := s.c.arbiter.arbitrate("default/second", o)
+			return slices.Concat(found, services.Problems(o, nil, services.SizeOf(o, nil), &services.Nodes{}))
 		}
 	}
 	pods := func(parts int, windows bool, port objects.HostPort) func() []objects.Problem {
@@ -56,7 +58,7 @@ func TestUntoldPartsCostNoWords(t *testing.T) {
 				p.Ports = append(p.Ports, objects.ContainerPort{Name: fmt.Sprint("p", i), Protocol: "TCP", Number: uint16(1 + j)})
 			}
 		}
-		return func() []objects.Problem { return numberProblems(p) }
+		return func() []objects.Problem { return policies.NumberProblems(p) }
 	}
 	for _, c := range []struct {
 		name, reason string

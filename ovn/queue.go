@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/weftnet/weft/ovn/part"
 )
 
 // queue holds the objects that were touched and not yet looked at, each once, however often it was
@@ -12,7 +14,7 @@ import (
 type queue struct {
 	mu      sync.Mutex
 	open    bool
-	entries map[event]entry
+	entries map[part.Event]entry
 	wake    chan struct{} // holds a token while there are entries
 }
 
@@ -23,10 +25,10 @@ type entry struct {
 }
 
 func newQueue() *queue {
-	return &queue{entries: map[event]entry{}, wake: make(chan struct{}, 1)}
+	return &queue{entries: map[part.Event]entry{}, wake: make(chan struct{}, 1)}
 }
 
-func (q *queue) add(e event, fresh bool) {
+func (q *queue) add(e part.Event, fresh bool) {
 	q.mu.Lock()
 	if !q.open {
 		q.mu.Unlock()
@@ -49,11 +51,11 @@ func (q *queue) add(e event, fresh bool) {
 func (q *queue) collect(open bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.open, q.entries = open, map[event]entry{}
+	q.open, q.entries = open, map[part.Event]entry{}
 }
 
 // take waits for entries and takes all there are; nil means that ctx is done.
-func (q *queue) take(ctx context.Context) map[event]entry {
+func (q *queue) take(ctx context.Context) map[part.Event]entry {
 	for {
 		select {
 		case <-ctx.Done():
@@ -66,11 +68,11 @@ func (q *queue) take(ctx context.Context) map[event]entry {
 	}
 }
 
-func (q *queue) drain() map[event]entry {
+func (q *queue) drain() map[part.Event]entry {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	entries := q.entries
-	q.entries = make(map[event]entry)
+	q.entries = make(map[part.Event]entry)
 	return entries
 }
 

@@ -2,9 +2,10 @@ package ovn
 
 import (
 	"context"
-	"github.com/weftnet/weft/ovn/objects"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 func TestQueue(t *testing.T) {

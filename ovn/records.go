@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -38,32 +39,34 @@ type nodeRecord struct {
 
 // hasGateway says whether a node's gateway is what it has had, or there is none.
 func (n nodeRecord) hasGateway(g *contract.Gateway) bool {
-	return g == nil || n.mac == g.MAC && !slices.ContainsFunc(g.Addresses, func(p netip.Prefix) bool { return !slices.Contains(n.outside, p) })
+	return g == nil || n.mac == g.MAC && !slices.ContainsFunc(g.Addresses, func(p netip.Prefix) bool {
+		return !slices.Contains(n.outside, p)
+	})
 }
 
 // recordsOf reads them out of rows.
 func recordsOf(s *settings.Settings, ports []*nb.LogicalSwitchPort, routerPorts []*nb.LogicalRouterPort) records {
 	r := records{pods: map[types.UID][]netip.Addr{}, nodes: map[string]nodeRecord{}, egress: map[string]int{}}
 	for _, port := range ports {
-		switch k, key := rowOf(port.ExternalIDs); {
-		case k.Kind == objects.PodKind:
+		switch word, name, key := rowOf(port.ExternalIDs); {
+		case word == objects.PodKind.String():
 			r.pods[types.UID(key)] = portIPs(port)
-		case k.Kind == objects.NodeKind && key == "management":
-			n := r.nodes[k.Name]
+		case word == objects.NodeKind.String() && key == "management":
+			n := r.nodes[name]
 			n.chassis = port.Options["requested-chassis"]
 			n.tunnels = objects.ParseAddrs(port.ExternalIDs[contract.TunnelAddressesKey])
-			r.nodes[k.Name] = n
+			r.nodes[name] = n
 		}
 	}
 	for _, port := range routerPorts {
-		k, key := rowOf(port.ExternalIDs)
-		if k.Kind == objects.EgressKind && key == "join" {
-			r.egress[k.Name] = nodeRecord{joins: networks(port)}.id(s)
+		word, name, key := rowOf(port.ExternalIDs)
+		if word == objects.EgressKind.String() && key == "join" {
+			r.egress[name] = nodeRecord{joins: networks(port)}.id(s)
 		}
-		if k.Kind != objects.NodeKind {
+		if word != objects.NodeKind.String() {
 			continue
 		}
-		n := r.nodes[k.Name]
+		n := r.nodes[name]
 		switch key {
 		case "switch":
 			n.subnets = networks(port)
@@ -72,15 +75,15 @@ func recordsOf(s *settings.Settings, ports []*nb.LogicalSwitchPort, routerPorts 
 		case "external":
 			n.outside, n.mac = networks(port), port.MAC
 		}
-		r.nodes[k.Name] = n
+		r.nodes[name] = n
 	}
 	return r
 }
 
-// rowOf is the object and the key that a row's marks name. Rows of no object have the kind [kinds].
-func rowOf(ids map[string]string) (objects.Key, string) {
-	k, _ := ownerKey(ovsdb.Owner(ids[ovsdb.OwnerMark]))
-	return k, ids[ovsdb.KeyMark]
+// rowOf is the owner and the key that a row's marks name.
+func rowOf(ids map[string]string) (word, name, key string) {
+	word, name = part.Split(ovsdb.Owner(ids[ovsdb.OwnerMark]))
+	return word, name, ids[ovsdb.KeyMark]
 }
 
 // networks are a router port's, IPv4 first as they were written.

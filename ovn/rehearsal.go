@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -19,7 +20,7 @@ import (
 type Rehearsal struct {
 	settings *settings.Settings
 	cluster  *cluster
-	objects  map[event]any
+	objects  map[part.Event]any
 	rows     map[ovsdb.Owner]ovsdb.Change
 	notes    []Note
 }
@@ -35,13 +36,14 @@ func NewRehearsal(config settings.Config) (*Rehearsal, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Rehearsal{settings: s, cluster: newCluster(s), objects: map[event]any{}, rows: map[ovsdb.Owner]ovsdb.Change{}}, nil
+	return &Rehearsal{settings: s, cluster: newCluster(s), objects: map[part.Event]any{},
+		rows: map[ovsdb.Owner]ovsdb.Change{}}, nil
 }
 
 // Update takes in one batch of events: objects as they are now, and those that are gone. They are of the kinds that
 // [Translate] takes, Services, EndpointSlices and AddressPools.
 func (r *Rehearsal) Update(now, gone []runtime.Object) error {
-	var keys []event
+	var keys []part.Event
 	for i, o := range slices.Concat(now, gone) {
 		k, trimmed, err := rehearsed(o.DeepCopyObject())
 		if err != nil {
@@ -54,18 +56,18 @@ func (r *Rehearsal) Update(now, gone []runtime.Object) error {
 		}
 	}
 	r.cluster.update(keys, r.get)
-	for _, change := range r.cluster.changes() {
+	for _, change := range r.cluster.takeChanges() {
 		if r.rows[change.Owner] = change; len(change.Rows) == 0 {
 			delete(r.rows, change.Owner)
 		}
 	}
-	for _, n := range r.cluster.takeNotes() {
-		r.notes = append(r.notes, Note{n.kind.String(), n.namespace, n.name, n.key, n.value})
+	for _, n := range r.cluster.TakeNotes() {
+		r.notes = append(r.notes, Note{n.Kind.String(), n.Namespace, n.Name, n.Key, n.Value})
 	}
 	return nil
 }
 
-func (r *Rehearsal) get(e event) any { return r.objects[e] }
+func (r *Rehearsal) get(e part.Event) any { return r.objects[e] }
 
 // Rows are what the updates together have made, by owner.
 func (r *Rehearsal) Rows() []ovsdb.Change {
@@ -82,14 +84,14 @@ func (r *Rehearsal) Notes() []Note {
 // Restarted is what a controller would write that begins with the objects that are there now.
 func (r *Rehearsal) Restarted() []ovsdb.Change {
 	c := newCluster(r.settings)
-	c.begin(records{}, keysOf(r.objects), r.get)
-	return slices.SortedFunc(slices.Values(c.everything()), compareOwners)
+	c.begin(records{}, slices.Collect(maps.Keys(r.objects)), r.get)
+	return slices.SortedFunc(slices.Values(c.takeEverything()), compareOwners)
 }
 
 // Problems are what objects' owners have been told since the last call, as "Kind namespace/name: Reason: message".
 func (r *Rehearsal) Problems() []string {
 	var list []string
-	for _, p := range r.cluster.takeProblems() {
+	for _, p := range r.cluster.TakeProblems() {
 		list = append(list, p.String())
 	}
 	return list

@@ -6,11 +6,6 @@ import (
 )
 
 // rows are those of one owner.
-type rows struct {
-	*northbound.Builder
-	// endpoints are those of a Service's load balancers, an address without any as one. Rows that are too large with
-	// them are not all made, see sized.
-	endpoints int
-}
+type rows struct{ *northbound.Builder }
 
-func newRows(owner ovsdb.Owner) *rows { return &rows{Builder: northbound.NewBuilder(owner)} }
+func newRows(owner ovsdb.Owner) *rows { return &rows{northbound.NewBuilder(owner)} }

@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -17,6 +18,8 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -48,11 +51,14 @@ func TestServices(t *testing.T) {
 		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080`},
 
 		{"terminating serves when nobody else does", services{
-			web(), webSlice("a", unready(at("10.244.0.3", "n1")), terminating(at("10.244.0.4", "n1"), true), terminating(at("10.244.0.5", "n1"), false)),
+			web(), webSlice("a", unready(at("10.244.0.3", "n1")), terminating(at("10.244.0.4", "n1"), true),
+				terminating(at("10.244.0.5", "n1"), false)),
 		}, `tcp [cluster] 10.96.0.10:80=10.244.0.4:8080`},
 
 		{"an endpoint that serves but is neither ready nor terminating", services{
-			web(), webSlice("a", *edit(ptr(at("10.244.0.3", "n1")), func(e *discoveryv1.Endpoint) { e.Conditions.Ready = ptr(false) })),
+			web(), webSlice("a", *edit(ptr(at("10.244.0.3", "n1")), func(e *discoveryv1.Endpoint) {
+				e.Conditions.Ready = ptr(false)
+			})),
 		}, `tcp [cluster] 10.96.0.10:80=`},
 
 		{"without conditions an endpoint is ready", services{
@@ -90,9 +96,10 @@ func TestServices(t *testing.T) {
 		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080`},
 
 		{"a named target port differs by slice", services{
-			web(), webSlice("a", at("10.244.0.3", "n1")), edit(webSlice("b", at("10.244.1.3", "n2")), func(s *discoveryv1.EndpointSlice) {
-				s.Ports[0].Port = ptr(int32(9090))
-			}),
+			web(), webSlice("a", at("10.244.0.3", "n1")), edit(webSlice("b", at("10.244.1.3", "n2")),
+				func(s *discoveryv1.EndpointSlice) {
+					s.Ports[0].Port = ptr(int32(9090))
+				}),
 		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:9090`},
 
 		{"two ports with the same target", services{
@@ -107,7 +114,8 @@ func TestServices(t *testing.T) {
 		{"one port, three protocols", services{
 			web(func(s *corev1.Service) {
 				s.Spec.Ports = []corev1.ServicePort{
-					{Name: "t", Port: 53, Protocol: corev1.ProtocolTCP}, {Name: "u", Port: 53, Protocol: corev1.ProtocolUDP}, {Name: "s", Port: 53, Protocol: corev1.ProtocolSCTP}}
+					{Name: "t", Port: 53, Protocol: corev1.ProtocolTCP}, {Name: "u", Port: 53, Protocol: corev1.ProtocolUDP},
+					{Name: "s", Port: 53, Protocol: corev1.ProtocolSCTP}}
 			}),
 			edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) {
 				s.Ports = []discoveryv1.EndpointPort{
@@ -120,7 +128,9 @@ func TestServices(t *testing.T) {
 			sctp [linux] 10.96.0.10:53=10.244.0.3:1055`},
 
 		{"a slice's port of the same name and another protocol is another port", services{
-			web(), edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) { s.Ports[0].Protocol = ptr(corev1.ProtocolUDP) }),
+			web(), edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) {
+				s.Ports[0].Protocol = ptr(corev1.ProtocolUDP)
+			}),
 		}, `tcp [cluster] 10.96.0.10:80=`},
 
 		{"a slice without a port number serves none", services{
@@ -167,10 +177,12 @@ func TestServices(t *testing.T) {
 			web(func(s *corev1.Service) { s.Spec.ClusterIPs = []string{"None"} }), webSlice("a", at("10.244.0.3", "n1")),
 		}, ``},
 		{"labelled headless", services{
-			web(func(s *corev1.Service) { s.Labels = map[string]string{objects.HeadlessLabel: ""} }), webSlice("a", at("10.244.0.3", "n1")),
+			web(func(s *corev1.Service) { s.Labels = map[string]string{objects.HeadlessLabel: ""} }),
+			webSlice("a", at("10.244.0.3", "n1")),
 		}, ``},
 		{"another proxy's", services{
-			web(func(s *corev1.Service) { s.Labels = map[string]string{objects.ProxyNameLabel: "other"} }), webSlice("a", at("10.244.0.3", "n1")),
+			web(func(s *corev1.Service) { s.Labels = map[string]string{objects.ProxyNameLabel: "other"} }),
+			webSlice("a", at("10.244.0.3", "n1")),
 		}, ``},
 		{"ExternalName", services{
 			web(func(s *corev1.Service) { s.Spec.Type, s.Spec.ClusterIPs = corev1.ServiceTypeExternalName, nil }),
@@ -179,30 +191,39 @@ func TestServices(t *testing.T) {
 			web(func(s *corev1.Service) { s.Spec.ClusterIPs = nil }),
 		}, ``},
 		{"another proxy's slice", services{
-			web(), edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) { s.Labels[objects.ProxyNameLabel] = "other" }),
+			web(), edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) {
+				s.Labels[objects.ProxyNameLabel] = "other"
+			}),
 		}, `tcp [cluster] 10.96.0.10:80=`},
 		{"a slice of names", services{
-			web(), edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) { s.AddressType = discoveryv1.AddressTypeFQDN }),
+			web(), edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) {
+				s.AddressType = discoveryv1.AddressTypeFQDN
+			}),
 		}, `tcp [cluster] 10.96.0.10:80=`},
 		{"an endpoint with and without its node, in two slices", services{
-			web(local), webSlice("a", discoveryv1.Endpoint{Addresses: []string{"10.244.0.3"}}), webSlice("b", at("10.244.0.3", "n1")),
+			web(local), webSlice("a", discoveryv1.Endpoint{Addresses: []string{"10.244.0.3"}}),
+			webSlice("b", at("10.244.0.3", "n1")),
 		}, `tcp@* [n2 n3] 10.96.0.10:80=
 			tcp@n1 [n1] 10.96.0.10:80=10.244.0.3:8080`},
 		{"an endpoint without its node is ready, and terminates with it", services{
-			web(local), webSlice("a", discoveryv1.Endpoint{Addresses: []string{"10.244.0.3"}}), webSlice("b", terminating(at("10.244.0.3", "n1"), true)),
+			web(local), webSlice("a", discoveryv1.Endpoint{Addresses: []string{"10.244.0.3"}}),
+			webSlice("b", terminating(at("10.244.0.3", "n1"), true)),
 		}, `tcp@* [n2 n3] 10.96.0.10:80=
 			tcp@n1 [n1] 10.96.0.10:80=10.244.0.3:8080`},
 		{"a slice's port that is none", services{
 			web(func(s *corev1.Service) {
-				s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "ssh", Port: 81}, corev1.ServicePort{Name: "zero", Port: 82}, corev1.ServicePort{Name: "less", Port: 83})
+				s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "ssh", Port: 81}, corev1.ServicePort{Name: "zero",
+					Port: 82}, corev1.ServicePort{Name: "less", Port: 83})
 			}),
 			edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) {
 				s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: ptr("ssh"), Port: ptr(int32(65558))},
-					discoveryv1.EndpointPort{Name: ptr("zero"), Port: ptr(int32(0))}, discoveryv1.EndpointPort{Name: ptr("less"), Port: ptr(int32(-65456))})
+					discoveryv1.EndpointPort{Name: ptr("zero"), Port: ptr(int32(0))}, discoveryv1.EndpointPort{Name: ptr("less"),
+						Port: ptr(int32(-65456))})
 			}),
 		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080 10.96.0.10:81= 10.96.0.10:82= 10.96.0.10:83=`},
 		{"a bad address is left out", services{
-			web(), webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.400", "n1"), at("127.0.0.1", "n1"), discoveryv1.Endpoint{}, at("10.244.0.4", "n1")),
+			web(), webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.400", "n1"), at("127.0.0.1", "n1"), discoveryv1.Endpoint{},
+				at("10.244.0.4", "n1")),
 		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080,10.244.0.4:8080`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -225,7 +246,7 @@ func balancers(t *testing.T, given []runtime.Object, windows ...string) []string
 	var s *objects.Service
 	var from []*objects.EndpointSlice
 	for _, o := range given {
-		switch o := must(objects.Trim(o)).(type) {
+		switch o := trim(o).(type) {
 		case *objects.Service:
 			s = o
 		case *objects.EndpointSlice:
@@ -233,11 +254,12 @@ func balancers(t *testing.T, given []runtime.Object, windows ...string) []string
 		}
 	}
 	nodes := []string{"n1", "n2", "n3"}
-	on := &nodeSet{names: nodes, balanced: func(objects.Claim) bool { return false }, windows: map[string]struct{}{}, zones: map[string][]string{"z1": {"n1"}, "z2": {"n2"}, "": {"n3"}}}
+	on := &services.Nodes{Names: nodes, Balanced: func(objects.Claim) bool { return false },
+		Windows: map[string]struct{}{}, Zones: map[string][]string{"z1": {"n1"}, "z2": {"n2"}, "": {"n3"}}}
 	for _, name := range windows {
-		on.windows[name] = struct{}{}
+		on.Windows[name] = struct{}{}
 	}
-	change := serviceChange(s, from, on)
+	change, _ := services.Rows(s, from, on)
 	var list []string
 	for _, r := range change.Rows {
 		row := r.Model.(*nb.LoadBalancer)
@@ -251,7 +273,8 @@ func balancers(t *testing.T, given []runtime.Object, windows ...string) []string
 		if !strings.HasPrefix(r.Key, *row.Protocol) {
 			t.Errorf("%s has protocol %s", row.Name, *row.Protocol)
 		}
-		if self := strings.HasSuffix(r.Key, "/self"); row.Options["reject"] == "true" == self || row.Options["hairpin_snat_ip"] == "" || row.Options["ct_flush"] == "true" && *row.Protocol != "udp" {
+		if self := strings.HasSuffix(r.Key, "/self"); row.Options["reject"] == "true" == self ||
+			row.Options["hairpin_snat_ip"] == "" || row.Options["ct_flush"] == "true" && *row.Protocol != "udp" {
 			t.Errorf("%s has options %v", row.Name, row.Options)
 		}
 		text := r.Key + " " + attached(change, ovsdb.ID(nb.LoadBalancerTable, change.Owner, r.Key), nodes)
@@ -279,13 +302,14 @@ func attached(change ovsdb.Change, id string, nodes []string) string {
 		if !slices.Contains(m.Values, id) {
 			continue
 		}
-		if group := map[string]string{northbound.ClusterGroupID: "cluster", northbound.LinuxGroupID: "linux"}[m.UUID]; group != "" {
+		if group := map[string]string{northbound.ClusterGroupID: "cluster",
+			northbound.LinuxGroupID: "linux"}[m.UUID]; group != "" {
 			where = append(where, group)
 		}
 		for _, zone := range []string{"", "z1", "z2", "z3"} {
 			for _, os := range []string{contract.Linux, contract.Windows} {
-				if m.UUID == zoneGroupID(zone, os, onSwitches) {
-					where = append(where, zoneGroup(zone, os, onSwitches))
+				if m.UUID == services.ZoneGroupID(zone, os, services.OnSwitches) {
+					where = append(where, services.ZoneGroup(zone, os, services.OnSwitches))
 				}
 			}
 		}
@@ -300,23 +324,24 @@ func attached(change ovsdb.Change, id string, nodes []string) string {
 
 func TestBadAddressesAreReported(t *testing.T) {
 	w := newWorld()
-	s := must(objects.Trim(web())).(*objects.Service)
-	bad := must(objects.Trim(webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.400", "n1")))).(*objects.EndpointSlice)
+	s := trim(web()).(*objects.Service)
+	bad := trim(webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.400", "n1"))).(*objects.EndpointSlice)
 	c := newCluster(testSettings(t, nil))
 	c.update(w.put(s, bad), w.get)
-	c.changes()
+	c.takeChanges()
 	w.absorb(c)
 	if len(w.problems) != 1 {
 		t.Fatalf("problems %v", w.problems)
 	}
-	for _, word := range []string{"Service default/web", "BadEndpointAddress", "web-a", "1 of 2 addresses", "endpoints[1]", `"10.244.0.400"`, "correct or remove"} {
+	for _, word := range []string{"Service default/web", "BadEndpointAddress", "web-a", "1 of 2 addresses", "endpoints[1]",
+		`"10.244.0.400"`, "correct or remove"} {
 		if !strings.Contains(w.problems[0].String(), word) {
 			t.Errorf("%q lacks %q", w.problems[0], word)
 		}
 	}
 	w.problems = nil
-	c.update([]event{objects.Key{Kind: objects.ServiceKind, Name: "default/web"}}, w.get)
-	c.changes()
+	c.update([]part.Event{objects.Key{Kind: objects.ServiceKind, Name: "default/web"}}, w.get)
+	c.takeChanges()
 	if w.absorb(c); len(w.problems) > 0 {
 		t.Errorf("told twice: %v", w.problems)
 	}
@@ -332,14 +357,19 @@ func TestUnservableIsTold(t *testing.T) {
 	}{
 		"a port that is too large": {nil, func(s *discoveryv1.EndpointSlice) {
 			s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: ptr("alt"), Port: ptr(int32(70000))})
-		}, "10.96.0.10:80=10.244.0.3:8080", []string{"BadEndpointPort", "EndpointSlice web-a: 1 of 2 ports", "ports[1] port 70000", "1 to 65535", "correct or remove"}},
+		}, "10.96.0.10:80=10.244.0.3:8080", []string{"BadEndpointPort", "EndpointSlice web-a: 1 of 2 ports",
+			"ports[1] port 70000", "1 to 65535", "correct or remove"}},
 		"no port": {nil, func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = ptr(int32(0)) },
 			"10.96.0.10:80=", []string{"BadEndpointPort", "1 of 1 ports", "ports[0] port 0"}},
 		"an endpoint with leading zeros": {nil, func(s *discoveryv1.EndpointSlice) {
 			s.Endpoints = append(s.Endpoints, at("010.244.000.012", "n1"))
-		}, "10.96.0.10:80=10.244.0.3:8080", []string{"BadEndpointAddress", "010.244.000.012", "leading zeros", "write 10.244.0.12"}},
-		"an external address with leading zeros": {func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"198.51.100.007", "198.51.100.8"} }, nil,
-			"10.96.0.10:80=10.244.0.3:8080 198.51.100.8:80=10.244.0.3:8080", []string{"BadAddress", "spec.externalIPs", "198.51.100.007", "write 198.51.100.7"}},
+		}, "10.96.0.10:80=10.244.0.3:8080", []string{"BadEndpointAddress", "010.244.000.012", "leading zeros",
+			"write 10.244.0.12"}},
+		"an external address with leading zeros": {func(s *corev1.Service) {
+			s.Spec.ExternalIPs = []string{"198.51.100.007", "198.51.100.8"}
+		}, nil,
+			"10.96.0.10:80=10.244.0.3:8080 198.51.100.8:80=10.244.0.3:8080", []string{"BadAddress", "spec.externalIPs",
+				"198.51.100.007", "write 198.51.100.7"}},
 		"a load balancer's address with leading zeros": {func(s *corev1.Service) {
 			balanced("198.51.100.007", corev1.LoadBalancerIPModeVIP)(s)
 		}, nil, "10.96.0.10:80=10.244.0.3:8080", []string{"BadAddress", "status.loadBalancer.ingress", "198.51.100.007"}},
@@ -356,9 +386,9 @@ func TestUnservableIsTold(t *testing.T) {
 			}
 			w := newWorld()
 			cluster := newCluster(testSettings(t, nil))
-			cluster.update(w.put(must(objects.Trim(s)), must(objects.Trim(sl))), w.get)
+			cluster.update(w.put(trim(s), trim(sl)), w.get)
 			var vips []string
-			for _, change := range cluster.changes() {
+			for _, change := range cluster.takeChanges() {
 				for _, r := range change.Rows {
 					if row, ok := r.Model.(*nb.LoadBalancer); ok && change.Owner == northbound.ServiceOwner("default/web") {
 						for at, to := range row.Vips {
@@ -386,23 +416,24 @@ func TestUnservableIsTold(t *testing.T) {
 // TestManyBadAddressesAreOneProblem a slice, and short.
 func TestManyBadAddressesAreOneProblem(t *testing.T) {
 	w := newWorld()
-	w.put(must(objects.Trim(web())))
+	w.put(trim(web()))
 	for _, suffix := range []string{"a", "b"} {
 		var endpoints []discoveryv1.Endpoint
 		for range 1000 {
 			endpoints = append(endpoints, at(strings.Repeat("x", 5000), "n1"))
 		}
-		w.put(must(objects.Trim(webSlice(suffix, endpoints...))))
+		w.put(trim(webSlice(suffix, endpoints...)))
 	}
 	c := newCluster(testSettings(t, nil))
 	c.update(w.keys(), w.get)
-	c.changes()
+	c.takeChanges()
 	w.absorb(c)
 	if len(w.problems) != 2 {
 		t.Fatalf("%d problems", len(w.problems))
 	}
 	for _, p := range w.problems {
-		if !strings.Contains(p.Message, "1000 of 1000 addresses") || !strings.HasSuffix(p.Message, "in the slice") || len(p.Message) > objects.MaxMessage {
+		if !strings.Contains(p.Message, "1000 of 1000 addresses") || !strings.HasSuffix(p.Message, "in the slice") ||
+			len(p.Message) > objects.MaxMessage {
 			t.Errorf("%d bytes: %s", len(p.Message), p.Message)
 		}
 	}
@@ -410,16 +441,20 @@ func TestManyBadAddressesAreOneProblem(t *testing.T) {
 
 // TestEndpointsInAnyOrder must give the same rows, or every slice update would rewrite them.
 func TestEndpointsInAnyOrder(t *testing.T) {
-	one := balancers(t, []runtime.Object{web(), webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.20", "n1"), at("10.244.0.100", "n1"))})
-	other := balancers(t, []runtime.Object{web(), webSlice("b", at("10.244.0.100", "n1")), webSlice("a", at("10.244.0.20", "n1"), at("10.244.0.3", "n1"))})
+	one := balancers(t, []runtime.Object{web(), webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.20", "n1"),
+		at("10.244.0.100", "n1"))})
+	other := balancers(t, []runtime.Object{web(), webSlice("b", at("10.244.0.100", "n1")),
+		webSlice("a", at("10.244.0.20", "n1"), at("10.244.0.3", "n1"))})
 	if !slices.Equal(one, other) {
 		t.Errorf("%s and %s", one, other)
 	}
 }
 
 func web(edits ...func(*corev1.Service)) *corev1.Service {
-	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "web"}, Spec: corev1.ServiceSpec{
-		ClusterIPs: []string{"10.96.0.10"}, Ports: []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromString("http")}}}}
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "web"},
+		Spec: corev1.ServiceSpec{
+			ClusterIPs: []string{"10.96.0.10"},
+			Ports:      []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromString("http")}}}}
 	for _, e := range edits {
 		e(s)
 	}
@@ -433,8 +468,9 @@ func local(s *corev1.Service) {
 // webSlice is of the family of its first endpoint.
 func webSlice(suffix string, endpoints ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
 	s := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Endpoints: endpoints,
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-" + suffix, Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
-		Ports:      []discoveryv1.EndpointPort{{Name: ptr("http"), Port: ptr(int32(8080))}}}
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-" + suffix,
+			Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		Ports: []discoveryv1.EndpointPort{{Name: ptr("http"), Port: ptr(int32(8080))}}}
 	if len(endpoints) > 0 && len(endpoints[0].Addresses) > 0 {
 		if addr, err := netip.ParseAddr(endpoints[0].Addresses[0]); err == nil && addr.Is6() {
 			s.AddressType = discoveryv1.AddressTypeIPv6
@@ -478,14 +514,13 @@ func TestSCTPOfManyAddresses(t *testing.T) {
 	s := w.service("web", "10.96.0.10")
 	s.Ports[0].Protocol = "sctp"
 	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30080}}
-	from := []*objects.EndpointSlice{w.slice("a", "web", []objects.ServicePort{{Name: "http", Protocol: "sctp", Port: 80}}, ready("10.244.0.3", "win"), ready("10.244.1.3", "n1"), ready("10.244.0.4", "win"))}
-	on := &nodeSet{names: []string{"n1", "win"}, windows: map[string]struct{}{"win": {}}, widths: [2]int{3, 0}}
+	from := []*objects.EndpointSlice{w.slice("a", "web", []objects.ServicePort{{Name: "http", Protocol: "sctp", Port: 80}},
+		ready("10.244.0.3", "win"), ready("10.244.1.3", "n1"), ready("10.244.0.4", "win"))}
+	on := &services.Nodes{Names: []string{"n1", "win"}, Windows: map[string]struct{}{"win": {}}, Widths: [2]int{3, 0}}
 	vips := 0
-	for _, f := range frontends(s, "sctp", from, on, sizeOf(s, from).endpoints) {
-		for _, v := range f.vips {
-			if vips++; addresses(v.backends) != "10.244.1.3:80" {
-				t.Errorf("%s has %q", v.at, addresses(v.backends))
-			}
+	for _, one := range services.At(s, "sctp", from, on, services.SizeOf(s, from).Endpoints, services.OnSwitches, "n1") {
+		if vips++; fmt.Sprint(one.Endpoints) != "[10.244.1.3:80]" {
+			t.Errorf("%s has %v", one.At, one.Endpoints)
 		}
 	}
 	if vips != 5 { // the ClusterIP, the host's own and three of the nodes'

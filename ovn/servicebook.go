@@ -2,40 +2,35 @@ package ovn
 
 import (
 	"cmp"
-	"net/netip"
+	"iter"
+	"maps"
 	"slices"
 
-	"github.com/weftnet/weft/models/outside"
+	"github.com/weftnet/weft/ovn/flushes"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// serviceBook is what is known of Services and their EndpointSlices, of the ranges that ClusterIPs come from, and of who
-// has which address and port outside.
+// serviceBook is what is known of Services and their EndpointSlices, and of who has which address and port outside.
 type serviceBook struct {
-	*outbox
+	part.Immediate
+	*part.Outbox
 	settings *settings.Settings
 	around   surroundings
 	nodes    nodeView
 	pods     podView
-	pools    poolView
+	flushes  *flushes.Part
 
 	all     map[string]*serviceState
 	sliceOf map[string]string // slice → Service, by key
 	dirty   map[string]struct{}
-	flushes flushBook
 
-	given        []netip.Prefix // the ranges of ClusterIPs that it was started with
-	serviceCIDRs map[string]*objects.ServiceCIDR
-	occupants    occupants
-	reoccupied   bool // the ranges of ClusterIPs are to be settled again
-
-	claims     claimBook
-	hosts      hostBook
-	gateways   entrances
-	entranceOf map[string]entrance // by node that has a switch
+	arbiter     *arbiter
+	nodePortsOf map[string]nodePort // by node that has a switch
 
 	perNode map[string]struct{} // Services of which each node has rows of its own
 	outward map[string]struct{} // Services that have endpoints that may be hosts: their rows depend on those
@@ -43,34 +38,39 @@ type serviceBook struct {
 	sctp    map[string]struct{} // Services with that protocol: their rows depend on which nodes' datapaths track it
 }
 
-func newServiceBook(o *outbox, s *settings.Settings, around surroundings, nodes nodeView, pods podView, pools poolView) serviceBook {
+func newServiceBook(o *part.Outbox, s *settings.Settings, around surroundings, nodes nodeView, pods podView,
+	arbiter *arbiter, flushes *flushes.Part) serviceBook {
 	return serviceBook{
-		outbox: o, settings: s, around: around, nodes: nodes, pods: pods, pools: pools,
-		all: map[string]*serviceState{}, sliceOf: map[string]string{}, dirty: map[string]struct{}{}, flushes: newFlushBook(o),
-		given: s.Services, serviceCIDRs: map[string]*objects.ServiceCIDR{},
-		claims: newClaimBook(), hosts: newHostBook(s, nodes),
-		gateways: newEntrances(), entranceOf: map[string]entrance{},
-		perNode: map[string]struct{}{}, outward: map[string]struct{}{}, hinted: map[string]struct{}{}, sctp: map[string]struct{}{},
+		Outbox: o, settings: s, around: around, nodes: nodes, pods: pods, arbiter: arbiter, flushes: flushes,
+		all: arbiter.services, sliceOf: map[string]string{}, dirty: map[string]struct{}{},
+		nodePortsOf: map[string]nodePort{},
+		perNode:     map[string]struct{}{}, outward: map[string]struct{}{}, hinted: map[string]struct{}{},
+		sctp: map[string]struct{}{},
 	}
 }
+
+// Take is part of [part.Part]: it takes in Services after their slices.
+func (b *serviceBook) Take(batch *part.Batch) {
+	for _, name := range batch.Names(objects.SliceKind) {
+		b.updateSlice(name, part.Object[objects.EndpointSlice](batch, objects.SliceKind, name))
+	}
+	for _, name := range batch.Looks(objects.ServiceKind) {
+		b.update(name, part.Object[objects.Service](batch, objects.ServiceKind, name))
+	}
+}
+
+// Dirty is part of [part.Part].
+func (b *serviceBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
+	return part.Of(all, b.all, b.dirty, part.Balancers, northbound.ServiceOwner)
+}
+
+// Clean is part of [part.Part].
+func (b *serviceBook) Clean() { part.Empty(&b.dirty) }
 
 // serviceState is a Service, or nil, and its slices; either may come first.
 type serviceState struct {
 	object *objects.Service
 	slices []*objects.EndpointSlice // sorted by name
-}
-
-// has says whether a Service has a port of a node's address: as a NodePort, for its health check, or
-// because the address is one of the Service's own.
-func (b *serviceBook) has(wanted objects.Claim) bool {
-	for _, one := range []objects.Claim{wanted, wanted.Everywhere()} {
-		name, ok := b.holder(one)
-		if ok && b.claims.wants(name, one) && b.essential(one) == outside.Nobody && b.hosts.taken(b.all[name].object, one.Addr) == outside.Nobody &&
-			b.all[name].object.HasAt(one, wanted.Addr) {
-			return true
-		}
-	}
-	return false
 }
 
 // updateHinted takes in whether a Service has endpoints with hints.
@@ -98,19 +98,8 @@ func (b *serviceBook) touchAll(names map[string]struct{}) {
 	}
 }
 
-// update takes in Services, after their slices.
-func (b *serviceBook) update(slices, services []string, get lookup) {
-	for _, name := range slices {
-		object, _ := get(objects.Key{Kind: objects.SliceKind, Name: name}).(*objects.EndpointSlice)
-		b.updateSlice(name, object)
-	}
-	for _, name := range services {
-		object, _ := get(objects.Key{Kind: objects.ServiceKind, Name: name}).(*objects.Service)
-		b.updateOne(name, object)
-	}
-}
-
-func (b *serviceBook) updateOne(name string, object *objects.Service) {
+// update takes in a Service.
+func (b *serviceBook) update(name string, object *objects.Service) {
 	state := b.state(name)
 	state.object = object
 	delete(b.perNode, name)
@@ -130,7 +119,9 @@ func (b *serviceBook) updateOne(name string, object *objects.Service) {
 func (b *serviceBook) updateSlice(name string, object *objects.EndpointSlice) {
 	if before, ok := b.sliceOf[name]; ok {
 		state := b.all[before]
-		state.slices = slices.DeleteFunc(state.slices, func(s *objects.EndpointSlice) bool { return objects.FullName(s.Namespace, s.Name) == name })
+		state.slices = slices.DeleteFunc(state.slices, func(s *objects.EndpointSlice) bool {
+			return objects.FullName(s.Namespace, s.Name) == name
+		})
 		delete(b.sliceOf, name)
 		b.dirty[before] = struct{}{}
 		b.followSlices(before, state)
@@ -141,7 +132,9 @@ func (b *serviceBook) updateSlice(name string, object *objects.EndpointSlice) {
 	}
 	owner := objects.FullName(object.Namespace, object.Service)
 	state := b.state(owner)
-	i, _ := slices.BinarySearchFunc(state.slices, object, func(a, b *objects.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
+	i, _ := slices.BinarySearchFunc(state.slices, object, func(a, b *objects.EndpointSlice) int {
+		return cmp.Compare(a.Name, b.Name)
+	})
 	state.slices = slices.Insert(state.slices, i, object)
 	b.sliceOf[name] = owner
 	b.followSlices(owner, state)
@@ -175,36 +168,37 @@ func (b *serviceBook) forget(name string) {
 	}
 }
 
-// change is a Service's rows.
-func (b *serviceBook) change(name string) ovsdb.Change {
+// Change is part of [part.Part].
+func (b *serviceBook) Change(owner ovsdb.Owner) part.Outcome {
+	_, name := part.Split(owner)
 	s := b.all[name]
 	if s == nil || s.object == nil || s.object.Ignored {
-		var found []objects.Problem
-		if s != nil && s.object != nil {
-			found = addressProblems(s.object) // it may be ignored for these
-		}
-		b.tell(northbound.ServiceOwner(name), found...)
-		b.claims.tell(name, nil)
-		b.flushes.follow(name, nil)
-		return ovsdb.Change{Owner: northbound.ServiceOwner(name)}
+		return part.Outcome{Change: ovsdb.Change{Owner: owner}, Then: func() {
+			var found []objects.Problem
+			if s != nil && s.object != nil {
+				found = services.AddressProblems(s.object) // it may be ignored for these
+			}
+			b.Tell(owner, found...)
+			b.arbiter.claims.tell(name, nil)
+			b.flushes.Follow(name, nil)
+		}}
 	}
 	on := b.nodeSet()
-	object, found := b.judge(name, s.object)
-	b.claims.tell(name, object.Rejected)
-	change, to := sized(object, s.slices, on)
-	b.tell(northbound.ServiceOwner(name), slices.Concat(found, addressProblems(object), sizeProblems(object, s.slices, to),
-		sliceProblems(object, s.slices), tunnelProblems(object, s.slices, on),
-		datapathProblems(object, on), affinityProblems(object), sourceProblems(object),
-		objects.UnservedProblems(objects.ServiceKind, &object.ObjectMeta, object.Asked))...)
-	b.flushes.follow(name, flushedPaths(change.Rows))
-	return change
+	object, found := b.arbiter.arbitrate(name, s.object)
+	change, to := services.Rows(object, s.slices, on)
+	return part.Outcome{Change: change, Then: func() {
+		b.arbiter.claims.tell(name, object.Rejected)
+		b.Tell(owner, slices.Concat(found, services.Problems(object, s.slices, to, on))...)
+		b.flushes.Follow(name, flushes.PathsOf(change.Rows))
+	}}
 }
 
 // nodeSet are the nodes as Services' rows depend on them.
-func (b *serviceBook) nodeSet() *nodeSet {
+func (b *serviceBook) nodeSet() *services.Nodes {
 	on := b.around.placements()
-	on.gateways, on.hosts, on.widths, on.own = b.gateways.names, b.gateways.hosts, b.gateways.widths, b.gateways.own
-	on.balanced, on.pods = b.balanced, b.settings.Pods
+	on.Gateways, on.Hosts, on.Widths, on.Own = b.arbiter.ports.names, b.arbiter.ports.hosts, b.arbiter.ports.widths,
+		b.arbiter.ports.own
+	on.Balanced, on.Pods = b.arbiter.balanced, b.settings.Pods
 	return on
 }
 
@@ -212,31 +206,44 @@ func (b *serviceBook) at(key string) *serviceState { return b.all[key] }
 
 func (b *serviceBook) touch(key string) { b.dirty[key] = struct{}{} }
 
-func (b *serviceBook) slicesOf(key string) []*objects.EndpointSlice {
+// touched are the Services whose rows are made again.
+func (b *serviceBook) touched() iter.Seq[string] { return maps.Keys(b.dirty) }
+
+// touchEvery has the rows of all Services made again.
+func (b *serviceBook) touchEvery() {
+	for name := range b.all {
+		b.dirty[name] = struct{}{}
+	}
+}
+
+// SlicesOf is part of [domains.Services].
+func (b *serviceBook) SlicesOf(key string) []*objects.EndpointSlice {
 	if s := b.all[key]; s != nil {
 		return s.slices
 	}
 	return nil
 }
 
-func (b *serviceBook) isHosts(addr netip.Addr) bool {
-	return b.hosts.rules().At(addr) != outside.Nobody
-}
-
-func (b *serviceBook) hostsKeep(protocol string, at netip.AddrPort) bool {
-	return b.hosts.rules().Keep(protocol, at) != outside.Nobody
-}
-
 // updateHosts takes in a node's addresses and who listens there, and has the Services looked at again that want
 // what has come or gone.
 func (b *serviceBook) updateHosts(n *nodeState) {
-	touched, heard := b.hosts.update(n)
+	touched, heard := b.arbiter.hosts.update(n)
 	for _, addr := range touched {
 		b.touchClaims(addr)
-		if !heard || len(n.facts.Listeners) > 0 { // what a Service has no more may be a pod's, on another node with this address
-			for name := range b.claims.at[addr] {
-				b.pods.touchHostPorts(b.claims.of[name])
+		// what a Service has no more may be a pod's, on another node with this address
+		if !heard || len(n.facts.Listeners) > 0 {
+			for name := range b.arbiter.claims.at[addr] {
+				b.pods.touchHostPorts(b.arbiter.claims.of[name])
 			}
+		}
+	}
+}
+
+// touchSticky has the sticky Services looked at again whose rows depend on what is balanced.
+func (b *serviceBook) touchSticky() {
+	for name := range b.outward {
+		if s := b.all[name]; s != nil && s.object != nil && s.object.ClientIP {
+			b.dirty[name] = struct{}{}
 		}
 	}
 }

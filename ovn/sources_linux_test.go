@@ -1,10 +1,11 @@
 package ovn
 
 import (
-	"github.com/weftnet/weft/ovn/objects"
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // TestSourceRangesWithPackets: who gets through to a load balancer's address, and what else is not touched.
@@ -20,7 +21,8 @@ func TestSourceRangesWithPackets(t *testing.T) {
 	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30080}}
 	var slices [2]*objects.EndpointSlice
 	for i, addr := range []string{"10.244.0.3", "fd00:10:244::3"} {
-		slices[i] = d.slice([]string{"web-4", "web-6"}[i], "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready(addr, "n1"))
+		slices[i] = d.slice([]string{"web-4", "web-6"}[i], "web",
+			[]objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready(addr, "n1"))
 	}
 	d.do(s, slices[0], slices[1])
 
@@ -28,7 +30,8 @@ func TestSourceRangesWithPackets(t *testing.T) {
 	everybody := []client{
 		{"outside", "203.0.113.100", "198.51.100.1:80"}, {"outside", "203.0.113.101", "198.51.100.1:80"},
 		{"outside", "2001:db8::100", "[2001:db8:5::1]:80"}, {"outside", "2001:db8::101", "[2001:db8:5::1]:80"},
-		{"a", "", "198.51.100.1:80"}, {"b", "", "198.51.100.1:80"}, {"b", "", "[2001:db8:5::1]:80"}, {"host", "", "198.51.100.1:80"},
+		{"a", "", "198.51.100.1:80"}, {"b", "", "198.51.100.1:80"}, {"b", "", "[2001:db8:5::1]:80"},
+		{"host", "", "198.51.100.1:80"},
 		{"outside", "203.0.113.101", "198.51.100.2:80"}, {"b", "", "198.51.100.2:80"},
 		{"outside", "203.0.113.101", "203.0.113.1:30080"}, {"b", "", "10.96.0.10:80"},
 	}
@@ -60,7 +63,8 @@ func TestSourceRangesWithPackets(t *testing.T) {
 	with("203.0.113.100/32", "10.244.0.3/32", "2001:db8::100/128")
 	check("with ranges", everybody[1], everybody[3], everybody[5], everybody[6])
 	with("nonsense")
-	check("with a range that nobody can read", everybody[0], everybody[1], everybody[2], everybody[3], everybody[4], everybody[5], everybody[6])
+	check("with a range that nobody can read", everybody[0], everybody[1], everybody[2], everybody[3], everybody[4],
+		everybody[5], everybody[6])
 	with()
 	check("without ranges again")
 }

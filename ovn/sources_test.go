@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/models/nb"
-	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/services"
 )
 
 func TestSourceRanges(t *testing.T) {
@@ -42,17 +42,23 @@ func TestSourceRanges(t *testing.T) {
 		{"both families, several ports", []string{"192.0.2.0/24", "2001:db8::/32"}, func(s *objects.Service) {
 			s.ClusterIPs = append(s.ClusterIPs, netip.MustParseAddr("fd00:10:96::a"))
 			s.Ingress = append(s.Ingress, netip.MustParseAddr("2001:db8:1::9"), netip.MustParseAddr("203.0.113.8"))
-			s.Ports = append(s.Ports, objects.ServicePort{Name: "https", Protocol: "tcp", Port: 443}, objects.ServicePort{Name: "h3", Protocol: "udp", Port: 443})
+			s.Ports = append(s.Ports, objects.ServicePort{Name: "https", Protocol: "tcp", Port: 443},
+				objects.ServicePort{Name: "h3", Protocol: "udp", Port: 443})
 		}, []string{
 			"1000 drop ip4.dst == {203.0.113.8, 203.0.113.9} && (tcp.dst == {80, 443} || udp.dst == {443})",
 			"1000 drop ip6.dst == {2001:db8:1::9} && (tcp.dst == {80, 443} || udp.dst == {443})",
-			"1001 pass (ip4.dst == {203.0.113.8, 203.0.113.9} && (tcp.dst == {80, 443} || udp.dst == {443})) && ip4.src == {192.0.2.0/24}",
-			"1001 pass inport == @weft_hosts && (ip4.dst == {203.0.113.8, 203.0.113.9} && (tcp.dst == {80, 443} || udp.dst == {443}))",
+			"1001 pass (ip4.dst == {203.0.113.8, 203.0.113.9} && (tcp.dst == {80, 443} || udp.dst == {443})) && ip4.src == " +
+				"{192.0.2.0/24}",
+			"1001 pass inport == @weft_hosts && (ip4.dst == {203.0.113.8, 203.0.113.9} && (tcp.dst == {80, 443} || udp.dst " +
+				"== {443}))",
 			"1001 pass (ip6.dst == {2001:db8:1::9} && (tcp.dst == {80, 443} || udp.dst == {443})) && ip6.src == {2001:db8::/32}",
-			"1001 pass inport == @weft_hosts && (ip6.dst == {2001:db8:1::9} && (tcp.dst == {80, 443} || udp.dst == {443}))"}, ""},
-		{"no load balancer", []string{"192.0.2.0/24"}, func(s *objects.Service) { s.Ingress, s.ExternalIPs = nil, s.Ingress }, nil, ""},
+			"1001 pass inport == @weft_hosts && (ip6.dst == {2001:db8:1::9} && (tcp.dst == {80, 443} || udp.dst == {443}))"},
+			""},
+		{"no load balancer", []string{"192.0.2.0/24"}, func(s *objects.Service) { s.Ingress, s.ExternalIPs = nil, s.Ingress },
+			nil, ""},
 		{"an address that another Service has", []string{"192.0.2.0/24"}, func(s *objects.Service) {
-			s.Rejected = &objects.Rejection{Claims: map[objects.Claim]struct{}{{Addr: netip.MustParseAddr("203.0.113.9"), Port: 80, Protocol: "tcp"}: {}}}
+			s.Rejected = &objects.Rejection{Claims: map[objects.Claim]struct{}{{Addr: netip.MustParseAddr("203.0.113.9"),
+				Port: 80, Protocol: "tcp"}: {}}}
 		}, nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -61,13 +67,17 @@ func TestSourceRanges(t *testing.T) {
 			if c.edit != nil {
 				c.edit(s)
 			}
-			r := newRows(northbound.ServiceOwner("default/web"))
-			r.admit(s)
+			change, _ := services.Rows(s, nil, &services.Nodes{
+				Announcer: func(netip.Addr) (string, bool) { return "", false },
+			})
 			var got []string
-			for _, row := range r.Rows {
-				acl := row.Model.(*nb.ACL)
+			for _, row := range change.Rows {
+				acl, ok := row.Model.(*nb.ACL)
+				if !ok {
+					continue
+				}
 				got = append(got, fmt.Sprintf("%d %s %s", acl.Priority, acl.Action, acl.Match))
-				if acl.Tier != sourcesTier || acl.Direction != nb.ACLDirectionFromLport || *acl.Name != "default/web" {
+				if acl.Tier != 0 || acl.Direction != nb.ACLDirectionFromLport || *acl.Name != "default/web" {
 					t.Errorf("ACL %+v", acl)
 				}
 			}
@@ -77,7 +87,7 @@ func TestSourceRanges(t *testing.T) {
 				t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(c.want, "\n  "))
 			}
 			var told []string
-			for _, p := range sourceProblems(s) {
+			for _, p := range services.Problems(s, nil, services.SizeOf(s, nil), &services.Nodes{}) {
 				told = append(told, p.Reason)
 			}
 			if got := strings.Join(slices.Compact(told), " "); got != c.told {

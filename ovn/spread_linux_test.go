@@ -31,7 +31,8 @@ func TestConnectionsAreSpread(t *testing.T) {
 			d.do(s)
 			given := []any{}
 			for from := 0; from < n; from += 100 {
-				sl := d.slice(fmt.Sprintf("s%d-%d", n, from), s.Name, []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}})
+				sl := d.slice(fmt.Sprintf("s%d-%d", n, from), s.Name,
+					[]objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}})
 				for k := from; k < min(n, from+100); k++ {
 					sl.Endpoints = append(sl.Endpoints, ready(fmt.Sprintf("10.244.%d.%d", 100+k/250, 1+k%250), "elsewhere"))
 				}
@@ -62,7 +63,8 @@ func TestConnectionsAreSpread(t *testing.T) {
 			// By chance alone the sum is n-1, give or take the root of its double. Up to 64 endpoints share
 			// slots that do not go up in their number, which adds to it. A client address that sees
 			// one endpoint, or endpoints with twice others' part, make it many times as large.
-			t.Logf("%d connections, %.1f an endpoint, at most %d, %d endpoints without; chi square %.0f of %d", total, mean, most, zero, square, n-1)
+			t.Logf("%d connections, %.1f an endpoint, at most %d, %d endpoints without; chi square %.0f of %d", total, mean,
+				most, zero, square, n-1)
 			if limit := 2.5 * float64(n+5); square > limit {
 				t.Errorf("chi square is %.0f, want less than %.0f: %v", square, limit, counts)
 			}

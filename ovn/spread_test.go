@@ -2,7 +2,6 @@ package ovn
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -10,12 +9,13 @@ import (
 
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/services"
 )
 
 // TestWhatChoosesAnEndpoint: Open vSwitch's own choice is even for some endpoints, see
 // TestConnectionsAreSpread for what it is.
 func TestWhatChoosesAnEndpoint(t *testing.T) {
-	for n, want := range map[int][]string{1: nil, evenBackends: nil, evenBackends + 1: byConnection, 1000: byConnection} {
+	for n, want := range map[int]int{1: 0, 64: 0, 65: 6, 1000: 6} {
 		var endpoints []discoveryv1.Endpoint
 		for i := range n {
 			endpoints = append(endpoints, at(fmt.Sprintf("10.244.%d.%d", i/250, 1+i%250), "n1"))
@@ -24,14 +24,15 @@ func TestWhatChoosesAnEndpoint(t *testing.T) {
 		for i := 0; i < n; i += 100 { // as the controller cuts them
 			given = append(given, webSlice(fmt.Sprint(i), endpoints[i:min(n, i+100)]...))
 		}
-		s := must(objects.Trim(web())).(*objects.Service)
+		s := trim(web()).(*objects.Service)
 		var from []*objects.EndpointSlice
 		for _, o := range given {
-			from = append(from, must(objects.Trim(o)).(*objects.EndpointSlice))
+			from = append(from, trim(o).(*objects.EndpointSlice))
 		}
-		row := serviceChange(s, from, &nodeSet{names: []string{"n1"}}).Rows[0].Model.(*nb.LoadBalancer)
-		if !slices.Equal(row.SelectionFields, want) {
-			t.Errorf("%d endpoints: chosen by %v, want %v", n, row.SelectionFields, want)
+		change, _ := services.Rows(s, from, &services.Nodes{Names: []string{"n1"}})
+		row := change.Rows[0].Model.(*nb.LoadBalancer)
+		if len(row.SelectionFields) != want {
+			t.Errorf("%d endpoints: chosen by %v, want %d fields", n, row.SelectionFields, want)
 		}
 	}
 }

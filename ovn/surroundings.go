@@ -1,11 +1,17 @@
 package ovn
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/policies"
+	"github.com/weftnet/weft/ovn/services"
+	"github.com/weftnet/weft/ovsdb"
 )
 
 // outsideAddresses are those that nobody else may have, and whose they are.
@@ -16,7 +22,7 @@ func (c *cluster) outsideAddresses() map[netip.Addr]string {
 			taken[addr] = whose
 		}
 	}
-	for at := range c.services.hosts.apiServers {
+	for at := range c.arbiter.hosts.apiServers {
 		taken[at.Addr()] = "the API server"
 	}
 	for n := range c.nodes.placed() {
@@ -34,8 +40,47 @@ func (c *cluster) outsideAddresses() map[netip.Addr]string {
 }
 
 // placements are the nodes that have a switch, as Services' rows depend on them.
-func (c *cluster) placements() *nodeSet {
-	return &nodeSet{names: c.nodes.names, windows: c.nodes.windows, zones: c.nodes.zones, zoneOf: c.nodes.zoneOf, announcer: c.balancers.announcer}
+func (c *cluster) placements() *services.Nodes {
+	return &services.Nodes{Names: c.nodes.names, Windows: c.nodes.windows, Zones: c.topology.zones,
+		ZoneOf: c.topology.zoneOf, Announcer: c.pools.announcers.of}
+}
+
+func (c *cluster) hasSharedGateway() bool { return c.gateway.exists() }
+
+// addToNode adds what other parts have among a node's rows.
+func (c *cluster) addToNode(n *nodeState, change *ovsdb.Change) {
+	announceOn(change, n.facts.Gateway, c.pools.announcers.ofNode(n.name))
+	c.nodeSets.AddTo(n.object.Labels, n.policyAddresses(), change)
+	if c.policies.Any() {
+		policies.AddHostACL(n.name, n.subnets, n.hostAddresses(), change)
+	}
+}
+
+// nodesChanged has the parts take in what they follow from of nodes. Then the nodes' owners are told what is wrong,
+// which may depend on all of them.
+func (c *cluster) nodesChanged(touched []*nodeState) {
+	before := c.gateway.exists()
+	for _, n := range touched {
+		c.nodes.updateDatapath(n)
+		c.topology.update(n)
+		c.gateway.update(n)
+		c.pools.announcers.outside.update(n)
+		c.services.updateHosts(n)
+		c.ranges.updateOccupants(n)
+	}
+	c.services.updateNodePorts(touched)
+	c.noteTraits(touched)
+	if c.gateway.exists() != before {
+		for _, name := range slices.Sorted(maps.Keys(c.gateway.sharers)) {
+			c.nodes.touch(name)
+			touched = append(touched, c.nodes.all[name])
+		}
+	}
+	for _, n := range touched {
+		if n.object != nil {
+			c.Tell(northbound.NodeOwner(n.name), slices.Concat(n.problems, c.gateway.problems(n), n.datapathProblems())...)
+		}
+	}
 }
 
 func (c *cluster) placementsChanged() { c.services.touchPlaced() }
@@ -43,31 +88,41 @@ func (c *cluster) placementsChanged() { c.services.touchPlaced() }
 func (c *cluster) datapathsChanged(firstOrLast bool) {
 	c.services.touchAll(c.services.sctp)
 	if firstOrLast {
-		c.policies.windowsChanged()
+		c.policies.WindowsChanged()
 	}
 }
 
 func (c *cluster) zonesChanged() { c.services.touchAll(c.services.hinted) }
 
-func (c *cluster) podSeen(key string, object *objects.Pod) { c.domains.updatePod(key, object) }
+func (c *cluster) namespaceChanged(name string, object *objects.Namespace, relabelled bool) {
+	c.policies.NoteLogging(name, object)
+	if relabelled {
+		c.selections.NamespaceChanged(name)
+		c.pools.namespaceChanged(name)
+		c.egress.namespaceChanged(name)
+	}
+}
+
+func (c *cluster) podSeen(key string, object *objects.Pod) { c.domains.UpdatePod(key, object) }
 
 func (c *cluster) podEnds(p *podState) {
 	c.egress.leaveBy(p, [2]*egressState{})
-	c.policies.selections.uncountPorts(p)
+	c.selections.Leave(p)
 }
 
-func (c *cluster) slicesChanged(service string) { c.domains.updateSlices(service) }
+func (c *cluster) slicesChanged(service string) { c.domains.UpdateSlices(service) }
 
 func (c *cluster) serviceChanged(name string, object *objects.Service) {
-	c.balancers.expectAddresses(name, object)
+	c.pending.update(name, object)
 }
 
 func (c *cluster) apiServersMoved() { c.egress.replan = true }
 
 // rangesChanged has all looked at again that depends on the ranges of ClusterIPs, and the nodes told of them.
 func (c *cluster) rangesChanged() {
-	c.nodes.dirtyTopology, c.egress.replan, c.balancers.changed = true, true, true
-	c.notes = slices.DeleteFunc(c.notes, func(a annotation) bool { return a.key == contract.NodeNetworkAnnotation })
+	c.services.touchEvery()
+	c.topology.dirty, c.egress.replan, c.pools.changed = true, true, true
+	c.Notes = slices.DeleteFunc(c.Notes, func(a part.Annotation) bool { return a.Key == contract.NodeNetworkAnnotation })
 	for n := range c.nodes.placed() {
 		c.nodes.noteNode(n)
 	}
@@ -77,8 +132,8 @@ func (c *cluster) rangesChanged() {
 // Services, pods whose host ports these want, and EgressIPs.
 func (c *cluster) heldByAnother(addr netip.Addr) {
 	c.services.touchClaims(addr)
-	for name := range c.services.claims.at[addr] {
-		c.pods.touchHostPorts(c.services.claims.of[name])
+	for name := range c.arbiter.claims.at[addr] {
+		c.pods.touchHostPorts(c.arbiter.claims.of[name])
 	}
 	if _, wanted := c.egress.wanted[addr]; wanted {
 		c.egress.replan = true

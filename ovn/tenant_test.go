@@ -48,7 +48,8 @@ func TestTenantsFieldsAreJudged(t *testing.T) {
 		"EndpointSlice": {reflect.TypeFor[discoveryv1.EndpointSlice](), reflect.TypeFor[discoveryv1.Endpoint](),
 			reflect.TypeFor[discoveryv1.EndpointPort]()},
 		"Pod": {reflect.TypeFor[corev1.ContainerPort]()},
-		"NetworkPolicy": {reflect.TypeFor[networkingv1.NetworkPolicySpec](), reflect.TypeFor[networkingv1.NetworkPolicyPeer](),
+		"NetworkPolicy": {reflect.TypeFor[networkingv1.NetworkPolicySpec](),
+			reflect.TypeFor[networkingv1.NetworkPolicyPeer](),
 			reflect.TypeFor[networkingv1.NetworkPolicyPort]()},
 	} {
 		for _, of := range types {

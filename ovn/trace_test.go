@@ -30,7 +30,7 @@ func compile(t testing.TB, s *settings.Settings, w *world) *ovn {
 	c := newCluster(s)
 	c.begin(records{}, w.keys(), w.get)
 	engine := ovsdb.NewEngine(ovsdbtest.Connect(t, d, o.northbound.Endpoint, northbound.Tables...))
-	if err := engine.Replace(context.Background(), c.everything()); err != nil {
+	if err := engine.Replace(context.Background(), c.takeEverything()); err != nil {
 		t.Fatal(err)
 	}
 	ovsdbtest.Run(t, "ovn-nbctl", "--timeout=60", "--db="+o.northbound.Endpoint, "--wait=sb", "sync")
@@ -67,7 +67,8 @@ func (o *ovn) traced(t *testing.T, flow string, want, not []string) {
 func (o *ovn) wantGateway(chassis ...string) {
 	o.t.Helper()
 	sbctl := func(args ...string) string {
-		return strings.TrimSpace(ovsdbtest.Run(o.t, "ovn-sbctl", append([]string{"--timeout=60", "--db=" + o.southbound.Endpoint}, args...)...))
+		return strings.TrimSpace(ovsdbtest.Run(o.t, "ovn-sbctl",
+			append([]string{"--timeout=60", "--db=" + o.southbound.Endpoint}, args...)...))
 	}
 	for i, name := range chassis {
 		sbctl("chassis-add", name, "geneve", fmt.Sprintf("192.0.2.%d", 1+i))
@@ -102,7 +103,8 @@ func TestPacketsFindTheirWay(t *testing.T) {
 	shares := w.node("shares", "10.244.4.0/24", "fd00:10:244:4::/64")
 	shares.Facts = sharing(4, contract.Windows)
 	w.put(l1, l2, shares, w.node("bare", "10.244.2.0/23", "fd00:10:244:2::/64"))
-	w.put(w.pod("default", "a", "l1"), w.pod("default", "b", "l2"), w.pod("default", "c", "bare"), w.pod("default", "d", "l1"), w.pod("default", "e", "shares"))
+	w.put(w.pod("default", "a", "l1"), w.pod("default", "b", "l2"), w.pod("default", "c", "bare"),
+		w.pod("default", "d", "l1"), w.pod("default", "e", "shares"))
 	serve := func(name string, edit func(*objects.Service), ips []string, backends ...string) {
 		s := w.service(name, ips...)
 		if edit != nil {
@@ -110,7 +112,8 @@ func TestPacketsFindTheirWay(t *testing.T) {
 		}
 		w.put(s)
 		for i, b := range backends {
-			w.put(w.slice(fmt.Sprintf("%s-%d", name, i), name, []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready(b, "l2")))
+			w.put(w.slice(fmt.Sprintf("%s-%d", name, i), name,
+				[]objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}}, ready(b, "l2")))
 		}
 	}
 	serve("web", nil, []string{"10.96.0.10", "fd00:10:96::a"}, "10.244.1.3", "fd00:10:244:1::3")
@@ -119,8 +122,10 @@ func TestPacketsFindTheirWay(t *testing.T) {
 	serve("local", func(s *objects.Service) { s.InternalLocal = true }, []string{"10.96.0.13"}, "10.244.1.3")
 	signals := w.service("signals", "10.96.0.19", "fd00:10:96::13")
 	signals.Ports = []objects.ServicePort{{Name: "m3ua", Protocol: "sctp", Port: 2905}}
-	w.put(signals, w.slice("signals-4", "signals", []objects.ServicePort{{Name: "m3ua", Protocol: "sctp", Port: 2906}}, ready("10.244.1.3", "l2")),
-		w.slice("signals-6", "signals", []objects.ServicePort{{Name: "m3ua", Protocol: "sctp", Port: 2906}}, ready("fd00:10:244:1::3", "l2")))
+	w.put(signals, w.slice("signals-4", "signals", []objects.ServicePort{{Name: "m3ua", Protocol: "sctp", Port: 2906}},
+		ready("10.244.1.3", "l2")),
+		w.slice("signals-6", "signals", []objects.ServicePort{{Name: "m3ua", Protocol: "sctp", Port: 2906}},
+			ready("fd00:10:244:1::3", "l2")))
 	o := compile(t, testSettings(t, func(c *settings.Config) { dual(c); withShared(c) }), w)
 	o.wantGateway("chassis-1", "chassis-2")
 
@@ -141,45 +146,78 @@ func TestPacketsFindTheirWay(t *testing.T) {
 		want []string // in the trace, in this order
 		not  []string
 	}{
-		{"pod to pod on another node", a + "ip4.src==10.244.0.3 && ip4.dst==10.244.1.3 && tcp.dst==8080", []string{`output to "default_b"`}, nil},
-		{"pod to pod on another node, IPv6", a + "ip6.src==fd00:10:244::3 && ip6.dst==fd00:10:244:1::3 && tcp.dst==8080", []string{`output to "default_b"`}, nil},
-		{"pod to pod from a node without a gateway", c + "ip4.src==10.244.2.3 && ip4.dst==10.244.1.3 && tcp.dst==8080", []string{`output to "default_b"`}, nil},
-		{"pod to pod on its own node", a + "ip4.src==10.244.0.3 && ip4.dst==10.244.0.4 && tcp.dst==8080", []string{`output to "default_d"`}, nil},
-		{"pod to pod in a larger subnet", a + "ip4.src==10.244.0.3 && ip4.dst==10.244.2.3 && tcp.dst==8080", []string{`output to "default_c"`}, []string{"gw-"}},
-		{"pod to ClusterIP", a + "ip4.src==10.244.0.3 && ip4.dst==10.96.0.10 && tcp.dst==80", []string{"ct_lb", `output to "default_b"`}, nil},
-		{"pod to ClusterIP, IPv6", a + "ip6.src==fd00:10:244::3 && ip6.dst==fd00:10:96::a && tcp.dst==80", []string{"ct_lb", `output to "default_b"`}, nil},
-		{"pod to ClusterIP by SCTP", a + "ip4.src==10.244.0.3 && ip4.dst==10.96.0.19 && sctp.dst==2905", []string{"ct_lb", "10.244.1.3:2906", `output to "default_b"`}, nil},
-		{"pod to ClusterIP by SCTP, IPv6", a + "ip6.src==fd00:10:244::3 && ip6.dst==fd00:10:96::13 && sctp.dst==2905", []string{"ct_lb", "[fd00:10:244:1::3]:2906", `output to "default_b"`}, nil},
-		{"pod to itself by ClusterIP", b + "ip4.src==10.244.1.3 && ip4.dst==10.96.0.10 && tcp.dst==80", []string{"ct_lb"}, []string{"rtos-l2"}},
+		{"pod to pod on another node", a + "ip4.src==10.244.0.3 && ip4.dst==10.244.1.3 && tcp.dst==8080",
+			[]string{`output to "default_b"`}, nil},
+		{"pod to pod on another node, IPv6", a + "ip6.src==fd00:10:244::3 && ip6.dst==fd00:10:244:1::3 && tcp.dst==8080",
+			[]string{`output to "default_b"`}, nil},
+		{"pod to pod from a node without a gateway", c + "ip4.src==10.244.2.3 && ip4.dst==10.244.1.3 && tcp.dst==8080",
+			[]string{`output to "default_b"`}, nil},
+		{"pod to pod on its own node", a + "ip4.src==10.244.0.3 && ip4.dst==10.244.0.4 && tcp.dst==8080",
+			[]string{`output to "default_d"`}, nil},
+		{"pod to pod in a larger subnet", a + "ip4.src==10.244.0.3 && ip4.dst==10.244.2.3 && tcp.dst==8080",
+			[]string{`output to "default_c"`}, []string{"gw-"}},
+		{"pod to ClusterIP", a + "ip4.src==10.244.0.3 && ip4.dst==10.96.0.10 && tcp.dst==80",
+			[]string{"ct_lb", `output to "default_b"`}, nil},
+		{"pod to ClusterIP, IPv6", a + "ip6.src==fd00:10:244::3 && ip6.dst==fd00:10:96::a && tcp.dst==80",
+			[]string{"ct_lb", `output to "default_b"`}, nil},
+		{"pod to ClusterIP by SCTP", a + "ip4.src==10.244.0.3 && ip4.dst==10.96.0.19 && sctp.dst==2905",
+			[]string{"ct_lb", "10.244.1.3:2906", `output to "default_b"`}, nil},
+		{"pod to ClusterIP by SCTP, IPv6", a + "ip6.src==fd00:10:244::3 && ip6.dst==fd00:10:96::13 && sctp.dst==2905",
+			[]string{"ct_lb", "[fd00:10:244:1::3]:2906", `output to "default_b"`}, nil},
+		{"pod to itself by ClusterIP", b + "ip4.src==10.244.1.3 && ip4.dst==10.96.0.10 && tcp.dst==80", []string{"ct_lb"},
+			[]string{"rtos-l2"}},
 		{"pod to ClusterIP of another node's host", a + "ip4.src==10.244.0.3 && ip4.dst==10.96.0.11 && tcp.dst==80",
 			[]string{"ct_lb", "ct_snat", "203.0.113.1", `output to "localnet-l1"`}, nil},
-		{"pod to ClusterIP of its own host", b + "ip4.src==10.244.1.3 && ip4.dst==10.96.0.11 && tcp.dst==80", []string{"ct_lb", `output to "mgmt-l2"`}, nil},
-		{"pod to a Service without endpoints", a + "ip4.src==10.244.0.3 && ip4.dst==10.96.0.12 && tcp.dst==80", []string{"tcp_reset"}, []string{"rtoj"}},
-		{"pod to a local Service on its node", b + "ip4.src==10.244.1.3 && ip4.dst==10.96.0.13 && tcp.dst==80", []string{"ct_lb"}, nil},
-		{"pod to a local Service that its node lacks", a + "ip4.src==10.244.0.3 && ip4.dst==10.96.0.13 && tcp.dst==80", []string{"tcp_reset"}, []string{"rtoj"}},
-		{"pod to no Service", a + "ip4.src==10.244.0.3 && ip4.dst==10.96.99.99 && tcp.dst==80", []string{"drop;"}, []string{"gw-", "output to \"mgmt"}},
-		{"pod to a Service's other port", a + "ip4.src==10.244.0.3 && ip4.dst==10.96.0.10 && tcp.dst==81", []string{"drop;"}, []string{"gw-", "output to \"mgmt"}},
-		{"pod to its own node's host", a + "ip4.src==10.244.0.3 && ip4.dst==192.0.2.1 && tcp.dst==22", []string{`output to "mgmt-l1"`}, []string{"ct_snat"}},
-		{"pod to its own node's host, IPv6", a + "ip6.src==fd00:10:244::3 && ip6.dst==2001:db8:1::1 && tcp.dst==22", []string{`output to "mgmt-l1"`}, nil},
-		{"pod to another node's host", a + "ip4.src==10.244.0.3 && ip4.dst==192.0.2.2 && tcp.dst==22", []string{"203.0.113.1", `output to "localnet-l1"`}, nil},
-		{"pod to the outside", b + "ip4.src==10.244.1.3 && ip4.dst==198.51.100.1 && tcp.dst==443", []string{"ct_snat", "203.0.113.2", `output to "localnet-l2"`}, nil},
-		{"pod to the outside, IPv6", a + "ip6.src==fd00:10:244::3 && ip6.dst==2001:db8:9::1 && tcp.dst==443", []string{"ct_snat", "2001:db8::1", `output to "localnet-l1"`}, nil},
-		{"pod to the outside without a gateway", c + "ip4.src==10.244.2.3 && ip4.dst==198.51.100.1 && tcp.dst==443", []string{"drop;"}, []string{"gw-", "output to \"mgmt"}},
+		{"pod to ClusterIP of its own host", b + "ip4.src==10.244.1.3 && ip4.dst==10.96.0.11 && tcp.dst==80",
+			[]string{"ct_lb", `output to "mgmt-l2"`}, nil},
+		{"pod to a Service without endpoints", a + "ip4.src==10.244.0.3 && ip4.dst==10.96.0.12 && tcp.dst==80",
+			[]string{"tcp_reset"}, []string{"rtoj"}},
+		{"pod to a local Service on its node", b + "ip4.src==10.244.1.3 && ip4.dst==10.96.0.13 && tcp.dst==80",
+			[]string{"ct_lb"}, nil},
+		{"pod to a local Service that its node lacks", a + "ip4.src==10.244.0.3 && ip4.dst==10.96.0.13 && tcp.dst==80",
+			[]string{"tcp_reset"}, []string{"rtoj"}},
+		{"pod to no Service", a + "ip4.src==10.244.0.3 && ip4.dst==10.96.99.99 && tcp.dst==80", []string{"drop;"},
+			[]string{"gw-", "output to \"mgmt"}},
+		{"pod to a Service's other port", a + "ip4.src==10.244.0.3 && ip4.dst==10.96.0.10 && tcp.dst==81", []string{"drop;"},
+			[]string{"gw-", "output to \"mgmt"}},
+		{"pod to its own node's host", a + "ip4.src==10.244.0.3 && ip4.dst==192.0.2.1 && tcp.dst==22",
+			[]string{`output to "mgmt-l1"`}, []string{"ct_snat"}},
+		{"pod to its own node's host, IPv6", a + "ip6.src==fd00:10:244::3 && ip6.dst==2001:db8:1::1 && tcp.dst==22",
+			[]string{`output to "mgmt-l1"`}, nil},
+		{"pod to another node's host", a + "ip4.src==10.244.0.3 && ip4.dst==192.0.2.2 && tcp.dst==22",
+			[]string{"203.0.113.1", `output to "localnet-l1"`}, nil},
+		{"pod to the outside", b + "ip4.src==10.244.1.3 && ip4.dst==198.51.100.1 && tcp.dst==443",
+			[]string{"ct_snat", "203.0.113.2", `output to "localnet-l2"`}, nil},
+		{"pod to the outside, IPv6", a + "ip6.src==fd00:10:244::3 && ip6.dst==2001:db8:9::1 && tcp.dst==443",
+			[]string{"ct_snat", "2001:db8::1", `output to "localnet-l1"`}, nil},
+		{"pod to the outside without a gateway", c + "ip4.src==10.244.2.3 && ip4.dst==198.51.100.1 && tcp.dst==443",
+			[]string{"drop;"}, []string{"gw-", "output to \"mgmt"}},
 		{"pod to the outside by the shared gateway", e + "ip4.src==10.244.4.3 && ip4.dst==198.51.100.1 && tcp.dst==443",
-			[]string{`ingress(dp="gw@shared"`, `"cr-rtoe@shared"`, "ct_snat", "203.0.113.50", `output to "localnet@shared"`}, []string{`dp="gw-`}},
-		{"pod to the outside by the shared gateway, IPv6", e + "ip6.src==fd00:10:244:4::3 && ip6.dst==2001:db8:9::1 && tcp.dst==443",
+			[]string{`ingress(dp="gw@shared"`, `"cr-rtoe@shared"`, "ct_snat", "203.0.113.50", `output to "localnet@shared"`},
+			[]string{`dp="gw-`}},
+		{"pod to the outside by the shared gateway, IPv6", e + "ip6.src==fd00:10:244:4::3 && ip6.dst==2001:db8:9::1 && " +
+			"tcp.dst==443",
 			[]string{`"cr-rtoe@shared"`, "ct_snat", "2001:db8::50", `output to "localnet@shared"`}, []string{`dp="gw-`}},
-		{"pod of a node that shares to a pod", e + "ip4.src==10.244.4.3 && ip4.dst==10.244.1.3 && tcp.dst==8080", []string{`output to "default_b"`}, []string{"gw"}},
-		{"pod of a node that shares to its own host", e + "ip4.src==10.244.4.3 && ip4.dst==192.0.2.4 && tcp.dst==22", []string{`output to "mgmt-shares"`}, []string{"gw"}},
-		{"shared gateway to pod", joined("rtoj-gw@shared", "0a:58:64:40:ff:fe") + "ip4.src==198.51.100.1 && ip4.dst==10.244.4.3 && tcp.dst==8080", []string{`output to "default_e"`}, nil},
-		{"answer to another node's gateway router", a + "ip4.src==10.244.0.3 && ip4.dst==100.64.0.3 && icmp4.type==8", []string{`ingress(dp="gw-l2"`}, []string{"gw-l1"}},
-		{"host to pod on its node", host + "ip4.src==10.244.0.2 && ip4.dst==10.244.0.3 && tcp.dst==8080", []string{`output to "default_a"`}, nil},
-		{"host to pod on another node", host + "ip4.src==10.244.0.2 && ip4.dst==10.244.1.3 && tcp.dst==8080", []string{`output to "default_b"`}, nil},
-		{"host's own address to pod", host + "ip4.src==192.0.2.1 && ip4.dst==10.244.0.3 && tcp.dst==8080", []string{`output to "default_a"`}, nil},
-		{"host to ClusterIP", host + "ip4.src==10.244.0.2 && ip4.dst==10.96.0.10 && tcp.dst==80", []string{"ct_lb", `output to "default_b"`}, nil},
+		{"pod of a node that shares to a pod", e + "ip4.src==10.244.4.3 && ip4.dst==10.244.1.3 && tcp.dst==8080",
+			[]string{`output to "default_b"`}, []string{"gw"}},
+		{"pod of a node that shares to its own host", e + "ip4.src==10.244.4.3 && ip4.dst==192.0.2.4 && tcp.dst==22",
+			[]string{`output to "mgmt-shares"`}, []string{"gw"}},
+		{"shared gateway to pod", joined("rtoj-gw@shared", "0a:58:64:40:ff:fe") +
+			"ip4.src==198.51.100.1 && ip4.dst==10.244.4.3 && tcp.dst==8080", []string{`output to "default_e"`}, nil},
+		{"answer to another node's gateway router", a + "ip4.src==10.244.0.3 && ip4.dst==100.64.0.3 && icmp4.type==8",
+			[]string{`ingress(dp="gw-l2"`}, []string{"gw-l1"}},
+		{"host to pod on its node", host + "ip4.src==10.244.0.2 && ip4.dst==10.244.0.3 && tcp.dst==8080",
+			[]string{`output to "default_a"`}, nil},
+		{"host to pod on another node", host + "ip4.src==10.244.0.2 && ip4.dst==10.244.1.3 && tcp.dst==8080",
+			[]string{`output to "default_b"`}, nil},
+		{"host's own address to pod", host + "ip4.src==192.0.2.1 && ip4.dst==10.244.0.3 && tcp.dst==8080",
+			[]string{`output to "default_a"`}, nil},
+		{"host to ClusterIP", host + "ip4.src==10.244.0.2 && ip4.dst==10.96.0.10 && tcp.dst==80",
+			[]string{"ct_lb", `output to "default_b"`}, nil},
 		{"host to ClusterIP of another node's host", host + "ip4.src==10.244.0.2 && ip4.dst==10.96.0.11 && tcp.dst==80",
 			[]string{"ct_lb", "203.0.113.1", `output to "localnet-l1"`}, nil},
-		{"gateway router to pod", joined("rtoj-gw-l1", "0a:58:64:40:00:02") + "ip4.src==198.51.100.1 && ip4.dst==10.244.0.3 && tcp.dst==8080", []string{`output to "default_a"`}, nil},
+		{"gateway router to pod", joined("rtoj-gw-l1", "0a:58:64:40:00:02") +
+			"ip4.src==198.51.100.1 && ip4.dst==10.244.0.3 && tcp.dst==8080", []string{`output to "default_a"`}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			// What leaves a router port enters the switch by its peer.
@@ -195,7 +233,8 @@ func TestLogicalFlows(t *testing.T) {
 		w.objects[objects.Key{Kind: objects.NodeKind, Name: loadNode(i)}].(*objects.Node).Facts = facts(1+i, false)
 	}
 	o := compile(t, testSettings(t, func(c *settings.Config) { c.AllocateNodeCIDRs = true }), w)
-	flows := len(strings.Fields(ovsdbtest.Run(t, "ovn-sbctl", "--db="+o.southbound.Endpoint, "--bare", "--columns=_uuid", "find", "Logical_Flow")))
+	flows := len(strings.Fields(ovsdbtest.Run(t, "ovn-sbctl", "--db="+o.southbound.Endpoint, "--bare", "--columns=_uuid",
+		"find", "Logical_Flow")))
 	t.Logf("%d logical flows", flows)
 	if flows > 12800 || flows < 5000 {
 		t.Errorf("%d logical flows; want no more than 12,800", flows)

@@ -40,7 +40,8 @@ func traitsOf(n *nodeState) nodeTraits {
 	return t
 }
 
-// sameButLabels says whether a node's states differ in its labels, its readiness and who runs its ovn-controller at most.
+// sameButLabels says whether a node's states differ in its labels, its readiness and who runs its ovn-controller at
+// most.
 func (t *nodeTraits) sameButLabels(o *nodeTraits) bool {
 	return t.uid == o.uid && t.placed == o.placed && t.windows == o.windows && t.chassis == o.chassis &&
 		t.outside == o.outside && t.gateway == o.gateway && t.addresses == o.addresses
@@ -55,19 +56,19 @@ func (c *cluster) noteTraits(touched []*nodeState) {
 		}
 		if before.ready != now.ready { // who may have addresses stays as it is
 			c.egress.turned = append(c.egress.turned, n)
-			c.balancers.turn(n)
+			c.pools.turn(n)
 		}
-		if before.hosted != now.hosted {
-			c.balancers.touchAlive()
+		if before.ready != now.ready || before.hosted != now.hosted {
+			c.liveness.touch()
 		}
 		switch {
 		case !before.placed && !now.placed: // nobody can have it
 		case !before.sameButLabels(&now):
 			c.egress.reshape(&before, &now)
-			c.balancers.reshape()
+			c.pools.reshape()
 		case before.labels != now.labels:
 			c.egress.relabel(before.labels, now.labels)
-			c.balancers.relabel(n, before.labels, now.labels)
+			c.pools.relabel(n, before.labels, now.labels)
 		}
 	}
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/weftnet/weft/ovn/settings"
 )
 
-// TestWhatANodesTraitsHaveLookedAt: labels that nobody selects by, and facts that are nobody else's, have nothing looked at but
-// the node. A label has the EgressIPs and the Services of AddressPools looked at which select by it, and no others.
+// TestWhatANodesTraitsHaveLookedAt: labels that nobody selects by, and facts that are nobody else's, have nothing
+// looked at but the node. A label has the EgressIPs and the Services of AddressPools looked at which select by it, and
+// no others.
 func TestWhatANodesTraitsHaveLookedAt(t *testing.T) {
 	s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
 	for i := range 4 {
@@ -29,7 +30,8 @@ func TestWhatANodesTraitsHaveLookedAt(t *testing.T) {
 	s.do(racked, other, s.egressIP("a", "", "203.0.113.20"), b, s.balanced("first"), s.balanced("second"))
 	s.wantEgress("b", "False", "NoNode")
 	s.problems = nil
-	vip := map[string]netip.Addr{"first": netip.MustParseAddr(s.external("first")), "second": netip.MustParseAddr(s.external("second"))}
+	vip := map[string]netip.Addr{"first": netip.MustParseAddr(s.external("first")),
+		"second": netip.MustParseAddr(s.external("second"))}
 	inRack := map[bool]string{true: "first", false: "second"}[vip["first"] == netip.MustParseAddr("203.0.113.64")]
 	standing := s.c.egress.all["b"].standing // of no node
 	// touched is what a change of a node has looked at.
@@ -41,7 +43,7 @@ func TestWhatANodesTraitsHaveLookedAt(t *testing.T) {
 		s.c.egress.all["b"].standing = standing
 		s.c.update(s.put(&after), s.get)
 		seen := strings.Fields(looks())
-		for _, change := range s.c.changes() {
+		for _, change := range s.c.takeChanges() {
 			seen = append(seen, string(change.Owner))
 		}
 		slices.Sort(seen)
@@ -59,17 +61,18 @@ func TestWhatANodesTraitsHaveLookedAt(t *testing.T) {
 	}), "Node/e1")
 	s.want("the label of one", touched("e1", labels("rack=1")), "EgressIP/b Node/e1 Service/default/"+inRack+" b")
 	s.wantEgress("b", "True", "Carried")
-	if node, _ := s.c.balancers.announcer(vip[inRack]); node != "e1" {
+	if node, _ := s.c.pools.announcers.of(vip[inRack]); node != "e1" {
 		t.Errorf("%q announces what e1 alone may", node)
 	}
 	s.want("another value of it", touched("e1", labels("rack=2")), "EgressIP/b Node/e1 Service/default/"+inRack)
 	s.wantEgress("b", "False", "NoNode")
-	announcer, _ := s.c.balancers.announcer(vip[map[bool]string{true: "second", false: "first"}[inRack == "first"]])
+	announcer, _ := s.c.pools.announcers.of(vip[map[bool]string{true: "second", false: "first"}[inRack == "first"]])
 	got := touched(announcer, labels(corev1.LabelNodeExcludeBalancers+"="))
-	if !strings.Contains(got, "Service/default/") || strings.Contains(got, "EgressIP") || strings.Contains(got, "AddressPools") {
+	if !strings.Contains(got, "Service/default/") || strings.Contains(got, "EgressIP") ||
+		strings.Contains(got, "AddressPools") {
 		t.Errorf("a node that is to announce no more has %s looked at", got)
 	}
-	s.want("what it carried", fmt.Sprint(len(s.c.balancers.announces(announcer))), "0")
+	s.want("what it carried", fmt.Sprint(len(s.c.pools.announcers.ofNode(announcer))), "0")
 	got = touched("e1", func(n *objects.Node) { n.Facts = facts(9, true) })
 	for _, word := range []string{"AddressPools", "a", "Alive/nodes", "Egress/nodes"} {
 		if !slices.Contains(strings.Fields(got), word) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -46,19 +47,15 @@ func (b *tunnelBook) take(n *nodeState) {
 	b.hold(n)
 }
 
-// claim puts nodes in front at the addresses that earlier terms gave them: a name that sorts before another one is no older
-// claim.
-func (b *tunnelBook) claim(recorded map[string]nodeRecord, keys []event, get lookup) {
-	for _, e := range keys {
-		k, ok := e.(objects.Key)
-		if !ok || k.Kind != objects.NodeKind {
+// claim puts nodes in front at the addresses that earlier terms gave them: a name that sorts before another one is no
+// older claim.
+func (b *tunnelBook) claim(recorded map[string]nodeRecord, batch *part.Batch) {
+	for _, name := range batch.Names(objects.NodeKind) {
+		if part.Object[objects.Node](batch, objects.NodeKind, name) == nil {
 			continue
 		}
-		if object, _ := get(k).(*objects.Node); object == nil {
-			continue
-		}
-		n := b.nodes.node(k.Name)
-		n.wanted = recorded[k.Name].tunnels
+		n := b.nodes.node(name)
+		n.wanted = recorded[name].tunnels
 		for _, addr := range n.wanted {
 			b.lines[addr] = append(b.lines[addr], n.name)
 		}
@@ -90,8 +87,9 @@ func (b *tunnelBook) hold(n *nodeState) {
 	n.tunnels = slices.SortedFunc(maps.Keys(held), netip.Addr.Compare)
 }
 
-// mayEnd says whether an address may be a node's own: those of the cluster's ranges are not, which pods, ClusterIPs, routers and Weft
-// have. Central hosts and those of the API server may be nodes: of their addresses, too, whoever had one first has it.
+// mayEnd says whether an address may be a node's own: those of the cluster's ranges are not, which pods, ClusterIPs,
+// routers and Weft have. Central hosts and those of the API server may be nodes: of their addresses, too, whoever had
+// one first has it.
 func (b *tunnelBook) mayEnd(addr netip.Addr) bool {
 	_, _, inside := b.settings.ClusterRange(func(p netip.Prefix) bool { return p.Contains(addr) })
 	return contract.TunnelAddress(addr) && !inside

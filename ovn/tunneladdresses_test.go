@@ -32,7 +32,8 @@ func TestTunnelAddresses(t *testing.T) {
 		}
 	}
 	set("l1", []string{"192.0.2.1"}, []string{"172.17.0.1", "192.0.2.1", "2001:db8::1"})
-	set("l2", []string{"192.0.2.2"}, []string{"172.17.0.1", "192.0.2.1", "ff02::1", "fe80::1", "127.0.0.1", "0.0.0.0", "10.244.0.7"})
+	set("l2", []string{"192.0.2.2"}, []string{"172.17.0.1", "192.0.2.1", "ff02::1", "fe80::1", "127.0.0.1", "0.0.0.0",
+		"10.244.0.7"})
 	expect("l1", "[172.17.0.1 192.0.2.1 2001:db8::1]")
 	expect("l2", "[192.0.2.2]")
 	clear(c.nodes.dirty)
@@ -52,7 +53,8 @@ func TestTunnelAddresses(t *testing.T) {
 	}
 }
 
-// TestTunnelAddressesOutliveTheirController: the node that had an address first has it after a restart, too, whatever its name.
+// TestTunnelAddressesOutliveTheirController: the node that had an address first has it after a restart, too, whatever
+// its name.
 func TestTunnelAddressesOutliveTheirController(t *testing.T) {
 	shared := netip.MustParseAddr("198.51.100.7")
 	w := newWorld()
@@ -74,7 +76,8 @@ func TestTunnelAddressesOutliveTheirController(t *testing.T) {
 	}{{nil, "n1"}, {had("n1"), "n1"}, {had("n2"), "n2"}, {had("gone"), "n1"}} {
 		again := newCluster(testSettings(t, nil))
 		again.begin(records{nodes: c.records}, w.keys(), w.get)
-		if got := again.nodes.tunnels.lines[shared]; len(got) != 2 || got[0] != c.want || !slices.Equal(again.nodes.all[c.want].tunnels, []netip.Addr{shared}) {
+		if got := again.nodes.tunnels.lines[shared]; len(got) != 2 || got[0] != c.want ||
+			!slices.Equal(again.nodes.all[c.want].tunnels, []netip.Addr{shared}) {
 			t.Errorf("with the records %v the address is that of %v, want %s first", c.records, got, c.want)
 		}
 	}
@@ -83,7 +86,8 @@ func TestTunnelAddressesOutliveTheirController(t *testing.T) {
 // TestTunnelEnds: no address that the cluster itself gives is one where a tunnel ends.
 func TestTunnelEnds(t *testing.T) {
 	c := newCluster(testSettings(t, dual))
-	ends := map[string]bool{"192.0.2.1": true, "2001:db8::1": true, "::ffff:192.0.2.1": false, "224.0.0.1": false, "127.0.0.1": false}
+	ends := map[string]bool{"192.0.2.1": true, "2001:db8::1": true, "::ffff:192.0.2.1": false, "224.0.0.1": false,
+		"127.0.0.1": false}
 	for _, list := range [][]netip.Prefix{c.settings.Pods, c.settings.Services, c.settings.Joins, contract.OwnRanges[:]} {
 		if len(list) == 0 {
 			t.Fatal("a range of the cluster is missing")

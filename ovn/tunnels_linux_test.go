@@ -105,7 +105,8 @@ func (d *datapath) strayed(e *ears, errands []errand) (found []string) {
 	for _, one := range errands {
 		for _, length := range lengths {
 			name := fmt.Sprint(one.name, " ", length)
-			if from := e.has(tunnelPort, name); from.IsValid() && (length == 0 || slices.Contains(d.c.nodes.all["n1"].facts.Addresses, from)) {
+			if from := e.has(tunnelPort, name); from.IsValid() &&
+				(length == 0 || slices.Contains(d.c.nodes.all["n1"].facts.Addresses, from)) {
 				found = append(found, name)
 			}
 		}
@@ -135,7 +136,8 @@ func unheard(err error) bool { return strings.Contains(err.Error(), "refused") }
 func straight(name, from string, to ...string) (list []errand) {
 	for _, text := range to {
 		addr := netip.MustParseAddr(text)
-		list = append(list, errand{fmt.Sprintf("%s to %s", name, addr), from, netip.AddrPortFrom(addr, tunnelPort), netip.AddrPortFrom(addr, besidePort)})
+		list = append(list, errand{fmt.Sprintf("%s to %s", name, addr), from, netip.AddrPortFrom(addr, tunnelPort),
+			netip.AddrPortFrom(addr, besidePort)})
 	}
 	return list
 }
@@ -147,13 +149,16 @@ func (d *datapath) balanced(name, from string, to map[string]string, rows ...str
 	for vip, host := range to {
 		at, behind := netip.MustParseAddr(vip), netip.MustParseAddr(host)
 		balancer := fmt.Sprintf("by-hand-%s-%s", strings.ReplaceAll(name, " ", "-"), vip)
-		d.ovn.NB("lb-add", balancer, netip.AddrPortFrom(at, 7001).String(), netip.AddrPortFrom(behind, tunnelPort).String(), "udp")
-		d.ovn.NB("lb-add", balancer, netip.AddrPortFrom(at, 7002).String(), netip.AddrPortFrom(behind, besidePort).String(), "udp")
+		d.ovn.NB("lb-add", balancer, netip.AddrPortFrom(at, 7001).String(), netip.AddrPortFrom(behind, tunnelPort).String(),
+			"udp")
+		d.ovn.NB("lb-add", balancer, netip.AddrPortFrom(at, 7002).String(), netip.AddrPortFrom(behind, besidePort).String(),
+			"udp")
 		for _, row := range rows {
 			kind, on, _ := strings.Cut(row, " ")
 			d.ovn.NB(kind+"-lb-add", on, balancer)
 		}
-		list = append(list, errand{fmt.Sprintf("%s by %s to %s", name, vip, host), from, netip.AddrPortFrom(at, 7001), netip.AddrPortFrom(at, 7002)})
+		list = append(list, errand{fmt.Sprintf("%s by %s to %s", name, vip, host), from, netip.AddrPortFrom(at, 7001),
+			netip.AddrPortFrom(at, 7002)})
 	}
 	return list
 }
@@ -181,7 +186,8 @@ func TestNothingReachesTunnels(t *testing.T) {
 		{"shared", func(f *contract.NodeFacts) {}, func(d *datapath) {
 			for i, word := range []string{"ip4", "ip6"} {
 				hop := d.c.settings.JoinAddresses(d.c.settings.SharedNumber())[i].Addr().String()
-				d.ovn.NB("lr-policy-add", "cluster", "500", fmt.Sprintf("%[1]s.src == %[2]v && %[1]s.dst != %[2]v", word, d.c.settings.Pods[i]), "reroute", hop)
+				d.ovn.NB("lr-policy-add", "cluster", "500", fmt.Sprintf("%[1]s.src == %[2]v && %[1]s.dst != %[2]v", word,
+					d.c.settings.Pods[i]), "reroute", hop)
 			}
 		}},
 		{"EgressIP", func(f *contract.NodeFacts) {}, func(d *datapath) {
@@ -197,7 +203,8 @@ func TestNothingReachesTunnels(t *testing.T) {
 			d.pods("a", "b")
 			hears := &ears{heard: map[uint16]map[string]netip.Addr{tunnelPort: {}, besidePort: {}}}
 			d.host(testHost+"/32", testHost6+"/128 nodad")
-			d.outside([]string{other + "/24", other6 + "/64 nodad"}, "198.51.100.0/24 via "+testGateway, "10.244.0.0/16 via "+testGateway, "fd00:10:244::/48 via "+testGateway6)
+			d.outside([]string{other + "/24", other6 + "/64 nodad"}, "198.51.100.0/24 via "+testGateway, "10.244.0.0/16 via "+
+				testGateway, "fd00:10:244::/48 via "+testGateway6)
 			for _, ns := range []string{"a", "host", "outside"} { // what fits tunnels
 				if output, err := exec.Command("ip", "-n", ns, "link", "set", "eth0", "mtu", "1400").CombinedOutput(); err != nil {
 					t.Fatalf("%v\n%s", err, output)
@@ -211,10 +218,14 @@ func TestNothingReachesTunnels(t *testing.T) {
 			}
 
 			errands := straight("a pod to another node", "a", other, other6)
-			errands = append(errands, d.balanced("a pod by a Service", "a", map[string]string{vip: other, vip6: other6}, "ls n1")...)
-			errands = append(errands, d.balanced("its node's host by a Service", "host", map[string]string{"10.96.0.67": other, "fd00:10:96::67": other6}, "ls n1")...)
-			errands = append(errands, d.balanced("a client by a NodePort", "outside", map[string]string{testGateway: other, testGateway6: other6}, "lr gw-n1")...)
-			errands = append(errands, d.balanced("a client by an external address", "outside", map[string]string{external: other}, "lr gw-n1")...)
+			errands = append(errands, d.balanced("a pod by a Service", "a", map[string]string{vip: other, vip6: other6},
+				"ls n1")...)
+			errands = append(errands, d.balanced("its node's host by a Service", "host", map[string]string{"10.96.0.67": other,
+				"fd00:10:96::67": other6}, "ls n1")...)
+			errands = append(errands, d.balanced("a client by a NodePort", "outside", map[string]string{testGateway: other,
+				testGateway6: other6}, "lr gw-n1")...)
+			errands = append(errands, d.balanced("a client by an external address", "outside",
+				map[string]string{external: other}, "lr gw-n1")...)
 			own := map[string]string{"10.96.0.68": "10.244.0.2", "fd00:10:96::68": "fd00:10:244::2"} // the host among its pods
 			errands = append(errands, straight("a pod to its own node", "a", "10.244.0.2", "fd00:10:244::2")...)
 			errands = append(errands, d.balanced("a pod to its own node by a Service", "a", own, "ls n1")...)
@@ -225,7 +236,8 @@ func TestNothingReachesTunnels(t *testing.T) {
 				d.alias()
 				d.listen(hears, "alias")
 				errands = append(errands, straight("a pod to its own node", "a", testGateway, testGateway6)...)
-				errands = append(errands, d.balanced("a client to the node by a Service", "outside", map[string]string{"198.51.100.67": contract.HostAliases[0].String()}, "lr gw-n1")...)
+				errands = append(errands, d.balanced("a client to the node by a Service", "outside",
+					map[string]string{"198.51.100.67": contract.HostAliases[0].String()}, "lr gw-n1")...)
 			}
 			d.ovn.NB("--timeout=25", "--wait=hv", "sync")
 			d.revalidate()

@@ -6,13 +6,14 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 )
 
 // vips are what all of a Service's load balancers have, by address and port.
 func (s *scene) vips(name string) map[string]string {
 	all := map[string]string{}
-	for _, r := range s.c.services.change("default/" + name).Rows {
+	for _, r := range s.c.changeOf(northbound.ServiceOwner("default/" + name)).Rows {
 		if row, ok := r.Model.(*nb.LoadBalancer); ok {
 			maps.Copy(all, row.Vips)
 		}
@@ -28,12 +29,14 @@ func TestServicesHaveNoTunnels(t *testing.T) {
 	s.do(n1)
 	web := s.outward("web", 1, 30080, "198.51.100.1")
 	web.Ports[0].Protocol, web.NodePorts[0].Protocol = "udp", "udp"
-	slice := s.slice("web", "web", []objects.ServicePort{{Name: "http", Protocol: "udp", Port: contract.TunnelPort}}, ready("192.0.2.1", "n1"), ready("198.51.100.9", ""), ready("10.244.1.9", "n1"))
+	slice := s.slice("web", "web", []objects.ServicePort{{Name: "http", Protocol: "udp", Port: contract.TunnelPort}},
+		ready("192.0.2.1", "n1"), ready("198.51.100.9", ""), ready("10.244.1.9", "n1"))
 	s.do(web, slice)
 	for at, backends := range s.vips("web") {
 		s.want(at, backends, "10.244.1.9:6081")
 	}
-	s.wantMessage("Service default/web", "EndpointAtTunnelPort", "EndpointSlice web", "192.0.2.1", "UDP 6081", "another port")
+	s.wantMessage("Service default/web", "EndpointAtTunnelPort", "EndpointSlice web", "192.0.2.1", "UDP 6081",
+		"another port")
 	other := *slice
 	other.Ports = []objects.ServicePort{{Name: "http", Protocol: "udp", Port: contract.TunnelPort + 1}}
 	s.do(&other)

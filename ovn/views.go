@@ -1,14 +1,16 @@
 package ovn
 
 import (
-	"github.com/weftnet/weft/ovn/objects"
 	"iter"
 	"net/netip"
-	"time"
+
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/services"
+	"github.com/weftnet/weft/ovsdb"
 )
 
-// What the parts of a cluster see of each other. Whoever reads another part's state has its own rows made again when that
-// changes, by what the other part tells: see [surroundings] for what concerns several.
+// What the parts of a cluster see of each other. Whoever reads another part's state has its own rows made again when
+// that changes, by what the other part tells: see [surroundings] for what concerns several.
 
 // nodeView is what others see of nodes.
 type nodeView interface {
@@ -19,7 +21,6 @@ type nodeView interface {
 	forget(n *nodeState)
 	// placed are the nodes that have a switch, in the order of their names.
 	placed() iter.Seq[*nodeState]
-	hasWindows() bool
 	// withChassis is the node that has a chassis, "" for none.
 	withChassis(name string) string
 	// releaseNumber gives back a router's number on the join switch.
@@ -30,11 +31,11 @@ type nodeView interface {
 
 // podView is what others see of the pods that want a port.
 type podView interface {
-	// at is a pod, by key, nil for none; everyone are all, and in those of a namespace, by key.
-	at(key string) *podState
+	// everyone are all pods, and in those of a namespace, by key.
 	everyone() map[string]*podState
+	// touched are those of which the rows are made again, by key.
+	touched() iter.Seq2[string, *podState]
 	in(namespace string) map[string]*podState
-	byNamespace() map[string]map[string]*podState
 	// wantsHostPort says whether a pod wants such a port of its node's.
 	wantsHostPort(port numberedPort) bool
 	// touch has a pod's rows made again, touchHostPorts those of all pods whose host ports are claimed.
@@ -44,48 +45,53 @@ type podView interface {
 
 // namespaceView is what others see of Namespaces.
 type namespaceView interface {
-	// labels are those of a Namespace that is there.
-	labels(name string) (set objects.LabelSet, there bool)
+	// Labels are those of a Namespace that is there.
+	Labels(name string) (set objects.LabelSet, there bool)
 }
 
 // serviceView is what others see of Services.
 type serviceView interface {
-	// at is what is known of a Service, by key, nil for nothing; slicesOf are its EndpointSlices.
+	// at is what is known of a Service, by key, nil for nothing.
 	at(key string) *serviceState
-	slicesOf(key string) []*objects.EndpointSlice
+	// touch has a Service's rows made again, touchSticky those of the sticky ones that depend on what is balanced.
+	touch(key string)
+	touchSticky()
+	// touched are those of which the rows are made again, by key.
+	touched() iter.Seq[string]
+}
+
+// claimView is what others see of who has which address and port outside.
+type claimView interface {
 	// has says whether a Service has an address and port of a node's.
 	has(wanted objects.Claim) bool
 	// isHosts says whether an address is a host's, or one that hosts keep, and hostsKeep whether an address and port stays
 	// the hosts' own.
 	isHosts(addr netip.Addr) bool
 	hostsKeep(protocol string, at netip.AddrPort) bool
-	// touch has a Service's rows made again, touchSelves those of the sticky ones that depend on what is balanced.
-	touch(key string)
-	touchSelves()
 }
 
 // poolView is what others see of AddressPools.
 type poolView interface {
 	// holder is the Service that has an address of an AddressPool.
 	holder(addr netip.Addr) (service string, ok bool)
+	// any says whether there are AddressPools.
+	any() bool
+	// turn is told of a node that may announce addresses now, or may no more.
+	turn(n *nodeState)
 }
 
 // egressView is what others see of EgressIPs.
 type egressView interface {
 	// wanting are the EgressIPs that want addresses, by these.
 	wanting() map[netip.Addr]string
-}
-
-// domainView is what others see of domain names.
-type domainView interface {
-	// use is told of a policy that begins (1) or ceases (-1) to name a domain.
-	use(name string, by int)
+	// changed says whether what all EgressIPs follow from is another thing since they were settled.
+	changed() bool
 }
 
 // policyView is what others see of policies.
 type policyView interface {
-	// lacks says whether pods of a namespace wait until it is there.
-	lacks(namespace string) bool
+	// Lacks says whether pods of a namespace wait until it is there.
+	Lacks(namespace string) bool
 }
 
 // surroundings is what concerns several parts. The cluster knows which.
@@ -93,13 +99,21 @@ type surroundings interface {
 	// outsideAddresses are those that nobody else may have, and whose they are.
 	outsideAddresses() map[netip.Addr]string
 	// placements are the nodes that have a switch, as Services' rows depend on them.
-	placements() *nodeSet
+	placements() *services.Nodes
+	// hasSharedGateway says whether there is a gateway that nodes share.
+	hasSharedGateway() bool
+	// addToNode adds what other parts have among a node's rows.
+	addToNode(n *nodeState, change *ovsdb.Change)
+	// nodesChanged is told of nodes that were looked at.
+	nodesChanged(touched []*nodeState)
 	// placementsChanged is told that a node has come to have a switch or a gateway router, or has one no more,
 	// datapathsChanged that another node than before runs Windows, the first or the last one maybe, and zonesChanged
 	// that nodes are in other zones.
 	placementsChanged()
 	datapathsChanged(firstOrLast bool)
 	zonesChanged()
+	// namespaceChanged is told of a Namespace that has changed or is gone (nil), in its labels or otherwise.
+	namespaceChanged(name string, object *objects.Namespace, relabelled bool)
 	// podSeen is told of each pod that is there or gone (nil), whether it wants a port or not, and podEnds of one that
 	// wanted one.
 	podSeen(key string, object *objects.Pod)
@@ -114,11 +128,3 @@ type surroundings interface {
 	// heldByAnother is told that another Service than before has an address of an AddressPool, or none.
 	heldByAnother(addr netip.Addr)
 }
-
-// clock is the time of the last events.
-type clock struct{ seconds int64 } // since 1970
-
-// at tells what time it is.
-func (c *clock) at(now time.Time) { c.seconds = now.Unix() }
-
-func (c *clock) now() int64 { return c.seconds }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// TestALookAtAllFindsNothingNew plays the random lives of addresses, with pools and EgressIPs that select nodes by labels, and
-// more that change of nodes, and after each step has everything looked at again. No row, status or Event follows from that:
-// what an event makes a difference to was looked at with it.
+// TestALookAtAllFindsNothingNew plays the random lives of addresses, with pools and EgressIPs that select nodes by
+// labels, and more that change of nodes, and after each step has everything looked at again. No row, status or Event
+// follows from that: what an event makes a difference to was looked at with it.
 func TestALookAtAllFindsNothingNew(t *testing.T) {
 	for seed := range *lives {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -39,50 +40,53 @@ func TestALookAtAllFindsNothingNew(t *testing.T) {
 type selectiveLife struct{ *addressLife }
 
 // play makes an event's changes, and looks at everything again.
-func (l *selectiveLife) play(keys []event) {
+func (l *selectiveLife) play(keys []part.Event) {
 	l.t.Helper()
 	l.c.update(keys, l.w.get)
-	l.c.update(l.c.takeExpected(), l.w.get) // what is put off is due at once
-	l.take(l.rows, l.c.changes())
+	l.c.update(l.c.TakeExpected(), l.w.get) // what is put off is due at once
+	l.take(l.rows, l.c.takeChanges())
 	l.northd()
-	notes, problems := l.c.takeNotes(), l.c.takeProblems()
+	notes, problems := l.c.TakeNotes(), l.c.TakeProblems()
 	l.oneList() // which has all Services judged again, too
 
-	l.c.egress.replan, l.c.balancers.changed, l.c.nodes.vacated, l.c.services.reoccupied = true, true, true, true
-	l.c.update([]event{objects.Key{Kind: objects.NodeKind, Name: "nobody"}}, l.w.get)
-	l.take(l.rows, slices.DeleteFunc(l.c.changes(), func(change ovsdb.Change) bool {
+	l.c.egress.replan, l.c.pools.changed, l.c.nodes.vacated, l.c.ranges.reoccupied = true, true, true, true
+	l.c.update([]part.Event{objects.Key{Kind: objects.NodeKind, Name: "nobody"}}, l.w.get)
+	l.take(l.rows, slices.DeleteFunc(l.c.takeChanges(), func(change ovsdb.Change) bool {
 		if before, now := rowsText(l.rows[change.Owner]), rowsText(change); before != now {
-			l.t.Errorf("after %s a look at all has other rows of %s:\n%s", l.told[len(l.told)-1], change.Owner, diff(before, now))
+			l.t.Errorf("after %s a look at all has other rows of %s:\n%s", l.told[len(l.told)-1], change.Owner,
+				diff(before, now))
 		}
 		return false
 	}))
-	if found := l.c.takeProblems(); len(found) > 0 {
+	if found := l.c.TakeProblems(); len(found) > 0 {
 		l.t.Errorf("after %s a look at all tells %v", l.told[len(l.told)-1], found)
 	}
-	noted := func(a annotation) bool { return slices.Contains(notes, a) }
-	if found := slices.DeleteFunc(l.c.takeNotes(), noted); len(found) > 0 {
+	noted := func(a part.Annotation) bool { return slices.Contains(notes, a) }
+	if found := slices.DeleteFunc(l.c.TakeNotes(), noted); len(found) > 0 {
 		l.t.Errorf("after %s a look at all notes %v", l.told[len(l.told)-1], found)
 	}
 	if l.t.Failed() {
 		l.t.FailNow()
 	}
-	l.c.notes, l.c.problems = notes, problems
+	l.c.Notes, l.c.Problems = notes, problems
 }
 
 // selectiveEvent is an event of an address's life, or of what selects nodes.
-func (l *selectiveLife) selectiveEvent() (what string, keys []event) {
+func (l *selectiveLife) selectiveEvent() (what string, keys []part.Event) {
 	w, n := l.w, l.random.IntN
 	defer func() { what = fmt.Sprintf("%s %v", what, keys) }()
 	selector := must(parseSelector([]string{"", "rack=1", "rack!=1", "rack in (1,2)"}[n(4)]))
 	switch n(6) {
 	case 0:
-		if before, ok := w.objects[objects.Key{Kind: objects.PoolKind, Name: fmt.Sprint("a", n(3))}].(*objects.AddressPool); ok {
+		k := objects.Key{Kind: objects.PoolKind, Name: fmt.Sprint("a", n(3))}
+		if before, ok := w.objects[k].(*objects.AddressPool); ok {
 			after := *before
 			after.Nodes, after.Generation = selector, before.Generation+1
 			return fmt.Sprintf("pool selects %v", selector), w.put(&after)
 		}
 	case 1:
-		if before, ok := w.objects[objects.Key{Kind: objects.EgressKind, Name: fmt.Sprint("e", n(3))}].(*objects.EgressIP); ok {
+		k := objects.Key{Kind: objects.EgressKind, Name: fmt.Sprint("e", n(3))}
+		if before, ok := w.objects[k].(*objects.EgressIP); ok {
 			after := *before
 			after.Nodes, after.Generation = selector, before.Generation+1
 			return fmt.Sprintf("EgressIP selects %v", selector), w.put(&after)
@@ -91,7 +95,8 @@ func (l *selectiveLife) selectiveEvent() (what string, keys []event) {
 		number := n(4)
 		if before, ok := w.objects[objects.Key{Kind: objects.NodeKind, Name: fmt.Sprint("n", number)}].(*objects.Node); ok {
 			after := *before
-			set := labelMap([][]string{{"weft.net/egress="}, {"rack=1"}, {"rack=2", "weft.net/egress="}, {corev1.LabelNodeExcludeBalancers + "=", "rack=1"}, {networkLabel + "=other"}, {"feature=1"}}[n(6)])
+			set := labelMap([][]string{{"weft.net/egress="}, {"rack=1"}, {"rack=2", "weft.net/egress="},
+				{corev1.LabelNodeExcludeBalancers + "=", "rack=1"}, {networkLabel + "=other"}, {"feature=1"}}[n(6)])
 			after.Labels = objects.NewLabelSet(set)
 			if n(4) == 0 {
 				after.Facts = editFacts(1+number, true, func(f *contract.NodeFacts) {
@@ -104,7 +109,8 @@ func (l *selectiveLife) selectiveEvent() (what string, keys []event) {
 			return fmt.Sprintf("node has labels %v", set), w.put(&after)
 		}
 	case 4:
-		return "ServiceCIDR", l.toggle(objects.Key{Kind: objects.ServiceCIDRKind, Name: "more"}, w.serviceCIDR("more", []string{"203.0.113.0/29", "10.98.0.0/24", "192.0.2.0/24"}[n(3)]))
+		return "ServiceCIDR", l.toggle(objects.Key{Kind: objects.ServiceCIDRKind, Name: "more"},
+			w.serviceCIDR("more", []string{"203.0.113.0/29", "10.98.0.0/24", "192.0.2.0/24"}[n(3)]))
 	}
 	return l.event()
 }

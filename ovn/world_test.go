@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
@@ -27,24 +29,45 @@ var update = flag.Bool("update", false, "write golden files anew")
 
 // world stands for the API server: objects by key, with the annotations that the cluster asked for.
 type world struct {
-	objects  map[event]any
+	objects  map[part.Event]any
 	uids     int
 	problems []objects.Problem
 }
 
-func newWorld() *world { return &world{objects: map[event]any{}} }
+func newWorld() *world { return &world{objects: map[part.Event]any{}} }
 
-func (w *world) get(k event) any { return w.objects[k] }
+// watchedKinds are the kinds of all objects that a controller watches.
+var watchedKinds = sync.OnceValue(func() []*objects.Kind {
+	config := testConfig()
+	return newCluster(must(config.Settings())).kinds()
+})
 
-func (w *world) keys() []event { return slices.Collect(maps.Keys(w.objects)) }
+// trim does to an object what the informer of its kind does.
+func trim(o any) any {
+	for _, k := range watchedKinds() {
+		if trimmed := must(k.Trim(o)); trimmed != o {
+			return trimmed
+		}
+	}
+	return o
+}
+
+// changed says whether an informer hands on an update.
+func changed(before, after any) bool {
+	return !slices.ContainsFunc(watchedKinds(), func(k *objects.Kind) bool { return !k.Changed(before, after) })
+}
+
+func (w *world) get(k part.Event) any { return w.objects[k] }
+
+func (w *world) keys() []part.Event { return slices.Collect(maps.Keys(w.objects)) }
 
 func (w *world) meta(namespace, name string) metav1.ObjectMeta {
 	w.uids++
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(fmt.Sprintf("uid-%d", w.uids))}
 }
 
-func (w *world) put(given ...any) []event {
-	var keys []event
+func (w *world) put(given ...any) []part.Event {
+	var keys []part.Event
 	for _, o := range given {
 		var k objects.Key
 		switch o := o.(type) {
@@ -67,7 +90,7 @@ func (w *world) put(given ...any) []event {
 		case *objects.ServiceCIDR:
 			k = objects.Key{Kind: objects.ServiceCIDRKind, Name: o.Name}
 		case *objects.PolicyObject:
-			k = objects.Key{Kind: o.Kind, Name: objects.FullName(o.Namespace, o.Name)}
+			k = objects.Key{Kind: objects.PolicyKinds[o.Kind], Name: objects.FullName(o.Namespace, o.Name)}
 		default:
 			panic(fmt.Sprintf("%T", o))
 		}
@@ -86,14 +109,16 @@ func (w *world) pod(namespace, name, node string) *objects.Pod {
 }
 
 func (w *world) service(name string, ips ...string) *objects.Service {
-	s := &objects.Service{ObjectMeta: w.meta("default", name), Ports: []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 80}}}
+	s := &objects.Service{ObjectMeta: w.meta("default", name),
+		Ports: []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 80}}}
 	for _, ip := range ips {
 		s.ClusterIPs = append(s.ClusterIPs, netip.MustParseAddr(ip))
 	}
 	return s
 }
 
-func (w *world) slice(name, service string, ports []objects.ServicePort, endpoints ...objects.Endpoint) *objects.EndpointSlice {
+func (w *world) slice(name, service string, ports []objects.ServicePort,
+	endpoints ...objects.Endpoint) *objects.EndpointSlice {
 	s := &objects.EndpointSlice{ObjectMeta: w.meta("default", name), Service: service, Ports: ports, Endpoints: endpoints}
 	if len(endpoints) > 0 {
 		s.IPv6 = endpoints[0].Addr.Is6()
@@ -106,29 +131,29 @@ func ready(addr, node string) objects.Endpoint {
 }
 
 // absorb does to the objects what the API server would: annotations are written.
-func (w *world) absorb(c *cluster) (touched []event) {
-	for _, a := range c.takeNotes() {
-		k := objects.Key{Kind: a.kind, Name: objects.FullName(a.namespace, a.name)}
-		if a.key == statusKey {
+func (w *world) absorb(c *cluster) (touched []part.Event) {
+	for _, a := range c.TakeNotes() {
+		k := objects.Key{Kind: a.Kind, Name: objects.FullName(a.Namespace, a.Name)}
+		if a.Key == part.StatusKey {
 			touched = append(touched, w.absorbStatus(k, a)...)
 			continue
 		}
 		switch o := w.objects[k].(type) {
 		case *objects.Node:
-			if o.UID == a.uid {
+			if o.UID == a.UID {
 				o2 := *o
-				o2.Network = a.value
+				o2.Network = a.Value
 				touched = append(touched, w.put(&o2)...)
 			}
 		case *objects.Pod:
-			if o.UID == a.uid {
+			if o.UID == a.UID {
 				o2 := *o
-				o2.Network = a.value
+				o2.Network = a.Value
 				touched = append(touched, w.put(&o2)...)
 			}
 		}
 	}
-	w.problems = append(w.problems, c.takeProblems()...)
+	w.problems = append(w.problems, c.TakeProblems()...)
 	return touched
 }
 
@@ -184,13 +209,30 @@ func facts(n int, dual bool) string {
 	return contract.Format(f)
 }
 
+// changeOf is what an owner comes to, by the part that has its rows.
+func (c *cluster) changeOf(owner ovsdb.Owner) ovsdb.Change {
+	word, _ := part.Split(owner)
+	for _, p := range c.parts {
+		if slices.Contains(p.gives, word) {
+			return p.Change(owner).Change
+		}
+	}
+	panic(owner)
+}
+
+// again are the changes that follow when the rows of an owner are asked for although nothing has changed.
+func (c *cluster) again(owner ovsdb.Owner) []ovsdb.Change {
+	c.update([]part.Event{part.Signal{What: part.Again, Name: string(owner)}}, func(part.Event) any { return nil })
+	return c.takeChanges()
+}
+
 // cold is a new controller's Northbound of the objects that are there.
 func cold(t testing.TB, s *settings.Settings, w *world) (*cluster, *ovsdb.Engine) {
 	t.Helper()
 	engine := ovsdbtest.Engine(t, ovsdbtest.Northbound(t), northbound.Tables...)
 	c := newCluster(s)
 	c.begin(records{}, w.keys(), w.get)
-	if err := engine.Replace(context.Background(), c.everything()); err != nil {
+	if err := engine.Replace(context.Background(), c.takeEverything()); err != nil {
 		t.Fatal(err)
 	}
 	return c, engine

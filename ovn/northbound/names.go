@@ -1,6 +1,8 @@
 package northbound
 
 import (
+	"crypto/sha256"
+	"encoding/base32"
 	"math"
 	"strings"
 
@@ -127,3 +129,22 @@ func IPVersion(ipv4 bool) string {
 	}
 	return "6"
 }
+
+// Distinct is a name for what OVN's names cannot spell: as much of it as is readable, and a hash, which
+// nobody finds another text for: users write selectors, and OVN wants names that are unique.
+func Distinct(readable, of string) string {
+	word := strings.Trim(strings.Map(func(c rune) rune {
+		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '.' {
+			return c
+		}
+		return '_'
+	}, readable), "_")
+	if len(word) > maxReadable {
+		word = word[:maxReadable]
+	}
+	sum := sha256.Sum256([]byte(of))
+	return word + "_" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
+}
+
+// maxReadable bounds what of a set's name is for people.
+const maxReadable = 40

@@ -45,7 +45,7 @@ func (r AddressRange) Overlaps(o AddressRange) bool {
 
 func trimAddressPool(u *unstructured.Unstructured, o *v1alpha1.AddressPool, err error) *AddressPool {
 	p := &AddressPool{
-		Custom: newCustom(u, o.Status.Conditions, err), Auto: Deref(o.Spec.AutoAssign, true), Network: o.Spec.Network}
+		Custom: NewCustom(u, o.Status.Conditions, err), Auto: Deref(o.Spec.AutoAssign, true), Network: o.Spec.Network}
 	p.complain(checkSpecNetwork(p.Network))
 	p.Services = p.selector("serviceSelector", o.Spec.ServiceSelector, labels.Everything())
 	p.Namespaces = p.selector("namespaceSelector", o.Spec.NamespaceSelector, labels.Everything())

@@ -10,9 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 )
 
@@ -30,36 +28,9 @@ func (o *Custom) equal(b *Custom) bool { return o.AsksTheSame(b) && o.Status == 
 // it is.
 func (o *Custom) AsksTheSame(b *Custom) bool { return o.UID == b.UID && o.Generation == b.Generation }
 
-// trimUnstructured reads the kinds that an API server may lack: those of weft's own API group, and ServiceCIDR.
-func trimUnstructured(o *unstructured.Unstructured) any {
-	switch o.GetKind() {
-	case "EgressIP":
-		object := &v1alpha1.EgressIP{}
-		err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, object)
-		return trimEgressIP(o, object, err)
-	case "AddressPool":
-		object := &v1alpha1.AddressPool{}
-		err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, object)
-		return trimAddressPool(o, object, err)
-	case ResolvedKind.String():
-		object := &v1alpha1.ResolvedNames{}
-		err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, object)
-		return TrimResolvedNames(o, object, err)
-	case ServiceCIDRKind.String():
-		return trimServiceCIDR(o)
-	case ClusterPolicyKind.String():
-		return trimClusterPolicy(o)
-	case AdminPolicyKind.String():
-		return trimAdminPolicy(o)
-	case BaselinePolicyKind.String():
-		return trimBaselinePolicy(o)
-	}
-	return o
-}
-
-// newCustom keeps what every kind has. Where the object could not be read, only what it is called is
+// NewCustom keeps what every kind has. Where the object could not be read, only what it is called is
 // known of it.
-func newCustom(o *unstructured.Unstructured, conditions []metav1.Condition, err error) Custom {
+func NewCustom(o *unstructured.Unstructured, conditions []metav1.Condition, err error) Custom {
 	c := Custom{Conditions: conditions}
 	c.ObjectMeta = metav1.ObjectMeta{Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
 		CreationTimestamp: o.GetCreationTimestamp(), Generation: o.GetGeneration()}

@@ -22,7 +22,7 @@ type EgressIP struct {
 var egressNodes, _ = labels.Parse(v1alpha1.EgressLabel + "," + v1alpha1.EgressLabel + "!=false")
 
 func trimEgressIP(u *unstructured.Unstructured, o *v1alpha1.EgressIP, err error) *EgressIP {
-	e := &EgressIP{Custom: newCustom(u, o.Status.Conditions, err), Network: o.Spec.Network}
+	e := &EgressIP{Custom: NewCustom(u, o.Status.Conditions, err), Network: o.Spec.Network}
 	e.Namespaces = e.selector("namespaceSelector", &o.Spec.NamespaceSelector, nil)
 	e.Pods = e.selector("podSelector", o.Spec.PodSelector, labels.Everything())
 	e.Nodes = e.selector("nodeSelector", o.Spec.NodeSelector, egressNodes)

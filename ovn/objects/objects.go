@@ -1,14 +1,12 @@
 package objects
 
 import (
+	"cmp"
 	"errors"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/weftnet/weft/models/contract"
 )
@@ -49,62 +47,12 @@ func trimMeta(m *metav1.ObjectMeta) metav1.ObjectMeta {
 // times over.
 func Interned(s string) string { return unique.Make(s).Value() }
 
-// Trim is the informers' transform. What it does not know, it hands on.
-func Trim(object any) (any, error) {
-	switch o := object.(type) {
-	case *corev1.Node:
-		return trimNode(o), nil
-	case *corev1.Pod:
-		return TrimPod(o), nil
-	case *corev1.Service:
-		return TrimService(o), nil
-	case *discoveryv1.EndpointSlice:
-		return TrimSlice(o), nil
-	case *corev1.Namespace:
-		return TrimNamespace(o), nil
-	case *networkingv1.NetworkPolicy:
-		return trimNetworkPolicy(o), nil
-	case *unstructured.Unstructured:
-		return trimUnstructured(o), nil
-	}
-	return object, nil
-}
-
+// Deref is what a pointer points to, or otherwise where there is none.
 func Deref[T any](p *T, otherwise T) T {
 	if p == nil {
 		return otherwise
 	}
 	return *p
-}
-
-// Changed says whether an update carries anything that the translation reads.
-func Changed(before, after any) bool {
-	switch a := after.(type) {
-	case *Node:
-		return differs(before, a, (*Node).equal)
-	case *Pod:
-		return differs(before, a, (*Pod).equal)
-	case *Service:
-		return differs(before, a, (*Service).equal)
-	case *EndpointSlice:
-		return differs(before, a, (*EndpointSlice).equal)
-	case *Namespace:
-		return differs(before, a, (*Namespace).equal)
-	case *EgressIP:
-		return differs(before, a, (*EgressIP).equal)
-	case *PolicyObject:
-		return differs(before, a, (*PolicyObject).equal)
-	case *ServiceCIDR:
-		return differs(before, a, (*ServiceCIDR).equal)
-	case *AddressPool:
-		return differs(before, a, (*AddressPool).equal)
-	}
-	return true
-}
-
-func differs[T any](before any, after T, equal func(T, T) bool) bool {
-	b, ok := before.(T)
-	return !ok || !equal(after, b)
 }
 
 // ParseAnnotation reads an annotation's value, "" being none. Its error does not quote all of it.
@@ -128,4 +76,15 @@ func AnnotationMap(key, value string) map[string]string {
 		return nil
 	}
 	return map[string]string{key: value}
+}
+
+// Older orders objects by age. One without a time is a manifest, and will be the youngest.
+func Older(a, b *metav1.ObjectMeta) int {
+	if there := !a.CreationTimestamp.IsZero(); there == b.CreationTimestamp.IsZero() {
+		if there {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 }

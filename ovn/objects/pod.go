@@ -51,7 +51,7 @@ func TrimPod(o *corev1.Pod) *Pod {
 		Controlled:  madeByController(o),
 	}
 	if !p.HostNetwork { // which has no network of weft's
-		p.Asked = trimUnserved(PodKind, o.Annotations)
+		p.Asked = trimUnserved(podKind, o.Annotations)
 	}
 	p.trimHostPorts(o)
 	p.trimPorts(o)

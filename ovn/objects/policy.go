@@ -15,7 +15,7 @@ import (
 )
 
 // PolicyKinds are the kinds of network policies.
-var PolicyKinds = map[policy.Kind]Kind{
+var PolicyKinds = map[policy.Kind]*Kind{
 	policy.NetworkPolicy:              NetworkPolicyKind,
 	policy.ClusterNetworkPolicy:       ClusterPolicyKind,
 	policy.AdminNetworkPolicy:         AdminPolicyKind,
@@ -25,7 +25,7 @@ var PolicyKinds = map[policy.Kind]Kind{
 // PolicyObject is a network policy of any kind.
 type PolicyObject struct {
 	Custom
-	Kind     Kind
+	Kind     policy.Kind
 	Policy   *policy.Policy // nil: it is not in force
 	Problems []policy.Problem
 	Noted    string // contract.PolicyStatusAnnotation, of a kind without a status
@@ -37,7 +37,7 @@ func (o *PolicyObject) equal(b *PolicyObject) bool {
 }
 
 func trimNetworkPolicy(o *networkingv1.NetworkPolicy) *PolicyObject {
-	p := &PolicyObject{Kind: NetworkPolicyKind, Noted: o.Annotations[contract.PolicyStatusAnnotation]}
+	p := &PolicyObject{Kind: policy.NetworkPolicy, Noted: o.Annotations[contract.PolicyStatusAnnotation]}
 	p.ObjectMeta = trimMeta(&o.ObjectMeta)
 	p.Generation = o.Generation
 	p.Policy, p.Problems = policy.FromNetworkPolicy(o)
@@ -48,26 +48,26 @@ func trimClusterPolicy(u *unstructured.Unstructured) *PolicyObject {
 	o := &v1alpha2.ClusterNetworkPolicy{}
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, o)
 	read, problems := policy.FromClusterNetworkPolicy(o)
-	return newClusterWide(u, ClusterPolicyKind, o.Status.Conditions, read, problems, err)
+	return newClusterWide(u, policy.ClusterNetworkPolicy, o.Status.Conditions, read, problems, err)
 }
 
 func trimAdminPolicy(u *unstructured.Unstructured) *PolicyObject {
 	o := &v1alpha1.AdminNetworkPolicy{}
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, o)
 	read, problems := policy.FromAdminNetworkPolicy(o)
-	return newClusterWide(u, AdminPolicyKind, o.Status.Conditions, read, problems, err)
+	return newClusterWide(u, policy.AdminNetworkPolicy, o.Status.Conditions, read, problems, err)
 }
 
 func trimBaselinePolicy(u *unstructured.Unstructured) *PolicyObject {
 	o := &v1alpha1.BaselineAdminNetworkPolicy{}
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, o)
 	read, problems := policy.FromBaselineAdminNetworkPolicy(o)
-	return newClusterWide(u, BaselinePolicyKind, o.Status.Conditions, read, problems, err)
+	return newClusterWide(u, policy.BaselineAdminNetworkPolicy, o.Status.Conditions, read, problems, err)
 }
 
-func newClusterWide(u *unstructured.Unstructured, k Kind, conditions []metav1.Condition, read *policy.Policy,
+func newClusterWide(u *unstructured.Unstructured, k policy.Kind, conditions []metav1.Condition, read *policy.Policy,
 	problems []policy.Problem, err error) *PolicyObject {
-	p := &PolicyObject{Custom: newCustom(u, conditions, err), Kind: k, Policy: read, Problems: problems,
+	p := &PolicyObject{Custom: NewCustom(u, conditions, err), Kind: k, Policy: read, Problems: problems,
 		Logging: u.GetAnnotations()[contract.ACLLoggingAnnotation]}
 	if err != nil {
 		p.Policy, p.Problems = nil, nil

@@ -12,7 +12,7 @@ import (
 
 // Problem is something wrong with an object that its owner can mend: it becomes an Event on it.
 type Problem struct {
-	Kind    Kind
+	Kind    *Kind
 	Object  *metav1.ObjectMeta
 	Reason  string // CamelCase, for machines
 	Message string // what, and the remedy
@@ -23,7 +23,7 @@ type Problem struct {
 	untold int
 }
 
-func Problemf(kind Kind, meta *metav1.ObjectMeta, reason, format string, args ...any) Problem {
+func Problemf(kind *Kind, meta *metav1.ObjectMeta, reason, format string, args ...any) Problem {
 	return Problem{Kind: kind, Object: meta, Reason: reason, Message: Cut(fmt.Sprintf(format, args...), MaxMessage)}
 }
 
@@ -36,7 +36,7 @@ func Few(found []Problem) []Problem {
 		return found
 	}
 	type subject struct {
-		kind                    Kind
+		kind                    *Kind
 		namespace, name, reason string
 	}
 	of := func(p Problem) subject { return subject{p.Kind, p.Object.Namespace, p.Object.Name, p.Reason} }
@@ -63,13 +63,13 @@ func Few(found []Problem) []Problem {
 // Complaints collect what is wrong with the parts of one object, of which users write a thousand. The first of a
 // reason are put into words, the others are counted: see [Few].
 type Complaints struct {
-	kind  Kind
+	kind  *Kind
 	meta  *metav1.ObjectMeta
 	List  []Problem
 	count map[string]int // by reason
 }
 
-func NewComplaints(kind Kind, meta *metav1.ObjectMeta) *Complaints {
+func NewComplaints(kind *Kind, meta *metav1.ObjectMeta) *Complaints {
 	return &Complaints{kind: kind, meta: meta}
 }
 
@@ -108,7 +108,7 @@ func (c *Complaints) Problems() []Problem {
 }
 
 // Limitf is a problem that is not the user's: something was left out that a datapath cannot do.
-func Limitf(kind Kind, meta *metav1.ObjectMeta, reason, format string, args ...any) Problem {
+func Limitf(kind *Kind, meta *metav1.ObjectMeta, reason, format string, args ...any) Problem {
 	p := Problemf(kind, meta, reason, format, args...)
 	p.Lasting = true
 	return p

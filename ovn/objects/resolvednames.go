@@ -32,7 +32,7 @@ const maxDomainName = 253
 // addresses because a name says so. Whoever owns a node may write anything into its object: what no agent
 // writes, in number and length, is left out, too.
 func TrimResolvedNames(u *unstructured.Unstructured, o *v1alpha1.ResolvedNames, err error) *ResolvedNames {
-	r := &ResolvedNames{newCustom(u, nil, err).ObjectMeta, map[string][]ResolvedAddress{}}
+	r := &ResolvedNames{NewCustom(u, nil, err).ObjectMeta, map[string][]ResolvedAddress{}}
 	total := 0
 	for _, said := range o.Names {
 		if len(said.Name) == 0 || len(said.Name) > maxDomainName {

@@ -61,7 +61,7 @@ func TrimService(o *corev1.Service) *Service {
 		InternalLocal: o.Spec.InternalTrafficPolicy != nil &&
 			*o.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal,
 		ClientIP: o.Spec.SessionAffinity == corev1.ServiceAffinityClientIP,
-		Asked:    trimUnserved(ServiceKind, o.Annotations),
+		Asked:    trimUnserved(serviceKind, o.Annotations),
 	}
 	if s.ClientIP {
 		s.StickySeconds = stickySeconds(o.Spec.SessionAffinityConfig)

@@ -10,7 +10,7 @@ import (
 // unservedAnnotation is something that users ask for by an annotation of Kubernetes', of kube-proxy's or of another
 // network's, and that weft does not do.
 type unservedAnnotation struct {
-	Kind       Kind // of the object that has it
+	Kind       string // of the object that has it
 	Annotation string
 	// Value is the one that asks for something; "" is any.
 	Value  string
@@ -18,6 +18,9 @@ type unservedAnnotation struct {
 	Effect string
 	Remedy string
 }
+
+// The kinds that users ask such things of.
+const podKind, serviceKind = "Pod", "Service"
 
 // Remedies of several.
 const (
@@ -33,24 +36,24 @@ const (
 
 // UnservedAnnotations is the whole table, as the documentation shows it.
 var UnservedAnnotations = []unservedAnnotation{
-	{PodKind, "kubernetes.io/ingress-bandwidth", "", "BandwidthNotBounded", noBandwidth, boundInside},
-	{PodKind, "kubernetes.io/egress-bandwidth", "", "BandwidthNotBounded", noBandwidth, boundInside},
-	{PodKind, "ovn.kubernetes.io/ingress_rate", "", "BandwidthNotBounded", noBandwidth, boundInside},
-	{PodKind, "ovn.kubernetes.io/egress_rate", "", "BandwidthNotBounded", noBandwidth, boundInside},
-	{PodKind, "k8s.v1.cni.cncf.io/networks", "", "NetworkNotServed", oneNetwork, noOtherPlace},
-	{PodKind, "v1.multus-cni.io/default-network", "", "NetworkNotServed", oneNetwork, noOtherPlace},
-	{PodKind, "ovn.kubernetes.io/logical_switch", "", "NetworkNotServed", oneNetwork, noOtherPlace},
-	{PodKind, "ovn.kubernetes.io/ip_address", "", "AddressNotServed", anyAddress, byName},
-	{PodKind, "ovn.kubernetes.io/ip_pool", "", "AddressNotServed", anyAddress, byName},
-	{PodKind, "ovn.kubernetes.io/mac_address", "", "AddressNotServed", anyAddress, byName},
-	{PodKind, "cni.projectcalico.org/ipAddrs", "", "AddressNotServed", anyAddress, byName},
-	{PodKind, "cni.projectcalico.org/ipAddrsNoIpam", "", "AddressNotServed", anyAddress, byName},
-	{PodKind, "cni.projectcalico.org/ipv4pools", "", "AddressNotServed", anyAddress, byName},
-	{PodKind, "cni.projectcalico.org/ipv6pools", "", "AddressNotServed", anyAddress, byName},
-	{PodKind, "cni.projectcalico.org/floatingIPs", "", "AddressNotServed", anyAddress, byName},
-	{PodKind, "cni.projectcalico.org/hwAddr", "", "AddressNotServed", anyAddress, byName},
-	{PodKind, "ipam.cilium.io/ip-pool", "", "AddressNotServed", anyAddress, byName},
-	{ServiceKind, "preserve-destination", "true", "DestinationNotPreserved",
+	{podKind, "kubernetes.io/ingress-bandwidth", "", "BandwidthNotBounded", noBandwidth, boundInside},
+	{podKind, "kubernetes.io/egress-bandwidth", "", "BandwidthNotBounded", noBandwidth, boundInside},
+	{podKind, "ovn.kubernetes.io/ingress_rate", "", "BandwidthNotBounded", noBandwidth, boundInside},
+	{podKind, "ovn.kubernetes.io/egress_rate", "", "BandwidthNotBounded", noBandwidth, boundInside},
+	{podKind, "k8s.v1.cni.cncf.io/networks", "", "NetworkNotServed", oneNetwork, noOtherPlace},
+	{podKind, "v1.multus-cni.io/default-network", "", "NetworkNotServed", oneNetwork, noOtherPlace},
+	{podKind, "ovn.kubernetes.io/logical_switch", "", "NetworkNotServed", oneNetwork, noOtherPlace},
+	{podKind, "ovn.kubernetes.io/ip_address", "", "AddressNotServed", anyAddress, byName},
+	{podKind, "ovn.kubernetes.io/ip_pool", "", "AddressNotServed", anyAddress, byName},
+	{podKind, "ovn.kubernetes.io/mac_address", "", "AddressNotServed", anyAddress, byName},
+	{podKind, "cni.projectcalico.org/ipAddrs", "", "AddressNotServed", anyAddress, byName},
+	{podKind, "cni.projectcalico.org/ipAddrsNoIpam", "", "AddressNotServed", anyAddress, byName},
+	{podKind, "cni.projectcalico.org/ipv4pools", "", "AddressNotServed", anyAddress, byName},
+	{podKind, "cni.projectcalico.org/ipv6pools", "", "AddressNotServed", anyAddress, byName},
+	{podKind, "cni.projectcalico.org/floatingIPs", "", "AddressNotServed", anyAddress, byName},
+	{podKind, "cni.projectcalico.org/hwAddr", "", "AddressNotServed", anyAddress, byName},
+	{podKind, "ipam.cilium.io/ip-pool", "", "AddressNotServed", anyAddress, byName},
+	{serviceKind, "preserve-destination", "true", "DestinationNotPreserved",
 		"endpoints on Windows nodes get packets with their own address and port as destination, not the Service's",
 		"remove the annotation; have the server listen at the pod's address and the target port"},
 }
@@ -59,7 +62,7 @@ var UnservedAnnotations = []unservedAnnotation{
 type Unserved uint32
 
 // trimUnserved notes what an object asks for in vain. Almost none does.
-func trimUnserved(kind Kind, annotations map[string]string) (found Unserved) {
+func trimUnserved(kind string, annotations map[string]string) (found Unserved) {
 	for i, u := range UnservedAnnotations {
 		if text := strings.TrimSpace(annotations[u.Annotation]); u.Kind == kind && text != "" &&
 			(u.Value == "" || text == u.Value) {
@@ -70,7 +73,7 @@ func trimUnserved(kind Kind, annotations map[string]string) (found Unserved) {
 }
 
 // UnservedProblems are what an object's owner is told, one Event a reason.
-func UnservedProblems(kind Kind, meta *metav1.ObjectMeta, found Unserved) (told []Problem) {
+func UnservedProblems(kind *Kind, meta *metav1.ObjectMeta, found Unserved) (told []Problem) {
 	keys := map[string][]string{}
 	for i, u := range UnservedAnnotations {
 		if found&(1<<i) != 0 {

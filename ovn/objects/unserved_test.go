@@ -15,7 +15,7 @@ func TestUnservedSaysAll(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| annotation | on | Event | what it means | what to do |\n|---|---|---|---|---|\n")
 	for _, u := range UnservedAnnotations {
-		if u.Kind != PodKind && u.Kind != ServiceKind || u.Annotation == "" ||
+		if u.Kind != podKind && u.Kind != serviceKind || u.Annotation == "" ||
 			u.Reason == "" || u.Effect == "" || u.Remedy == "" {
 			t.Errorf("%+v is not complete", u)
 		}

@@ -60,7 +60,8 @@ func TestTheRecordNamesAll(t *testing.T) {
 
 // recordable are all names that the record may have, but for numbers.
 func recordable() []string {
-	names := []string{recircLost, userspaceLost, helperFTP, helperTFTP, "push_vlan again", "push_vlan 802.1ad", "sample actions", "set tcp6",
+	names := []string{recircLost, userspaceLost, helperFTP, helperTFTP, "push_vlan again", "push_vlan 802.1ad",
+		"sample actions", "set tcp6",
 		"set udp6", "set ipv4_ecn", "match vlan again", "match ipv6_label"}
 	for part := range ipv6Changes(make([]byte, 40), make([]byte, 40)) {
 		names = append(names, "set ipv6_"+part)

@@ -1,0 +1,223 @@
+package ovn
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/settings"
+)
+
+// announcerBook knows by which nodes' gateway routers the addresses of Services are answered on the network that has
+// them.
+type announcerBook struct {
+	nodes    nodeView
+	services serviceView
+	claims   claimView
+	liveness *livenessBook
+	outside  outsideBook
+
+	turned []*nodeState // may announce now, or may no more: another choice among the same nodes
+	// announced says by which node's gateway router an address is answered, "" by none.
+	announced map[netip.Addr]string
+	byNode    map[string]map[netip.Addr]struct{}
+}
+
+func newAnnouncerBook(s *settings.Settings, nodes nodeView, services serviceView, claims claimView,
+	liveness *livenessBook) announcerBook {
+	return announcerBook{nodes: nodes, services: services, claims: claims, liveness: liveness,
+		outside:   newOutsideBook(s, liveness),
+		announced: map[netip.Addr]string{}, byNode: map[string]map[netip.Addr]struct{}{}}
+}
+
+// turn takes in that a node may announce now, or may no more.
+func (b *announcerBook) turn(n *nodeState) { b.turned = append(b.turned, n) }
+
+// takeTurned are the nodes that have turned since the last call.
+func (b *announcerBook) takeTurned() []*nodeState {
+	turned := b.turned
+	b.turned = nil
+	return turned
+}
+
+// of is the node whose gateway router answers for a load balancer's address on the nodes' network. ok is false for an
+// address that Weft did not allocate, and which others announce, as a host its own; node is "" while no node can.
+func (b *announcerBook) of(vip netip.Addr) (node string, ok bool) {
+	node, ok = b.announced[vip]
+	return node, ok && !b.claims.isHosts(vip)
+}
+
+// ofNode are the addresses that a node's gateway router answers for, sorted.
+func (b *announcerBook) ofNode(node string) []netip.Addr {
+	return slices.SortedFunc(maps.Keys(b.byNode[node]), netip.Addr.Compare)
+}
+
+// forget has nobody answer for an address that no Service has.
+func (b *announcerBook) forget(addr netip.Addr) {
+	delete(b.outside.ways, addr)
+	b.set(addr, "", false, "")
+}
+
+// set has a node answer for an address of a Service's, and the rows follow that name the node.
+func (b *announcerBook) set(addr netip.Addr, node string, ok bool, service string) {
+	before, had := b.announced[addr]
+	if had == ok && before == node {
+		return
+	}
+	if before != "" {
+		delete(b.byNode[before], addr)
+		if len(b.byNode[before]) == 0 {
+			delete(b.byNode, before)
+		}
+		b.nodes.touch(before)
+	}
+	delete(b.announced, addr)
+	if ok {
+		b.announced[addr] = node
+	}
+	if node != "" {
+		if b.byNode[node] == nil {
+			b.byNode[node] = map[netip.Addr]struct{}{}
+		}
+		b.byNode[node][addr] = struct{}{}
+		b.nodes.touch(node)
+	}
+	if service != "" {
+		b.services.touch(service)
+	}
+}
+
+// choose is the node whose gateway router answers for an address of a Service's, "" for none.
+func (b *announcerBook) choose(addr netip.Addr, p *poolState, s *serviceState) string {
+	way, known := b.outside.ways[addr]
+	if !known {
+		way = b.outside.wayIn(addr, p)
+		b.outside.ways[addr] = way
+	}
+	if !s.object.Balancer.Local {
+		return way.node
+	}
+	return b.outside.preferred(addr, p, way.network, b.serving(s, addr.Is4()))
+}
+
+// outsideBook finds the nodes whose gateways are on networks outside, by the subnets of these.
+type outsideBook struct {
+	settings *settings.Settings
+	liveness *livenessBook
+
+	nodes   map[netip.Prefix]map[string]*nodeState // by subnet and name
+	lengths [2]map[int]int                         // of IPv4 and IPv6: how many subnets have a prefix length
+	of      map[string][]netip.Prefix              // a node's, at most one a family, IPv4 first
+	ways    map[netip.Addr]wayIn                   // as far as somebody asked
+}
+
+// wayIn is where an address of a pool comes into the cluster.
+type wayIn struct {
+	network string // outside, "" while no node is on one that has the address
+	node    string // that answers for it where all may, "" for none
+}
+
+func newOutsideBook(s *settings.Settings, liveness *livenessBook) outsideBook {
+	return outsideBook{settings: s, liveness: liveness, nodes: map[netip.Prefix]map[string]*nodeState{},
+		lengths: [2]map[int]int{{}, {}}, of: map[string][]netip.Prefix{}, ways: map[netip.Addr]wayIn{}}
+}
+
+// update takes in on which subnets outside a node's gateway is.
+func (b *outsideBook) update(n *nodeState) {
+	var now []netip.Prefix
+	if n.placed && n.outside != "" {
+		for _, p := range ipam.Firsts(n.facts.Gateway.Addresses) {
+			now = append(now, p.Masked())
+		}
+	}
+	was := b.of[n.name]
+	if slices.Equal(was, now) {
+		return
+	}
+	for _, p := range was {
+		if delete(b.nodes[p], n.name); len(b.nodes[p]) == 0 {
+			delete(b.nodes, p)
+			lengths := b.lengths[ipam.FamilyIndex(p.Addr().Is4())]
+			if lengths[p.Bits()]--; lengths[p.Bits()] == 0 {
+				delete(lengths, p.Bits())
+			}
+		}
+	}
+	for _, p := range now {
+		if b.nodes[p] == nil {
+			b.nodes[p] = map[string]*nodeState{}
+			b.lengths[ipam.FamilyIndex(p.Addr().Is4())][p.Bits()]++
+		}
+		b.nodes[p][n.name] = n
+	}
+	if b.of[n.name] = now; len(now) == 0 {
+		delete(b.of, n.name)
+	}
+}
+
+// around are the nodes on subnets outside that hold an address.
+func (b *outsideBook) around(addr netip.Addr) (list []*nodeState) {
+	for bits := range b.lengths[ipam.FamilyIndex(addr.Is4())] {
+		subnet := netip.PrefixFrom(addr, bits).Masked()
+		list = slices.AppendSeq(list, maps.Values(b.nodes[subnet]))
+	}
+	return list
+}
+
+// moves says whether a node that may announce now, or may no more, makes a difference to an address of a Service's.
+func (b *announcerBook) moves(addr netip.Addr, s *serviceState, n *nodeState) bool {
+	way := b.outside.ways[addr]
+	switch {
+	case n.name == way.node || n.name == b.announced[addr]:
+		return true
+	case n.object == nil || n.outside != way.network || !b.liveness.mayAnnounce(n, addr):
+		return false
+	case s != nil && s.object != nil && s.object.Balancer.Local:
+		return slices.Contains(b.serving(s, addr.Is4()), n)
+	}
+	return way.node == "" || rendezvous(addr.String(), n.name) > rendezvous(addr.String(), way.node)
+}
+
+// wayIn decides where an address comes in: by the nodes of one network whose subnets hold it. Which subnet it has says
+// a node itself, and on a network of another name that counts for nothing.
+func (b *outsideBook) wayIn(addr netip.Addr, p *poolState) wayIn {
+	nodes := slices.DeleteFunc(b.around(addr), func(n *nodeState) bool { return !p.object.Nodes.Matches(n.object.Labels) })
+	network := networkOf(b.settings, p.object.Network, nodes)
+	return wayIn{network, b.preferred(addr, p, network, nodes)}
+}
+
+// preferred is the one of nodes that answers for an address on a network, "" for none.
+func (b *outsideBook) preferred(addr netip.Addr, p *poolState, network string, nodes []*nodeState) string {
+	best, most := "", uint64(0)
+	for _, n := range nodes {
+		if n.outside != network || !b.liveness.mayAnnounce(n, addr) ||
+			n.object.Labels.Has(corev1.LabelNodeExcludeBalancers) || !p.object.Nodes.Matches(n.object.Labels) {
+			continue
+		}
+		if rank := rendezvous(addr.String(), n.name); best == "" || rank > most {
+			best, most = n.name, rank
+		}
+	}
+	return best
+}
+
+// serving are the nodes that have an endpoint of a Service that gets its traffic.
+func (b *announcerBook) serving(s *serviceState, ipv4 bool) (list []*nodeState) {
+	seen := map[string]bool{}
+	for _, sl := range s.slices {
+		if sl.IPv6 == ipv4 {
+			continue
+		}
+		for _, e := range sl.Endpoints {
+			if n := b.nodes.at(e.Node); n != nil && n.placed && !seen[e.Node] && (e.Ready || e.Serving && e.Terminating ||
+				s.object.PublishNotReady) {
+				seen[e.Node] = true
+				list = append(list, n)
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,238 @@
+package ovn
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/weftnet/weft/models/outside"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
+)
+
+// arbiter decides who has which address and port outside of the cluster, of Services, pods' host ports and the hosts
+// themselves. Nodes' agents decide the same by models/outside.
+type arbiter struct {
+	settings *settings.Settings
+	pods     podView
+	pools    poolView
+	services map[string]*serviceState // all, by key
+	claims   claimBook
+	hosts    hostBook
+	ports    nodePorts
+}
+
+func newArbiter(s *settings.Settings, nodes nodeView, pods podView, pools poolView) arbiter {
+	return arbiter{settings: s, pods: pods, pools: pools, services: map[string]*serviceState{}, claims: newClaimBook(),
+		hosts: newHostBook(s, nodes), ports: newNodePorts()}
+}
+
+// has says whether a Service has a port of a node's address: as a NodePort, for its health check, or
+// because the address is one of the Service's own.
+func (a *arbiter) has(wanted objects.Claim) bool {
+	for _, one := range []objects.Claim{wanted, wanted.Everywhere()} {
+		name, ok := a.holder(one)
+		if ok && a.claims.wants(name, one) && a.reserved(one) == outside.Nobody && a.hosts.taken(a.services[name].object,
+			one.Addr) == outside.Nobody &&
+			a.services[name].object.HasAt(one, wanted.Addr) {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *arbiter) isHosts(addr netip.Addr) bool {
+	return a.hosts.rules().At(addr) != outside.Nobody
+}
+
+func (a *arbiter) hostsKeep(protocol string, at netip.AddrPort) bool {
+	return a.hosts.rules().Keep(protocol, at) != outside.Nobody
+}
+
+// balanced says whether an address and port is one that a load balancer of a Service's or pod's has.
+func (a *arbiter) balanced(at objects.Claim) bool {
+	inside := func(list []netip.Prefix) bool {
+		return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(at.Addr) })
+	}
+	switch {
+	case inside(a.settings.Pods):
+		return false
+	case inside(a.settings.Services), len(a.claims.by[at]) > 0:
+		return true
+	}
+	_, own := a.ports.nodes[at.Addr]
+	return own && (len(a.claims.by[objects.Claim{Port: at.Port, Protocol: at.Protocol}]) > 0 ||
+		a.pods.wantsHostPort(numberedPort{at.Port, at.Protocol}))
+}
+
+// holder is who has a claim of those that want it, if anybody has: whoever has the address from an
+// AddressPool, else the first with a right to it.
+func (a *arbiter) holder(wanted objects.Claim) (name string, ok bool) {
+	if name, ok := a.heldBy(wanted.Addr); ok {
+		return name, true
+	}
+	if list := a.claims.by[wanted]; len(list) > 0 {
+		return list[0].name, true
+	}
+	return "", false
+}
+
+// heldBy is who has an address from an AddressPool, and so all its ports. A host's address is no pool's, whatever a
+// Service's status says: load balancers' controllers give it to many Services, each with other ports, and who has one
+// of these the hosts' agents know, which know of no pools.
+func (a *arbiter) heldBy(addr netip.Addr) (name string, ok bool) {
+	name, ok = a.pools.holder(addr)
+	return name, ok && a.hosts.rules().At(addr) == outside.Nobody
+}
+
+// arbitrate decides what a Service gets of what it wants outside, and says what it does not.
+func (a *arbiter) arbitrate(name string, s *objects.Service) (*objects.Service, []objects.Problem) {
+	if s.IsInside() {
+		return s, nil
+	}
+	d := &objects.Rejection{Claims: map[objects.Claim]struct{}{}, Addresses: map[netip.Addr]struct{}{},
+		Doubled: map[objects.Claim]struct{}{}}
+	found := objects.NewComplaints(objects.ServiceKind, &s.ObjectMeta)
+	if s.LeftOut > 0 {
+		found.Add("TooManyExternalAddresses", func() string {
+			return fmt.Sprintf("spec.externalIPs, status.loadBalancer.ingress: %d addresses are left out, since a Service is "+
+				"served at %d addresses and ports outside at most; give fewer addresses, or split the Service's ports", s.LeftOut,
+				outside.Most)
+		})
+	}
+	for _, addr := range s.Outside() {
+		if why := a.invalid(addr); why != "" {
+			d.Addresses[addr] = struct{}{}
+			found.Add("BadExternalAddress", func() string {
+				return fmt.Sprintf("%s: %s is %s, and is not served; give an address of the networks outside",
+					s.FieldOf(objects.Claim{Addr: addr}), addr, why)
+			})
+		} else if owner := a.hosts.taken(s, addr); owner != outside.Nobody {
+			d.Addresses[addr] = struct{}{}
+			found.Add("AddressTaken", func() string {
+				return fmt.Sprintf("spec.externalIPs: %s is %s, and stays so at every port; give an address of no host, use a "+
+					"NodePort, or have the cluster's operator allow it (host-external-ip-cidrs)", addr, a.hosts.ownerName(owner, addr))
+			})
+		}
+	}
+	for _, wanted := range a.claims.of[name] {
+		if _, ok := d.Addresses[wanted.Addr]; !ok {
+			a.arbitrateClaim(name, s, wanted, d, found)
+		}
+	}
+	for _, p := range s.NodePorts {
+		if !a.settings.NodePorts.Contains(p.Number) {
+			found.Add("NodePortOutOfRange", func() string {
+				return fmt.Sprintf("spec.ports[].nodePort: %d is not in %s; it is served, since the API server has allowed it; "+
+					"give weft's node-port-range the API server's --service-node-port-range, or choose a port in it",
+					p.Number, a.settings.NodePorts)
+			})
+		}
+	}
+	if len(d.Claims)+len(d.Addresses)+len(d.Doubled) == 0 {
+		return s, found.Problems()
+	}
+	served := *s
+	served.Rejected = d
+	return &served, found.Problems()
+}
+
+// arbitrateClaim decides whether a Service gets an address and port that it wants and that is valid.
+func (a *arbiter) arbitrateClaim(name string, s *objects.Service, wanted objects.Claim, d *objects.Rejection,
+	found *objects.Complaints) {
+	if owner := a.reserved(wanted); owner != outside.Nobody {
+		d.Claims[wanted] = struct{}{}
+		found.Add("AddressTaken", func() string {
+			return fmt.Sprintf("%s: %s is %s, and stays so; it is not served for the Service; choose another address or port",
+				s.FieldOf(wanted), wanted, a.reservedName(owner, wanted))
+		})
+		return
+	}
+	if holder, _ := a.holder(wanted); holder != name {
+		d.Claims[wanted] = struct{}{}
+		found.Add("AddressConflict", func() string {
+			d.Told = append(d.Told, wanted)
+			return fmt.Sprintf("%s: %s is already that of Service %s, which %s; it is not served for this one as long as that "+
+				"has it; choose another",
+				s.FieldOf(wanted), wanted, holder, a.right(wanted, holder, s))
+		})
+		return
+	}
+	holder, ok := a.nodePortAt(wanted)
+	switch {
+	case !ok:
+	case holder == name:
+		d.Doubled[wanted] = struct{}{}
+		if field := s.OtherAt(wanted); field != "" {
+			found.Add("AddressConflict", func() string {
+				return fmt.Sprintf("%s: %s is Node %s's, and %s of the Service itself has the port there; clients are served by "+
+					"that; choose another address or port",
+					s.FieldOf(wanted), wanted, a.ports.nodes[wanted.Addr], field)
+			})
+		}
+	default:
+		d.Claims[wanted] = struct{}{}
+		found.Add("AddressConflict", func() string {
+			return fmt.Sprintf("%s: %s is Node %s's, and Service %s has the port there (%s); it is not served for this one as "+
+				"long as that has it; choose another address or port",
+				s.FieldOf(wanted), wanted, a.ports.nodes[wanted.Addr], holder,
+				a.services[holder].object.FieldOf(wanted.Everywhere()))
+		})
+	}
+}
+
+// nodePortAt is the Service that has a port of a node's address as its NodePort, or for its health check, if any
+// has.
+func (a *arbiter) nodePortAt(wanted objects.Claim) (name string, ok bool) {
+	if _, node := a.ports.nodes[wanted.Addr]; !node {
+		return "", false
+	}
+	name, ok = a.holder(wanted.Everywhere())
+	return name, ok && a.services[name].object.HasAt(wanted.Everywhere(), wanted.Addr)
+}
+
+// right says why another Service has what a Service wants.
+func (a *arbiter) right(wanted objects.Claim, holder string, s *objects.Service) string {
+	if name, ok := a.heldBy(wanted.Addr); ok && name == holder {
+		return "has the address from an AddressPool"
+	}
+	if slices.Contains(a.services[holder].object.Ingress, wanted.Addr) && !slices.Contains(s.Ingress, wanted.Addr) {
+		return "has it as its load balancer's"
+	}
+	return "is older"
+}
+
+// reserved says whose a port outside is that no Service may have.
+func (a *arbiter) reserved(wanted objects.Claim) outside.Owner {
+	return a.hosts.rules().KeepExternal(string(wanted.Protocol), netip.AddrPortFrom(wanted.Addr, wanted.Port))
+}
+
+// reservedName says for people whose such a port is.
+func (a *arbiter) reservedName(owner outside.Owner, wanted objects.Claim) string {
+	switch {
+	case owner == outside.EveryHost:
+		return "the nodes' hosts' (host-ports)"
+	case owner == outside.Daemon:
+		return fmt.Sprintf("a daemon's of Node %s, which listens there or did a short time ago "+
+			"(end it there, and the port is free ten minutes later)", a.hosts.listener(string(wanted.Protocol),
+			netip.AddrPortFrom(wanted.Addr, wanted.Port)))
+	case a.settings.HostPorts.Has(string(wanted.Protocol), wanted.Port):
+		return a.hosts.ownerName(owner, wanted.Addr) + ", at a port of hosts' own (host-ports)"
+	}
+	return a.hosts.ownerName(owner, wanted.Addr)
+}
+
+// invalid says why an address cannot be one that clients outside have for a Service.
+func (a *arbiter) invalid(addr netip.Addr) string {
+	if why := outside.Fit(addr); why != "" {
+		return why
+	}
+	if ipam.Family(a.settings.Pods, addr) == nil {
+		return "of a family that pods do not have"
+	}
+	if key, in, ok := a.settings.ClusterRange(func(p netip.Prefix) bool { return p.Contains(addr) }); ok {
+		return "in " + key + " " + in.String() + ", which is the cluster's own"
+	}
+	return ""
+}

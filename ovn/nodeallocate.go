@@ -1,0 +1,470 @@
+package ovn
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/settings"
+)
+
+// nodeState is a node as far as it is known: pods may name it before it is there, and after.
+type nodeState struct {
+	placement
+	object   *objects.Node
+	placed   bool // it has an ID and subnets, hence a switch
+	problems []objects.Problem
+	// expects is whether it waits for its subnets; a Node is there a moment before they are.
+	expects expectation
+	pools   []*ipam.SubnetPool
+	// pods are the pods bound to it that want a port, by key; waiting are those of them that
+	// found no free address.
+	pods    map[string]*podState
+	waiting map[string]struct{}
+	// hostPorted are those of pods that want a port of the host, by key; of all its addresses where the claim has none.
+	hostPorted map[objects.Claim]map[string]struct{}
+	wanted     []netip.Addr // tunnels may end at those that no other node has
+}
+
+type expectation int
+
+const (
+	nothing expectation = iota
+	expecting
+	overdue
+)
+
+func (b *nodeBook) node(name string) *nodeState {
+	n := b.all[name]
+	if n == nil {
+		n = &nodeState{placement: placement{name: name}, pods: map[string]*podState{}, waiting: map[string]struct{}{},
+			hostPorted: map[objects.Claim]map[string]struct{}{}}
+		b.all[name] = n
+	}
+	return n
+}
+
+// forget drops a node's state once neither it nor a pod of it is left.
+func (b *nodeBook) forget(n *nodeState) {
+	if n.object == nil && len(n.pods) == 0 {
+		delete(b.all, n.name)
+	}
+}
+
+// update gives up the nodes that are gone, then places those that have been placed before, then
+// the new ones, and then those that another node stood in the way of, if one has given something up.
+func (b *nodeBook) update(names []string, batch *part.Batch) (touched []*nodeState) {
+	var gone, known, unknown, others []*nodeState
+	for _, name := range names {
+		object := part.Object[objects.Node](batch, objects.NodeKind, name)
+		b.dirty[name] = struct{}{}
+		n := b.node(name)
+		n.object = object
+		switch {
+		case object == nil:
+			b.Tell(northbound.NodeOwner(name))
+			delete(b.unsettled, name)
+			b.unplace(n)
+			n.facts, n.outside = contract.NodeFacts{}, ""
+			b.tunnels.take(n)
+			n.expects = nothing
+			delete(b.recorded, name)
+			b.forget(n)
+			gone = append(gone, n)
+		case n.placed || b.isRecorded(n) || object.Network != "":
+			known = append(known, n)
+		default:
+			unknown = append(unknown, n)
+		}
+	}
+	b.rank(known)
+	b.rank(unknown)
+	for _, n := range append(known, unknown...) {
+		b.allocate(n)
+	}
+	if len(names) > 0 && b.vacated {
+		b.vacated = false
+		for name := range b.unsettled {
+			if _, named := slices.BinarySearch(names, name); !named {
+				b.dirty[name] = struct{}{}
+				others = append(others, b.all[name])
+			}
+		}
+		b.rank(others)
+		for _, n := range others {
+			b.allocate(n)
+		}
+	}
+	return slices.Concat(gone, known, unknown, others)
+}
+
+func (b *nodeBook) isRecorded(n *nodeState) bool {
+	_, ok := b.recorded[n.name]
+	return ok
+}
+
+// rank orders nodes by who is right when two claim the same: first those whose chassis is what the
+// Northbound has for them, and of these those whose gateway is, then those that the Northbound knows at all,
+// then the older.
+func (b *nodeBook) rank(list []*nodeState) {
+	doubt := make(map[*nodeState]int, len(list))
+	for _, n := range list {
+		record, ok := b.recorded[n.name]
+		facts, err := parseFacts(n.object.Facts)
+		switch {
+		case !ok:
+			doubt[n] = 3
+		case err != nil || facts.Chassis != record.chassis:
+			doubt[n] = 2
+		case !record.hasGateway(facts.Gateway):
+			doubt[n] = 1
+		}
+	}
+	slices.SortFunc(list, func(a, b *nodeState) int {
+		return cmp.Or(doubt[a]-doubt[b], objects.Older(&a.object.ObjectMeta, &b.object.ObjectMeta),
+			cmp.Compare(a.name, b.name))
+	})
+}
+
+// allocate decides a node's ID and subnets, or says why it cannot.
+func (b *nodeBook) allocate(n *nodeState) {
+	n.problems = nil
+	complain := func(reason, format string, args ...any) {
+		n.problems = append(n.problems, objects.Problemf(objects.NodeKind, &n.object.ObjectMeta, reason, format, args...))
+	}
+	placed, vacated := n.placed, b.vacated
+	defer func() {
+		if !placed && !n.placed { // what it gave up it had only just taken
+			b.vacated = vacated
+		}
+		delete(b.unsettled, n.name)
+		if len(n.problems) > 0 {
+			b.unsettled[n.name] = struct{}{}
+		}
+	}()
+
+	chassis, windows := n.chassis(), n.windows()
+	for _, err := range n.takeFacts(b.settings) {
+		complain("BadNodeFacts", "%v; remove the annotation, the node's agent writes it anew", err)
+	}
+	b.joinOutside(n, complain)
+	b.refuseCopies(n, complain)
+	b.tunnels.take(n)
+	had, err := b.recallNode(n)
+	if err != nil {
+		complain("BadNodeNetwork", "%v; it is written anew", err)
+	}
+	subnets, err := b.subnets(n, had.PodCIDRs)
+	if err != nil {
+		if !errors.Is(err, errNoSubnets) || b.isOverdue(n) {
+			complain("NoPodSubnet", "%v", err)
+		}
+		b.unplace(n)
+		return
+	}
+	if !n.placed || !slices.Equal(n.subnets, subnets) {
+		b.settle(n, subnets)
+	}
+	if n.id == 0 {
+		if n.id, err = b.takeID(had.ID); err != nil {
+			complain("NoNodeID", "%v", err)
+			b.unplace(n)
+			return
+		}
+	}
+	if !n.placed {
+		n.placed = true
+		n.expects = nothing
+		delete(b.recorded, n.name)
+		i, _ := slices.BinarySearch(b.names, n.name)
+		b.names = slices.Insert(b.names, i, n.name)
+		b.around.placementsChanged()
+	}
+	b.vacated = b.onlyOne.take(n) || b.vacated
+	if n.chassis() != chassis || n.windows() != windows {
+		b.touchPods(n)
+	}
+	b.noteNode(n)
+}
+
+// refuseCopies takes from a node what another one was first with.
+func (b *nodeBook) refuseCopies(n *nodeState, complain func(reason, format string, args ...any)) {
+	if other := b.sameChassis(n); other != "" {
+		complain("DuplicateChassis", "its chassis name %s is also that of Node %s, as on copied machines; the node has no "+
+			"gateway and its pods no network until each has a name of its own (external_ids:system-id in its Open vSwitch "+
+			"database)",
+			objects.Quoted(n.facts.Chassis), other)
+		n.facts, n.outside = contract.NodeFacts{OS: n.facts.OS}, ""
+	}
+	if other, field, remedy := b.sameGateway(n); other != "" {
+		complain("DuplicateGateway", "annotation %s: %s is also that of the gateway of Node %s, which keeps it; the node "+
+			"has no gateway, and its pods reach nothing outside of the cluster; %s, or delete Node %s if it is gone",
+			contract.NodeFactsAnnotation, field, other, remedy, other)
+		n.facts.Gateway, n.outside = nil, ""
+	}
+}
+
+// recallNode finds what a node has had: what the Northbound says, else what its annotation says.
+func (b *nodeBook) recallNode(n *nodeState) (contract.NodeNetwork, error) {
+	had, err := objects.ParseAnnotation[contract.NodeNetwork](contract.NodeNetworkAnnotation, n.object.Network)
+	if record, ok := b.recorded[n.name]; ok {
+		had.PodCIDRs = record.subnets
+		if id := record.id(b.settings); id > 0 {
+			had.ID = id
+		}
+	}
+	return had, err
+}
+
+// takeFacts reads what the node's agent says. What cannot be read changes nothing: the chassis that the
+// node's pods are bound to is better than none. Of what can be read, bad parts are left out.
+func (n *nodeState) takeFacts(s *settings.Settings) (errs []error) {
+	facts, err := parseFacts(n.object.Facts)
+	if err != nil {
+		n.os = cmp.Or(n.facts.OS, n.object.OS, contract.Linux)
+		return []error{err}
+	}
+	n.os = cmp.Or(n.object.OS, contract.Linux)
+	check := func(err error, without string) bool {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("annotation %s: %w; %s", contract.NodeFactsAnnotation, err, without))
+		}
+		return err != nil
+	}
+	if check(checkOS(facts.OS), "the node is taken for one of "+n.os+", as its label "+corev1.LabelOSStable+" says") {
+		facts.OS = ""
+	}
+	if check(checkHosted(facts.Hosted), "no chassis host can connect its ovn-controller to the node") {
+		facts.Hosted = nil
+	}
+	first := fmt.Sprintf("the first %d count", contract.MostOfFacts)
+	check(tooMany("addresses", &facts.Addresses), first)
+	check(tooMany("listeners", &facts.Listeners), first)
+	if g := facts.Gateway; g != nil {
+		check(tooMany("gateway.addresses", &g.Addresses), first)
+		check(tooMany("gateway.nextHops", &g.NextHops), first)
+	}
+	if check(checkGateway(facts.Gateway, s), "the node has no gateway") {
+		facts.Gateway = nil
+	}
+	if g := facts.Gateway; g != nil {
+		g.NextHops = slices.DeleteFunc(g.NextHops, func(next netip.Addr) bool {
+			return check(checkNextHop(g, next), "the node has no default route by it")
+		})
+	}
+	check(checkNodePorts(facts), fmt.Sprintf("NodePorts are served on its gateway's and the first %d of a family; on "+
+		"the others the node's agent serves its host and clients outside, and no pods", maxNodePortAddresses))
+	if facts.Gateway != nil && facts.SharedGateway {
+		check(errors.New("gateway and sharedGateway exclude each other"), "the node has its own gateway")
+		facts.SharedGateway = false
+	}
+	n.facts, n.os = facts, cmp.Or(facts.OS, n.os)
+	return errs
+}
+
+var errNoSubnets = errors.New("the node has no spec.podCIDRs")
+
+// isOverdue says whether a node has waited long enough for its subnets; at first it has not.
+func (b *nodeBook) isOverdue(n *nodeState) bool {
+	if n.expects == nothing {
+		n.expects = expecting
+		b.Expect(part.Signal{What: subnetsOverdue, Name: n.name})
+	}
+	return n.expects == overdue
+}
+
+// takeID prefers the ID that the node had before.
+func (b *nodeBook) takeID(before int) (int, error) {
+	if before > 0 && b.ids.Claim(before-1) {
+		return before, nil
+	}
+	id, ok := b.ids.Take()
+	if !ok {
+		return 0, fmt.Errorf("all %d node numbers that join-cidrs %s has room for are taken; remove unused Nodes or make "+
+			"join-cidrs larger",
+			b.ids.Size, ipam.Join(b.settings.Joins))
+	}
+	return id + 1, nil
+}
+
+// subnets are the node's pod subnets: Kubernetes' where it allocates them, otherwise those it had
+// before, otherwise new ones.
+func (b *nodeBook) subnets(n *nodeState, recorded []netip.Prefix) ([]netip.Prefix, error) {
+	if len(n.object.PodCIDRs) > 0 {
+		return b.givenSubnets(n)
+	}
+	if !b.settings.Allocate {
+		return nil, fmt.Errorf("%w, and weft does not allocate them; let kube-controller-manager do so "+
+			"(--allocate-node-cidrs, --cluster-cidr=%s) or set allocate-node-cidrs for weft",
+			errNoSubnets, ipam.Join(b.settings.Pods))
+	}
+	if n.placed && len(n.subnets) == len(b.cuts) {
+		return n.subnets, nil
+	}
+	subnets := make([]netip.Prefix, 0, len(b.cuts))
+	for _, cut := range b.cuts {
+		if before := ipam.Family(recorded, cut.Cluster.Addr()); before != nil && b.free(n, *before) == nil &&
+			cut.Claim(before.Masked()) {
+			subnets = append(subnets, before.Masked())
+			continue
+		}
+		subnet, err := b.cut(n, cut)
+		if err != nil {
+			for _, s := range subnets {
+				b.release(s)
+			}
+			return nil, err
+		}
+		subnets = append(subnets, subnet)
+	}
+	return subnets, nil
+}
+
+// cut takes the next subnet that no node has; one that Kubernetes gave in another size may cover it.
+func (b *nodeBook) cut(n *nodeState, from *ipam.SubnetAllocator) (netip.Prefix, error) {
+	var covered []netip.Prefix
+	defer func() { // free again as soon as what covers them is gone
+		for _, subnet := range covered {
+			from.Release(subnet)
+		}
+	}()
+	for {
+		subnet, err := from.Take()
+		if err != nil {
+			return subnet, fmt.Errorf("%w; remove unused Nodes, make pod-cidrs larger or the nodes' subnets smaller "+
+				"(node-cidr-mask-size-ipv4, node-cidr-mask-size-ipv6)", err)
+		}
+		if b.free(n, subnet) == nil {
+			return subnet, nil
+		}
+		covered = append(covered, subnet)
+	}
+}
+
+// givenSubnets checks spec.podCIDRs.
+func (b *nodeBook) givenSubnets(n *nodeState) ([]netip.Prefix, error) {
+	var v4, v6 []netip.Prefix
+	for _, text := range n.object.PodCIDRs {
+		subnet, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("spec.podCIDRs: %q is not a CIDR; correct kube-controller-manager's --cluster-cidr and "+
+				"create the Node anew", text)
+		}
+		subnet = subnet.Masked()
+		cluster := ipam.Family(b.settings.Pods, subnet.Addr())
+		if cluster == nil || !cluster.Contains(subnet.Addr()) || subnet.Bits() < cluster.Bits() {
+			return nil, fmt.Errorf("spec.podCIDRs: %s is not within pod-cidrs %s; give weft the same ranges as "+
+				"kube-controller-manager's --cluster-cidr",
+				subnet, ipam.Join(b.settings.Pods))
+		}
+		if ipam.NewSubnetPool(subnet).Pool.Size == 0 {
+			return nil, fmt.Errorf("spec.podCIDRs: %s has no room for a pod; make the node subnets larger "+
+				"(kube-controller-manager's --node-cidr-mask-size)", subnet)
+		}
+		if !slices.Contains(n.subnets, subnet) { // nobody else is given what a node has
+			if err := b.free(n, subnet); err != nil {
+				return nil, err
+			}
+		}
+		if subnet.Addr().Is4() {
+			v4 = append(v4, subnet)
+		} else {
+			v6 = append(v6, subnet)
+		}
+	}
+	if len(v4) > 1 || len(v6) > 1 {
+		return nil, fmt.Errorf("spec.podCIDRs: %v holds more than one subnet of an address family; weft uses one of each",
+			n.object.PodCIDRs)
+	}
+	return append(v4, v6...), nil
+}
+
+// free says who else has a subnet, or part of it.
+func (b *nodeBook) free(n *nodeState, subnet netip.Prefix) error {
+	if other, ok := b.onlyOne.overlapping(subnet, n.name); ok {
+		return fmt.Errorf("spec.podCIDRs: %s overlaps with %s of Node %s; create one of the two Nodes anew", subnet,
+			other.Prefix, other.node)
+	}
+	return nil
+}
+
+// settle gives a node its subnets. Pods that had addresses of other subnets lose them.
+func (b *nodeBook) settle(n *nodeState, subnets []netip.Prefix) {
+	b.dropSubnets(n, subnets)
+	n.subnets = subnets
+	n.pools = nil
+	for _, subnet := range subnets {
+		n.pools = append(n.pools, ipam.NewSubnetPool(subnet))
+		for _, cut := range b.cuts {
+			cut.Claim(subnet)
+		}
+	}
+}
+
+// unplace takes everything from a node, and from its pods.
+func (b *nodeBook) unplace(n *nodeState) {
+	b.dropSubnets(n, nil)
+	if n.id > 0 {
+		b.ids.Release(n.id - 1)
+		b.vacated = true
+	}
+	n.id, n.subnets, n.pools = 0, nil, nil
+	if n.placed {
+		n.placed = false
+		i, _ := slices.BinarySearch(b.names, n.name)
+		b.names = slices.Delete(b.names, i, i+1)
+		b.around.placementsChanged()
+	}
+	b.vacated = b.onlyOne.take(n) || b.vacated
+}
+
+func (b *nodeBook) dropSubnets(n *nodeState, keep []netip.Prefix) {
+	for _, subnet := range n.subnets {
+		if !slices.Contains(keep, subnet) {
+			b.release(subnet)
+			b.vacated = true
+		}
+	}
+	for _, p := range n.pods {
+		p.addresses = nil
+	}
+	b.touchPods(n)
+}
+
+func (b *nodeBook) release(subnet netip.Prefix) {
+	for _, cut := range b.cuts {
+		cut.Release(subnet)
+	}
+}
+
+// touchPods has the pods of a node looked at again by the update of pods that follows.
+func (b *nodeBook) touchPods(n *nodeState) {
+	for name := range n.pods {
+		b.pods.touch(name)
+	}
+}
+
+func (b *nodeBook) noteNode(n *nodeState) {
+	network := contract.NodeNetwork{ID: n.id, PodCIDRs: n.subnets, ClusterCIDRs: b.settings.Pods,
+		ServiceCIDRs: b.settings.Services, JoinCIDRs: b.settings.Joins,
+		HostPorts: b.settings.ToldHostPorts, HostExternalIPs: b.settings.HostExternals, Hosts: b.settings.Hosts}
+	if b.settings.Shared != nil {
+		network.SharedGateways = contract.Addrs(b.settings.Shared.Addresses)
+	}
+	if n.windows() {
+		network.Connections = b.settings.NodeConnections
+	}
+	value := contract.Format(network)
+	if value != n.object.Network {
+		b.Note(part.NewAnnotation(objects.NodeKind, &n.object.ObjectMeta, contract.NodeNetworkAnnotation, value))
+	}
+}

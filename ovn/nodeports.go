@@ -1,0 +1,195 @@
+package ovn
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/services"
+)
+
+// nodePorts are the addresses of nodes that NodePorts have, and the nodes that have gateway routers: where the cluster
+// is entered from outside, as far as Services' rows depend on it.
+type nodePorts struct {
+	names  []string                         // nodes that have a gateway router, sorted
+	nodes  map[netip.Addr]string            // nodes by the addresses that their NodePorts have, the first by name
+	hosts  map[netip.Addr][]string          // nodes by the addresses that their gateway routers share with their hosts
+	widths [2]int                           // of IPv4 and IPv6: the most addresses that a node has for NodePorts
+	own    [2][]services.OwnAddress         // of IPv4 and IPv6: all nodes' addresses for NodePorts, in order of the nodes
+	at     map[netip.Addr][]string          // nodes by the addresses that their NodePorts have, sorted
+	having [2][maxNodePortAddresses + 1]int // of IPv4 and IPv6: how many nodes have so many addresses for NodePorts
+}
+
+func newNodePorts() nodePorts {
+	return nodePorts{nodes: map[netip.Addr]string{}, hosts: map[netip.Addr][]string{}, at: map[netip.Addr][]string{}}
+}
+
+// nodePort is a node's part of them.
+type nodePort struct {
+	placed, gateway bool
+	own             [2][]netip.Addr
+	hosts           []netip.Addr // of its gateway router, where that shares them with the host
+}
+
+// nodePortNow is a node's.
+func nodePortNow(n *nodeState) (e nodePort) {
+	if !n.placed {
+		return e
+	}
+	e = nodePort{placed: true, own: [2][]netip.Addr{n.nodePortAddresses(true), n.nodePortAddresses(false)}}
+	if g := n.facts.Gateway; g != nil {
+		if e.gateway = true; g.HostAddresses {
+			e.hosts = contract.Addrs(g.Addresses)
+			slices.SortFunc(e.hosts, netip.Addr.Compare)
+			e.hosts = slices.Compact(e.hosts)
+		}
+	}
+	return e
+}
+
+// put takes in what a node's part was and is now.
+func (e *nodePorts) put(name string, was, now nodePort) {
+	if was.gateway != now.gateway {
+		e.names = toggle(e.names, name)
+	}
+	for _, addr := range slices.Concat(was.hosts, now.hosts) {
+		toggleAt(e.hosts, addr, name)
+	}
+	for f := range e.own {
+		i, _ := slices.BinarySearchFunc(e.own[f], name, func(one services.OwnAddress, name string) int {
+			return cmp.Compare(one.Node, name)
+		})
+		block := make([]services.OwnAddress, len(now.own[f]))
+		for j, addr := range now.own[f] {
+			block[j] = services.OwnAddress{Addr: addr, Node: name}
+		}
+		e.own[f] = slices.Replace(e.own[f], i, i+len(was.own[f]), block...)
+		for _, addr := range slices.Concat(was.own[f], now.own[f]) {
+			toggleAt(e.at, addr, name)
+			if delete(e.nodes, addr); len(e.at[addr]) > 0 {
+				e.nodes[addr] = e.at[addr][0]
+			}
+		}
+		e.having[f][len(was.own[f])]--
+		e.having[f][len(now.own[f])]++
+		for e.widths[f] = maxNodePortAddresses; e.widths[f] > 0 && e.having[f][e.widths[f]] == 0; {
+			e.widths[f]--
+		}
+	}
+}
+
+// toggle puts a name into a sorted list, or takes it out if it is there.
+func toggle(list []string, name string) []string {
+	i, there := slices.BinarySearch(list, name)
+	if there {
+		return slices.Delete(list, i, i+1)
+	}
+	return slices.Insert(list, i, name)
+}
+
+func toggleAt(index map[netip.Addr][]string, addr netip.Addr, name string) {
+	if index[addr] = toggle(index[addr], name); len(index[addr]) == 0 {
+		delete(index, addr)
+	}
+}
+
+// updateNodePorts has the Services and pods looked at again whose rows depend on what has changed of
+// the touched nodes.
+func (b *serviceBook) updateNodePorts(touched []*nodeState) {
+	var moved, shared, readdressed bool
+	widths, before := b.arbiter.ports.widths, map[netip.Addr]string{}
+	for _, n := range touched {
+		for name, p := range n.pods {
+			if len(p.object.HostPorts) > 0 {
+				b.pods.touch(name)
+			}
+		}
+		was, now := b.nodePortsOf[n.name], nodePortNow(n)
+		if b.nodePortsOf[n.name] = now; !now.placed {
+			delete(b.nodePortsOf, n.name)
+		}
+		moved = moved || was.gateway != now.gateway
+		shared = shared || !slices.Equal(was.hosts, now.hosts)
+		if !slices.Equal(was.own[0], now.own[0]) || !slices.Equal(was.own[1], now.own[1]) {
+			readdressed = true
+			for _, addr := range slices.Concat(was.own[0], was.own[1], now.own[0], now.own[1]) {
+				if _, noted := before[addr]; !noted {
+					before[addr] = b.arbiter.ports.nodes[addr]
+				}
+			}
+		}
+		b.arbiter.ports.put(n.name, was, now)
+	}
+	if moved {
+		b.touchPlaced()
+	}
+	if moved || shared {
+		b.touchAll(b.outward)
+	}
+	b.touchNodePortServices(b.arbiter.ports.widths != widths, readdressed)
+	for addr, node := range before {
+		if b.arbiter.ports.nodes[addr] != node {
+			b.touchClaims(addr)
+		}
+	}
+	if readdressed {
+		b.touchSticky()
+	}
+}
+
+// touchNodePortServices has the Services looked at again that have NodePorts: all of them where nodes have more
+// addresses for these than before, or fewer, and otherwise those that have nodes' addresses written out.
+func (b *serviceBook) touchNodePortServices(wider, readdressed bool) {
+	if !wider && !readdressed {
+		return
+	}
+	for name := range b.arbiter.claims.at[netip.Addr{}] {
+		if wider || b.all[name].object.ClientIP {
+			b.dirty[name] = struct{}{}
+		}
+	}
+}
+
+// apiServer is the Service that Kubernetes keeps for its API server.
+const apiServer = "default/kubernetes"
+
+// updateAPIServers takes in where the API server is.
+func (b *serviceBook) updateAPIServers(state *serviceState) {
+	now := map[netip.AddrPort]bool{}
+	for _, s := range state.slices {
+		for _, p := range s.Ports {
+			for _, e := range s.Endpoints {
+				now[netip.AddrPortFrom(e.Addr, p.Port)] = true
+			}
+		}
+	}
+	if maps.Equal(now, b.arbiter.hosts.apiServers) {
+		return
+	}
+	for _, list := range []map[netip.AddrPort]bool{now, b.arbiter.hosts.apiServers} {
+		for at := range list {
+			b.touchClaims(at.Addr())
+			b.pods.touchHostPorts([]objects.Claim{{Addr: at.Addr(), Port: at.Port(), Protocol: "tcp"}})
+		}
+	}
+	b.arbiter.hosts.apiServers = now
+	b.around.apiServersMoved()
+}
+
+// updateOutward takes in whether a Service has endpoints that are no pods' addresses: they may be hosts'.
+func (b *serviceBook) updateOutward(name string, state *serviceState) {
+	if slices.ContainsFunc(state.slices, func(s *objects.EndpointSlice) bool {
+		return slices.ContainsFunc(s.Endpoints, func(e objects.Endpoint) bool {
+			pods := ipam.Family(b.settings.Pods, e.Addr)
+			return pods == nil || !pods.Contains(e.Addr)
+		})
+	}) {
+		b.outward[name] = struct{}{}
+	} else {
+		delete(b.outward, name)
+	}
+}

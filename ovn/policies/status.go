@@ -1,0 +1,367 @@
+package policies
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/policy"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// policyProblems are what the owner of a policy is told, of whose ACLs some are refused.
+func (b *Part) policyProblems(p *policyState, refused int) []objects.Problem {
+	kind, meta := p.key.Kind, &p.object.ObjectMeta
+	var found []objects.Problem
+	if p.object.Wrong != "" {
+		found = append(found, objects.Problemf(kind, meta, "BadPolicy",
+			"%s; the policy is not in force until it is corrected", p.object.Wrong))
+	}
+	for _, wrong := range p.object.Problems {
+		found = append(found, objects.Problemf(kind, meta, "BadPolicy", "%v", wrong))
+	}
+	if p.object.Policy == nil {
+		return found
+	}
+	return slices.Concat(found, p.namedProblems(refused), b.rankProblems(p), loggingProblems(p.key.Kind, meta,
+		p.object.Logging), b.windowsProblems(p))
+}
+
+// namedProblems are about ACLs of named ports that are too many.
+func (p *policyState) namedProblems(refused int) []objects.Problem {
+	if refused == 0 {
+		return nil
+	}
+	return []objects.Problem{objects.Problemf(p.key.Kind, &p.object.ObjectMeta, "BadPolicy",
+		"spec: %d numbers behind its named ports are beyond the %d terms, numbers times selectors and prefixes beside "+
+			"them, that a policy may have, and match nothing; write numbers, or make several policies of it",
+		refused, maxNamedTerms)}
+}
+
+// windowsProblems are about rules of which conntrack of Windows nodes does not know the protocol.
+func (b *Part) windowsProblems(p *policyState) []objects.Problem {
+	if !b.nodes.HasWindows() || !p.asksSCTP() {
+		return nil
+	}
+	return []objects.Problem{objects.Limitf(p.key.Kind, &p.object.ObjectMeta, "NoSCTPOnWindows",
+		"its rules for SCTP hold on Linux nodes; conntrack of Windows nodes does not know the protocol, and pods there "+
+			"neither send nor get SCTP")}
+}
+
+// noACLTiers is what cluster-wide policies are told by a Northbound whose ACLs are all of one tier: there they would
+// have the last word before or after NetworkPolicies, whatever they say.
+const noACLTiers = "it is not in force: the ACLs of this OVN have no tiers, which OVN 23.06 is the first to have; " +
+	"upgrade OVN"
+
+// rankProblems are about other policies of the same priority.
+func (b *Part) rankProblems(p *policyState) []objects.Problem {
+	at, wide := p.rank()
+	if !wide {
+		return nil
+	}
+	kind, meta := p.key.Kind, &p.object.ObjectMeta
+	if b.settings.Lacks.AclTiers {
+		return []objects.Problem{objects.Problemf(kind, meta, "NoACLTiers", noACLTiers)}
+	}
+	list := b.ranks[at]
+	if _, room := b.slot(p); !room {
+		return []objects.Problem{objects.Problemf(kind, meta, "PriorityFull",
+			"spec.priority: other policies of priority %d in the tier %s have so many rules that there is no room for this "+
+				"one's, which is not in force; give it another priority", at.priority, at.tier)}
+	}
+	i := slices.Index(list, p)
+	if len(list) == 1 {
+		return nil
+	}
+	other, first := list[0], "which is older and decides first"
+	if i == 0 {
+		other, first = list[1], "which is younger and decides after this one"
+	}
+	if p.object.CreationTimestamp.IsZero() && other.object.CreationTimestamp.IsZero() {
+		first = "and the one of them that is applied first decides first"
+	}
+	return []objects.Problem{objects.Problemf(kind, meta, "SamePriority",
+		"spec.priority: %d in the tier %s is also that of %s %s, %s; give each a priority of its own", at.priority, at.tier,
+		other.key.Kind, other.key.Name, first)}
+}
+
+// asksSCTP says whether a rule of the policy speaks of SCTP.
+func (p *policyState) asksSCTP() bool {
+	return p.object != nil && p.object.Policy != nil && slices.ContainsFunc(p.object.Policy.Rules,
+		func(rule policy.Rule) bool {
+			return slices.ContainsFunc(rule.Ports, func(port policy.Port) bool { return port.Protocol == policy.SCTP })
+		})
+}
+
+// missingPorts are the named ports of a policy that nobody has now.
+func (b *Part) missingPorts(o *policy.Policy) []string {
+	var missing []string
+	for i := range o.Rules {
+		rule := &o.Rules[i]
+		if rule.Nothing() {
+			continue
+		}
+		for _, port := range rule.Ports {
+			if port.Name == "" || slices.ContainsFunc(b.selections.numbersBehind(o, rule, port.Name, (*numberState).there),
+				func(n objects.PortNumber) bool { return port.Protocol == "" || n.Protocol == port.Protocol }) {
+				continue
+			}
+			protocol := ""
+			if port.Protocol != "" {
+				protocol = " with protocol " + strings.ToUpper(string(port.Protocol))
+			}
+			missing = append(missing, fmt.Sprintf("%s: no pod that it is about has a port named %q%s now", rule.Field(),
+				port.Name, protocol))
+		}
+	}
+	return missing
+}
+
+// policyWord is what the status of a policy with so many ACLs says: whether it is in force whole, and why not.
+func (b *Part) policyWord(p *policyState, count, refused int) (ok bool, reason, message string) {
+	o := p.object
+	room := false
+	if o.Policy != nil {
+		_, room = b.slot(p)
+	}
+	var texts []string
+	if o.Wrong != "" {
+		texts = append(texts, o.Wrong)
+	}
+	for _, wrong := range o.Problems {
+		texts = append(texts, wrong.String())
+	}
+	for _, wrong := range p.namedProblems(refused) {
+		texts = append(texts, wrong.Message)
+	}
+	switch {
+	case o.Policy == nil:
+		return false, "BadPolicy", "it is not in force: " + strings.Join(texts, "; ")
+	case !room && b.settings.Lacks.AclTiers:
+		return false, "NoACLTiers", noACLTiers
+	case !room:
+		return false, "PriorityFull", "it is not in force: spec.priority: older policies of this priority leave it no " +
+			"room; give it another one"
+	}
+	acls := fmt.Sprintf("%d ACLs", count)
+	if count == 1 {
+		acls = "1 ACL"
+	}
+	where := fmt.Sprintf("%s of owner %s in the OVN Northbound, port group %s", acls, northbound.PolicyOwner(p.key),
+		groupName(o.Policy.Subject, "", objects.PortNumber{}))
+	if len(texts) > 0 {
+		return false, "PartlyInForce", "in force but for what is wrong: " + strings.Join(texts, "; ") + "; " + where
+	}
+	texts = append([]string{where}, b.missingPorts(o.Policy)...)
+	for _, also := range append(b.rankProblems(p), b.windowsProblems(p)...) {
+		texts = append(texts, also.Message)
+	}
+	return true, "InForce", strings.Join(texts, "; ")
+}
+
+// notePolicy remembers the status that a policy shall have once its rows are there.
+func (b *Part) notePolicy(p *policyState, acls, refused int) {
+	ok, reason, message := b.policyWord(p, acls, refused)
+	o := p.object
+	if p.key.Kind == objects.NetworkPolicyKind {
+		b.noteNetworkPolicy(p, contract.PolicyStatus{UID: string(o.UID), Generation: o.Generation,
+			InForce: reason != "BadPolicy", Reason: reason, Message: objects.Cut(message, objects.MaxMessage)})
+		return
+	}
+	now := o.Ready(ok, reason, message)
+	conditions := append(slices.DeleteFunc(slices.Clone(o.Conditions), func(c metav1.Condition) bool {
+		return c.Type == v1alpha1.Ready
+	}), now)
+	text := marshal(map[string]any{"conditions": conditions})
+	if p.note == text || o.Status == marshal(map[string]any{"conditions": []metav1.Condition{now}}) {
+		return
+	}
+	p.note = text
+	b.later(p, part.NewAnnotation(p.key.Kind, &o.ObjectMeta, part.StatusKey, text))
+}
+
+// noteNetworkPolicy does so for a kind without a status, by an annotation. It keeps the time of the one that
+// is there where it says the same.
+func (b *Part) noteNetworkPolicy(p *policyState, now contract.PolicyStatus) {
+	o := p.object
+	before, _ := objects.ParseAnnotation[contract.PolicyStatus](contract.PolicyStatusAnnotation, o.Noted)
+	same := before.UID == now.UID && before.Generation == now.Generation && before.InForce == now.InForce
+	if same && before.Since != nil && !before.Since.Before(o.CreationTimestamp.Time) &&
+		before.Since.Unix() <= b.clock.Now() {
+		now.Since = before.Since
+	}
+	text := contract.Format(now)
+	if p.note == text {
+		return
+	}
+	if p.note = text; o.Noted != text {
+		b.later(p, p.notice())
+	}
+}
+
+// forgetNote has the note of a policy, which may be gone, worked out anew with its rows.
+func (p *policyState) forgetNote() {
+	if p != nil {
+		p.note = ""
+	}
+}
+
+// notice is the note that a NetworkPolicy shall have.
+func (p *policyState) notice() part.Annotation {
+	return part.NewAnnotation(p.key.Kind, &p.object.ObjectMeta, contract.PolicyStatusAnnotation, p.note)
+}
+
+// noteAgain puts a NetworkPolicy's note back where somebody has changed it, and nothing else: whoever owns the policy
+// may write the note, as often as he likes. It says whether that is all that there is to do.
+func (b *Part) noteAgain(p *policyState, now *objects.PolicyObject) bool {
+	if p.key.Kind != objects.NetworkPolicyKind || p.note == "" {
+		return false
+	}
+	_, waits := b.unwritten[northbound.PolicyOwner(p.key)]
+	_, dirty := b.dirty[p.key]
+	if now.Noted != p.note && !waits && !dirty {
+		b.Note(p.notice())
+	}
+	return true
+}
+
+// unwrittenStatus is the status of a policy whose rows are on their way.
+type unwrittenStatus struct {
+	of   objects.Key
+	note part.Annotation
+}
+
+// later keeps a note until the rows that it speaks of are written.
+func (b *Part) later(p *policyState, a part.Annotation) {
+	b.unwritten[northbound.PolicyOwner(p.key)] = unwrittenStatus{p.key, a}
+}
+
+// Written takes in what has become of changes: a status speaks of rows that are there, and of sets that are
+// and have in them whom they should. Where the Northbound has refused one of these, it is asked for later.
+func (b *Part) Written(changes []ovsdb.Change, refused *ovsdb.RefusedError) {
+	for i := range changes {
+		owner := changes[i].Owner
+		status, ok := b.unwritten[owner]
+		if !ok {
+			continue
+		}
+		delete(b.unwritten, owner)
+		switch p := b.all[status.of]; {
+		case refused == nil:
+			b.Note(status.note)
+		case refused.Owners[owner] != nil: // it will come again
+			p.forgetNote()
+		case b.misses(p, refused):
+			p.forgetNote()
+			b.Expect(status.of)
+		default:
+			b.Note(status.note)
+		}
+	}
+}
+
+// misses says whether a set of a policy's was refused, or a pod in it.
+func (b *Part) misses(p *policyState, refused *ovsdb.RefusedError) bool {
+	if p == nil {
+		return false
+	}
+	uses := map[ovsdb.Owner]bool{}
+	for _, u := range p.uses {
+		switch {
+		case u.domain != "":
+			uses[northbound.DomainOwner(u.domain)] = true
+		case u.ofNodes:
+			uses[northbound.NodeSetOwner(u.nodes)] = true
+		default:
+			uses[northbound.SelectionOwner(u.selection.String())] = true
+		}
+	}
+	for owner := range refused.Owners {
+		if uses[owner] {
+			return true
+		}
+		if word, name := part.Split(owner); word == objects.PodKind.String() {
+			if p, ok := b.pods.At(name); ok && slices.ContainsFunc(p.Selected().by, func(s *selectionState) bool {
+				return uses[northbound.SelectionOwner(s.text)]
+			}) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func marshal(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil { // strings, numbers and times
+		panic(err)
+	}
+	return string(text)
+}
+
+// ACLMeter bounds the log lines of policies.
+const (
+	ACLMeter   = "weft-acl-logging"
+	aclLogRate = 20 // a second on each chassis: of each ACL, or of all, see logMeter
+)
+
+// logMeter is the row of ACLMeter. OVN makes a meter of each ACL's own of one that is fair, and the datapath of a
+// Windows node has few: Open vSwitch would refuse the flows of the ACLs beyond them, and so what they say. A cluster
+// with such nodes has one meter for all ACLs.
+func logMeter(r *northbound.Builder, fair bool) {
+	band := r.Add(nb.MeterBandTable, "acl-logging", &nb.MeterBand{Action: nb.MeterBandActionDrop, Rate: aclLogRate})
+	r.Add(nb.MeterTable, "acl-logging", &nb.Meter{Name: ACLMeter, Unit: nb.MeterUnitPktps, Fair: &fair,
+		Bands: []string{band}})
+}
+
+// logACL has an ACL logged as its namespace's annotation, or a cluster-wide policy's own, says.
+func (b *Part) logACL(acl *nb.ACL, o *policy.Policy) {
+	text := b.logging[o.Namespace]
+	if o.Namespace == "" {
+		text = b.all[objects.Key{Kind: objects.PolicyKinds[o.Kind], Name: o.Name}].object.Logging
+	}
+	logging, wrong := parseLogging(text)
+	if wrong != "" {
+		return
+	}
+	word := map[nb.ACLAction]string{nb.ACLActionAllowRelated: logging.Allow, nb.ACLActionDrop: logging.Deny,
+		nb.ACLActionPass: logging.Pass}[acl.Action]
+	if word != "" {
+		severity, meter := nb.ACLSeverity(word), ACLMeter
+		acl.Log, acl.Severity, acl.Meter = true, &severity, &meter
+	}
+}
+
+// parseLogging reads an annotation; wrong is why it cannot be.
+func parseLogging(text string) (logging contract.ACLLogging, wrong string) {
+	if text == "" {
+		return logging, ""
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&logging); err != nil || d.More() {
+		return contract.ACLLogging{}, "is not JSON of allow, deny and pass, as {\"deny\":\"warning\"}"
+	}
+	if severity, wrong := logging.Wrong(); wrong {
+		return logging, fmt.Sprintf("has the severity %q, which is none of alert, warning, notice, info and debug",
+			objects.Quoted(severity))
+	}
+	return logging, ""
+}
+
+func loggingProblems(k *objects.Kind, meta *metav1.ObjectMeta, text string) []objects.Problem {
+	if _, wrong := parseLogging(text); wrong != "" {
+		return []objects.Problem{objects.Problemf(k, meta, "BadAnnotation", "annotation %s %s; nothing is logged until it "+
+			"is corrected", contract.ACLLoggingAnnotation, wrong)}
+	}
+	return nil
+}
