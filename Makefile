@@ -113,6 +113,10 @@ $(CHARON): $(LAB_SCRIPTS)/strongswan.sh | lab-deps
 test-kernel-nodes: lab lab-kernels bin/steady bin/ask ## nodes with kernels of their own, installed by the playbooks: Debian 12's and 13's
 	nice -n 5 go test -tags ansible -count 1 -timeout 60m -v -run TestKernel ./test/ansible -args -kernel
 
+.PHONY: test-kernel-mixed
+test-kernel-mixed: lab lab-kernels bin/steady bin/ask ## a Windows node beside nodes with kernels of their own
+	nice -n 5 go test -tags ansible -count 1 -timeout 60m -v -run TestMixed ./test/ansible -args -kernel -windows
+
 .PHONY: bench-kernel
 bench-kernel: lab lab-kernels bin/steady bin/ask ## connections and bytes on the kernel's datapath, by Services and policies and without
 	go test -tags ansible -run '^$$' -bench Kernel -benchtime 1x -timeout 60m ./test/ansible -args -kernel
