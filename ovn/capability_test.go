@@ -179,6 +179,8 @@ var spared = map[string]sparing{
 	}},
 	"flush of a single connection": {why: "the agent lets no such message pass, whichever row ovn-controller sends " +
 		"it for: TestNoSingleConnectionIsForgotten in node/ctlookup"},
+	"FTP and TFTP": {why: "the agent keeps them from the driver, whichever rows there are: " +
+		"TestFTPNeverReachesTheDriver in node"},
 	capability.ClonedPackets.Feature:   {row: sparesClones},
 	capability.InjectedPackets.Feature: {row: sparesLearning},
 	"sample with actions of its own":   {why: probed}, "explicit drop": {why: probed},
