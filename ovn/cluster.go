@@ -188,6 +188,7 @@ func (c *cluster) handOut(all bool) []ovsdb.Change {
 // Asking for them changes nothing.
 func (c *cluster) outcomes(all bool) (list []part.Outcome) {
 	var by [part.Stages][]part.Outcome
+	count := 0
 	for _, p := range c.parts {
 		for at, owner := range p.Dirty(all) {
 			o := p.Change(owner)
@@ -195,8 +196,10 @@ func (c *cluster) outcomes(all bool) (list []part.Outcome) {
 				at = part.UnusedSets
 			}
 			by[at] = append(by[at], o)
+			count++
 		}
 	}
+	list = make([]part.Outcome, 0, count)
 	begun := false // the transaction of the stages that are made together
 	for at, outcomes := range by {
 		for _, o := range outcomes {

@@ -58,28 +58,34 @@ type Batch struct {
 
 // NewBatch is a batch of events.
 func NewBatch(events []Event, get Lookup) *Batch {
-	b := &Batch{get: get, names: map[*objects.Kind][]string{}, signals: map[*SignalKind][]string{},
-		again: map[string][]string{}}
+	b := &Batch{get: get}
 	for _, e := range events {
 		switch e := e.(type) {
 		case objects.Key:
-			b.names[e.Kind] = append(b.names[e.Kind], e.Name)
+			put(&b.names, e.Kind, e.Name)
 		case Signal:
 			if e.What == Again {
 				word, name := Split(ovsdb.Owner(e.Name))
-				b.again[word] = append(b.again[word], name)
-				continue
+				put(&b.again, word, name)
+			} else {
+				put(&b.signals, e.What, e.Name)
 			}
-			b.signals[e.What] = append(b.signals[e.What], e.Name)
 		}
 	}
-	each(b.names)
-	each(b.signals)
-	each(b.again)
+	sort(b.names)
+	sort(b.signals)
+	sort(b.again)
 	return b
 }
 
-func each[K comparable](lists map[K][]string) {
+func put[K comparable](lists *map[K][]string, k K, name string) {
+	if *lists == nil { // most batches have events of one sort
+		*lists = map[K][]string{}
+	}
+	(*lists)[k] = append((*lists)[k], name)
+}
+
+func sort[K comparable](lists map[K][]string) {
 	for k, list := range lists {
 		slices.Sort(list)
 		lists[k] = slices.Compact(list)

@@ -90,8 +90,11 @@ func Of[K ~string, V, W any](all bool, there map[K]V, dirty map[K]W, at Stage, o
 
 // Among are the keys of what is there, or of what is dirty, in order.
 func Among[K cmp.Ordered, V, W any](all bool, there map[K]V, dirty map[K]W) []K {
-	if all {
+	switch {
+	case all:
 		return slices.Sorted(maps.Keys(there))
+	case len(dirty) == 0: // as most of most batches
+		return nil
 	}
 	return slices.Sorted(maps.Keys(dirty))
 }
@@ -129,6 +132,10 @@ func (Rowless) Change(owner ovsdb.Owner) Outcome { return Rows(ovsdb.Change{Owne
 // Clean is part of [Part].
 func (Rowless) Clean() {}
 
-// Empty makes a set anew of what is to be done. To go over a map costs what it has ever held, also after clear: once
-// everything was to be done, each later event would pay for it.
-func Empty[K comparable, V any](set *map[K]V) { *set = map[K]V{} }
+// Empty makes a set anew of what is to be done, if anything is in it. To go over a map costs what it has ever held,
+// also after clear: once everything was to be done, each later event would pay for it.
+func Empty[K comparable, V any](set *map[K]V) {
+	if len(*set) > 0 {
+		*set = map[K]V{}
+	}
+}
