@@ -51,7 +51,7 @@
 //
 //	table 0             drops what has such a port
 //	tables that commit  do the same: the ports of fragments are known when a lookup has put them together. They drop
-//	                    fragments, too: a commit would put them together
+//	                    fragments, too, of the switch or router that commits: a commit would put them together
 //	ct(commit,nat(…))   to such a port: the flow, or the group's bucket, drops
 //
 // OVN commits in few tables, which the package finds by what it reads. It asks for no helper. [Changes.FTP] says that

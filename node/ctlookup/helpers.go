@@ -16,9 +16,11 @@ const (
 	udpFrom    = 0x80001e02 // OXM_OF_UDP_SRC
 	udpTo      = 0x80002002 // OXM_OF_UDP_DST
 	fragmentIs = 0x00013502 // NXM_NX_IP_FRAG, with a mask
+	datapathIs = 0x80000408 // OXM_OF_METADATA, by which OVN's flows are of one switch or router of its own
 )
 
 const (
+	fieldHeader  = 4
 	protocolTCP  = 6
 	protocolUDP  = 17
 	isFragment   = 1
@@ -59,15 +61,35 @@ func readable(table byte) [][]byte {
 	return all
 }
 
-// guards are the messages for a table whose flows commit: those of readable, and two that drop fragments. A packet that
-// no lookup has put together does not tell its ports, and the commit would put it together.
-func guards(table byte) [][]byte {
-	all := readable(table)
+// fragments are the messages by which a table drops those of a switch or router, whose field of a match it is given. A
+// packet that no lookup has put together does not tell its ports, and a commit would put it together. In words of
+// ovs-ofctl, for ip and ipv6:
+//
+//	priority=65535,ip,ip_frag=yes,metadata=0x1 actions=drop
+//
+// Those of other switches and routers pass: they may commit in later tables, after a lookup.
+func fragments(table byte, datapath string) [][]byte {
+	var all [][]byte
 	for _, ether := range []uint16{ipv4, ipv6} {
 		fragment := append(binary.BigEndian.AppendUint32(nil, fragmentIs), isFragment, isFragment)
-		all = append(all, flowOf(table, highest, ether, fragment))
+		all = append(all, flowOf(table, highest, ether, append(fragment, datapath...)))
 	}
 	return all
+}
+
+// datapathOf is the field of a match by which a flow is of one of OVN's switches or routers, "" of a flow of all.
+func datapathOf(match []byte) string {
+	for fields := match[matchEverything:]; len(fields) >= fieldHeader; {
+		length := fieldHeader + int(fields[3])
+		if length > len(fields) {
+			return ""
+		}
+		if binary.BigEndian.Uint32(fields) == datapathIs {
+			return string(fields[:length])
+		}
+		fields = fields[length:]
+	}
+	return ""
 }
 
 // toHelper says that a ct translates to a port whose packets a helper reads, of whichever protocol they are.

@@ -45,8 +45,26 @@ func inTable(table byte, m []byte) []byte {
 	return m
 }
 
+// datapathField is that of a match.
+func datapathField(number byte) string {
+	return "\x80\x00\x04\x08\x00\x00\x00\x00\x00\x00\x00" + string(rune(number))
+}
+
+// inDatapath is a flow mod that matches a datapath, too.
+func inDatapath(number byte, m []byte) []byte {
+	match := int(binary.BigEndian.Uint16(m[flowMatch+2:]))
+	field := datapathField(number)
+	fields := append(slices.Clone(m[flowMatch:flowMatch+match]), field...)
+	binary.BigEndian.PutUint16(fields[2:], uint16(len(fields)))
+	fields = append(fields, make([]byte, (8-len(fields)%8)%8)...)
+	m = slices.Concat(m[:flowMatch], fields, m[flowMatch+(match+7)/8*8:])
+	binary.BigEndian.PutUint16(m[2:], uint16(len(m)))
+	return m
+}
+
 // TestHelpersGetNothing: each message is sent after those before it, on one connection.
 func TestHelpersGetNothing(t *testing.T) {
+	guards := func(table byte) [][]byte { return append(readable(table), fragments(table, "")...) }
 	guard := func(table byte) []byte { return slices.Concat(guards(table)...) }
 	guardInBundle := func(table byte) (all []byte) {
 		for _, flow := range guards(table) {
@@ -71,6 +89,9 @@ func TestHelpersGetNothing(t *testing.T) {
 		{name: "a flow that only looks", sent: flowMod(ct(0, 2, nat), output)},
 		{name: "one that commits", sent: flowMod(commitB), want: slices.Concat(guard(0), flowMod(commitB))},
 		{name: "another of the table", sent: flowMod(cloned(commitB))},
+		{name: "of a datapath", sent: inDatapath(3, flowMod(commitB)), want: slices.Concat(slices.Concat(fragments(0,
+			datapathField(3))...), inDatapath(3, flowMod(commitB)))},
+		{name: "another of the datapath", sent: inDatapath(3, flowMod(cloned(commitB)))},
 		{name: "of another table", sent: inTable(9, flowMod(cloned(output, cloned(commitB)))),
 			want: slices.Concat(guard(9), inTable(9, flowMod(cloned(output, cloned(commitB)))))},
 		{name: "to another port", sent: flowMod(to(natTo(8021)))},

@@ -37,13 +37,13 @@ const (
 // flows is what one connection of a controller's has said.
 type flows struct {
 	Changes
-	committing map[uint32]struct{} // groups
-	guarded    map[byte]struct{}   // tables
-	unguarded  [][]byte            // messages that guard a table, which are to be sent before the one at hand
+	committing map[uint32]struct{}          // groups
+	guarded    map[byte]map[string]struct{} // tables, and in each the datapaths that commit there: see datapathOf
+	unguarded  [][]byte                     // messages that guard a table, which are to be sent before the one at hand
 }
 
 func newFlows(changes Changes) flows {
-	return flows{Changes: changes, committing: map[uint32]struct{}{}, guarded: map[byte]struct{}{}}
+	return flows{Changes: changes, committing: map[uint32]struct{}{}, guarded: map[byte]map[string]struct{}{}}
 }
 
 // message returns a message as the switch shall get it, and what it takes besides: nothing of one that it shall not
@@ -137,8 +137,9 @@ func (f *flows) flowMod(m []byte) ([]byte, error) {
 	if len(m) < flowMatch+4 {
 		return nil, fmt.Errorf("a flow mod of %d bytes", len(m))
 	}
-	match := (int(binary.BigEndian.Uint16(m[flowMatch+2:])) + 7) / 8 * 8
-	if match < 8 || flowMatch+match > len(m) {
+	length := int(binary.BigEndian.Uint16(m[flowMatch+2:]))
+	match := (length + 7) / 8 * 8
+	if length < matchEverything || flowMatch+match > len(m) {
 		return nil, fmt.Errorf("a match of %d bytes in a flow mod of %d", match, len(m))
 	}
 	instructions, err := split(m[flowMatch+match:])
@@ -146,7 +147,7 @@ func (f *flows) flowMod(m []byte) ([]byte, error) {
 		return nil, err
 	}
 	anew := append(make([]byte, 0, len(m)+4*resubmitLength), m[:flowMatch+match]...)
-	if drop, err := f.guard(m[flowTable], instructions); drop || err != nil {
+	if drop, err := f.guard(m[flowTable], datapathOf(m[flowMatch:flowMatch+length]), instructions); drop || err != nil {
 		return anew, err
 	}
 	rewriting := rewriting{lookups: f.Lookups, table: m[flowTable], committing: f.commits}
@@ -184,7 +185,7 @@ func split(rest []byte) (instructions [][]byte, err error) {
 
 // guard has the table of a flow that commits guarded. It says whether the flow itself is to drop: where it translates
 // to a port of a helper's, and where it cannot be read.
-func (f *flows) guard(table byte, instructions [][]byte) (drop bool, err error) {
+func (f *flows) guard(table byte, datapath string, instructions [][]byte) (drop bool, err error) {
 	if f.FTP {
 		return false, nil
 	}
@@ -197,12 +198,25 @@ func (f *flows) guard(table byte, instructions [][]byte) (drop bool, err error) 
 			return true, err
 		}
 		drop = drop || what.toHelper
-		if _, known := f.guarded[table]; what.commits && !known {
-			f.guarded[table] = struct{}{}
-			f.unguarded = append(f.unguarded, guards(table)...)
+		if what.commits {
+			f.protect(table, datapath)
 		}
 	}
 	return drop, nil
+}
+
+// protect has the guards sent that are lacking: those of a whole table, and those of a datapath that commits there.
+func (f *flows) protect(table byte, datapath string) {
+	datapaths, known := f.guarded[table]
+	if !known {
+		datapaths = map[string]struct{}{}
+		f.guarded[table] = datapaths
+		f.unguarded = append(f.unguarded, readable(table)...)
+	}
+	if _, known := datapaths[datapath]; !known {
+		datapaths[datapath] = struct{}{}
+		f.unguarded = append(f.unguarded, fragments(table, datapath)...)
+	}
 }
 
 func (f *flows) commits(group uint32) bool {
