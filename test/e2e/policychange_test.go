@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -225,7 +226,10 @@ func (n tenancy) logConnections(t *testing.T) {
 						return nil
 					}
 				}
-				return fmt.Errorf("none with %q", words)
+				// Lines have a rate, which all policies share: the packets of this one may have had none.
+				return errors.Join(fmt.Errorf("none with %q", words),
+					client.ask(append([]string{"-timeout", "1s"}, refused...)...).unanswered(),
+					client.ask(append([]string{"-timeout", "1s"}, allowed...)...).failed())
 			})
 		}
 	}
