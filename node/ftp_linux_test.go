@@ -163,6 +163,9 @@ func (f *ftpCluster) sendAll() {
 			f.segment(f.client.sandbox, from, to, text)
 		}
 		f.datagram(f.client.sandbox, from, netip.AddrPortFrom(to.Addr(), 69), long)
+		// The driver would take what comes back by the other protocol for an answer, and give it the port.
+		f.datagram(f.client.sandbox, netip.AddrPortFrom(from.Addr(), 21), netip.AddrPortFrom(to.Addr(), 80), long)
+		f.segment(f.client.sandbox, netip.AddrPortFrom(from.Addr(), 69), netip.AddrPortFrom(to.Addr(), 80), eprt)
 	}
 	for _, s := range []struct {
 		ns       string

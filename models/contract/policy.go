@@ -11,6 +11,9 @@ const (
 	ACLLoggingAnnotation = "weft.net/acl-logging"
 )
 
+// ACLLogRate is how many lines policies may have in the log of a node's ovn-controller, per second.
+const ACLLogRate = 20
+
 // PolicyStatus says whether a NetworkPolicy is in force.
 type PolicyStatus struct {
 	// UID is the policy's. Who creates a policy cannot know it, so an annotation that came with the policy is

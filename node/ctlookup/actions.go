@@ -140,7 +140,7 @@ func (r rewriting) append(out, actions []byte, depth int) ([]byte, error) {
 			}
 			continue
 		}
-		out = append(out, one...)
+		out = appendUnmetered(out, one)
 	}
 	return out, nil
 }

@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io"
 	"net"
+
+	"golang.org/x/time/rate"
+
+	"github.com/weftnet/weft/models/contract"
 )
 
 // Conn is a switch's connection, in which flows are changed as the package says. What comes from the switch passes as
-// it is, except for the number of its meters. Numbers of messages (xid) do not change, so errors and answers to
-// barriers belong to what was sent, and ovn-controller asks for the statistics of flows by their matches and looks at
-// no action.
+// it is, except for the number of its meters and for packets that are to be logged. Numbers of messages (xid) do not
+// change, so errors and answers to barriers belong to what was sent, and ovn-controller asks for the statistics of
+// flows by their matches and looks at no action.
 //
 // A message that cannot be read, or does not fit with the lookups, passes as it came and is told to refused: the switch
 // refuses the one, and of the other some connections fail, which is better than none at all. A flow that could lead a
@@ -23,6 +27,7 @@ type Conn struct {
 	refused func(error)
 	from    *bufio.Reader
 	message []byte // what is left of the one that is read
+	lines   *rate.Limiter
 }
 
 // Changes are those that depend on the driver. The zero value is for one that needs no lookups.
@@ -34,7 +39,8 @@ type Changes struct {
 
 // Over is the connection over one to a switch, with the changes that its driver needs.
 func Over(conn net.Conn, changes Changes, refused func(error)) *Conn {
-	return &Conn{Conn: conn, flows: newFlows(changes), refused: refused, from: bufio.NewReader(conn)}
+	return &Conn{Conn: conn, flows: newFlows(changes), refused: refused, from: bufio.NewReader(conn),
+		lines: rate.NewLimiter(contract.ACLLogRate, contract.ACLLogRate)}
 }
 
 // Write takes any part of messages; at most one message waits for its rest.
@@ -66,9 +72,10 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Read returns what comes from the switch, by whole messages.
+// Read returns what comes from the switch, by whole messages. Packets for more lines in a log than there are to be in a
+// second are left out.
 func (c *Conn) Read(p []byte) (int, error) {
-	if len(c.message) == 0 {
+	for len(c.message) == 0 {
 		header, err := c.from.Peek(messageHeader)
 		if err != nil {
 			return 0, err
@@ -83,6 +90,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 			return 0, err
 		}
 		boundMeters(c.message)
+		if logs(c.message) && !c.lines.Allow() {
+			c.message = nil
+		}
 	}
 	n := copy(p, c.message)
 	c.message = c.message[n:]

@@ -57,6 +57,12 @@
 // OVN commits in few tables, which the package finds by what it reads. It asks for no helper. [Changes.FTP] says that
 // this driver has none of its own.
 //
+// # Lines in logs
+//
+// OVN has a meter for the packets that ovn-controller writes a line about. The extension hands up no packet that has a
+// meter. So the meter is taken out of flows, and packets beyond the meter's rate are left out of what the controller
+// gets: see appendUnmetered and [Conn.Read].
+//
 // # Meters
 //
 // The extension has 2^32-1 meters, which is more than ovn-controller can count, see boundMeters.

@@ -2,7 +2,9 @@ package ctlookup
 
 import "encoding/binary"
 
-// The ports whose packets the extension's helpers read: of TCP, and of UDP.
+// The ports whose packets the extension's helpers read: of TCP, and of UDP. The extension finds a translation without
+// regard to the protocol (OvsNatKeyAreSame of Conntrack-nat.c), and gives the packet the ports of the one that it has
+// found. So a packet of one protocol can get a port that a client of the other one had.
 const (
 	FTP  = 21
 	TFTP = 69
@@ -36,13 +38,13 @@ const (
 // lengths are those of a translation's parts before its ports, by their bits: addresses of IPv4 and of IPv6.
 var lengths = [4]int{4, 4, 16, 16}
 
-// readable are the messages by which a table drops what a helper would read. In words of ovs-ofctl, for tcp and tcp6,
-// udp and udp6:
+// readable are the messages by which a table drops what a helper would read. In words of ovs-ofctl, for tcp, tcp6, udp
+// and udp6:
 //
 //	priority=65535,tcp,tp_src=21 actions=drop
 //	priority=65535,tcp,tp_dst=21 actions=drop
-//	priority=65535,udp,tp_src=69 actions=drop
-//	priority=65535,udp,tp_dst=69 actions=drop
+//	priority=65535,tcp,tp_src=69 actions=drop
+//	priority=65535,tcp,tp_dst=69 actions=drop
 //
 // A helper of TFTP reads the answers to a client of port 69, too.
 func readable(table byte) [][]byte {
@@ -51,11 +53,12 @@ func readable(table byte) [][]byte {
 		for _, port := range []struct {
 			protocol byte
 			field    uint32
-			number   uint16
-		}{{protocolTCP, tcpFrom, FTP}, {protocolTCP, tcpTo, FTP}, {protocolUDP, udpFrom, TFTP}, {protocolUDP, udpTo, TFTP}} {
-			match := append(binary.BigEndian.AppendUint32(nil, protocolIs), port.protocol)
-			match = binary.BigEndian.AppendUint32(match, port.field)
-			all = append(all, flowOf(table, highest, ether, binary.BigEndian.AppendUint16(match, port.number)))
+		}{{protocolTCP, tcpFrom}, {protocolTCP, tcpTo}, {protocolUDP, udpFrom}, {protocolUDP, udpTo}} {
+			for _, number := range []uint16{FTP, TFTP} {
+				match := append(binary.BigEndian.AppendUint32(nil, protocolIs), port.protocol)
+				match = binary.BigEndian.AppendUint32(match, port.field)
+				all = append(all, flowOf(table, highest, ether, binary.BigEndian.AppendUint16(match, number)))
+			}
 		}
 	}
 	return all

@@ -179,9 +179,9 @@ func testOVN(t *testing.T, with bool) {
 // snatHairpin is OVN's OFTABLE_CT_SNAT_HAIRPIN.
 const snatHairpin = "70"
 
-// checkGuards: each table that commits has the flows that keep packets from helpers, and those against fragments for each
-// switch and router that commits there. OVN has flows for all of them in one table alone, to which it sends nothing that
-// it has not tracked. Nothing translates to a port of a helper's.
+// checkGuards: each table that commits has the flows that keep packets from helpers, and those against fragments for
+// each switch and router that commits there. OVN has flows for all of them in one table alone, to which it sends
+// nothing that it has not tracked. Nothing translates to a port of a helper's.
 func checkGuards(t *testing.T, flows, groups string) {
 	t.Helper()
 	ports, fragments, commits := map[string]int{}, map[string]int{}, map[string]bool{} // the latter by datapath, too
@@ -201,12 +201,12 @@ func checkGuards(t *testing.T, flows, groups string) {
 			commits[at] = true
 		}
 	}
-	if ports["0"] != 8 {
+	if ports["0"] != 16 {
 		t.Errorf("table 0 has %d flows against helpers", ports["0"])
 	}
 	for at := range commits {
 		table, datapath, _ := strings.Cut(at, " ")
-		if ports[table] != 8 || fragments[at] != 2 || datapath == "" && table != snatHairpin {
+		if ports[table] != 16 || fragments[at] != 2 || datapath == "" && table != snatHairpin {
 			t.Errorf("a datapath commits in table %s, which has %d flows against helpers and %d against fragments", at,
 				ports[table], fragments[at])
 		}

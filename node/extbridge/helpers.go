@@ -12,11 +12,14 @@ type helped struct {
 	port  ovs.Match
 }
 
-func (f family) helped() []helped {
-	return []helped{
-		{f.tcp, ovs.TransportSourcePort(ctlookup.FTP)}, {f.tcp, ovs.TransportDestinationPort(ctlookup.FTP)},
-		{f.udp, ovs.TransportSourcePort(ctlookup.TFTP)}, {f.udp, ovs.TransportDestinationPort(ctlookup.TFTP)},
+func (f family) helped() (all []helped) {
+	for _, proto := range []ovs.Protocol{f.tcp, f.udp} {
+		for _, port := range []uint16{ctlookup.FTP, ctlookup.TFTP} {
+			all = append(all, helped{proto, ovs.TransportSourcePort(port)},
+				helped{proto, ovs.TransportDestinationPort(port)})
+		}
 	}
+	return all
 }
 
 // keepFromHelpers keeps packets of FTP and TFTP from connection tracking. The host's pass untracked: those from outside

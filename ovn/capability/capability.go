@@ -110,7 +110,8 @@ var Limits = []Limit{
 		Feature: "sample with actions of its own",
 		Effect: "of several actions only the first one is done, unless they are a copy for ovs-vswitchd alone. " +
 			"ovs-vswitchd finds three levels of samples within each other, and clones by none",
-		Answer: "as with clone; weft samples nothing",
+		Answer: "as with clone; weft samples nothing. ovs-vswitchd has a sample do what a log line of a policy has a meter " +
+			"for, so the agent takes the meter out of br-int's flows and bounds the lines itself",
 		Source: "Actions.c: OvsExecuteSampleAction; Recirc.c: OvsProcessDeferredActions; Flow.c: " +
 			"OvsProbeSupportedFeature; ofproto/ofproto-dpif.c: check_max_sample_nesting; ofproto/ofproto-dpif-xlate.c: " +
 			"clone_xlate_actions",
@@ -343,9 +344,9 @@ var Limits = []Limit{
 		Effect: "helpers that nobody has asked for read what passes TCP port 21 or goes to UDP port 69, by the ports that " +
 			"it has once it is translated. They look for the end of a command without a bound, wait for a lock that they " +
 			"hold, and keep connections that are gone: a pod could stop the machine",
-		Answer: "unless its key conntrack-ftp is true, the agent has no such connection begin: packets of TCP port 21 and " +
-			"UDP port 69 are dropped, and so are those that a Service leads to such a port. What the host itself sends and " +
-			"gets on its uplink is not tracked",
+		Answer: "unless its key conntrack-ftp is true, the agent has no such connection begin: packets of ports 21 and 69, " +
+			"of TCP and UDP, are dropped, and so are those that a Service leads to such a port. What the host itself sends " +
+			"and gets on its uplink is not tracked",
 		Source: "Conntrack.c: OvsCtExecute_, OvsDetectFtpPacket, OvsDetectFtp6Packet, OvsDetectTftpPacket, " +
 			"OvsDetectTftp6Packet; Conntrack-ftp.c: OvsCtHandleFtp; Conntrack-tcp.c: OvsCtHandleTftp; Conntrack-related.c: " +
 			"OvsCtRelatedLookup, OvsCtRelatedEntryCreate, OvsCtRelatedKeyAreSame",
@@ -405,8 +406,8 @@ var Limits = []Limit{
 		Effect: "as many as there is memory for, of one band each, although Meter.h names 32. One that is changed is " +
 			"added before its former self, which is never freed",
 		Answer: "weft has one, of one band, which bounds the log lines of policies: beside Windows nodes all rules share " +
-			"it (fair=false), or each rule that is logged would want its own. ovn-controller is told of 65,536: of 2^32-1 it " +
-			"can count none",
+			"it (fair=false), or each rule that is logged would want its own. No flow of a Windows node has it. " +
+			"ovn-controller is told of 65,536: of 2^32-1 it can count none",
 		Source: "Meter.h: OVS_MAX_METERS, which nothing uses, OVS_MAX_BANDS; Meter.c: OvsNewMeterCmdHandler",
 	},
 	{

@@ -308,17 +308,15 @@ func marshal(v any) string {
 	return string(text)
 }
 
-// ACLMeter bounds the log lines of policies.
-const (
-	ACLMeter   = "weft-acl-logging"
-	aclLogRate = 20 // a second on each chassis: of each ACL, or of all, see logMeter
-)
+// ACLMeter bounds the log lines of policies, to [contract.ACLLogRate] of each ACL or of all: see logMeter.
+const ACLMeter = "weft-acl-logging"
 
 // logMeter is the row of ACLMeter. OVN makes a meter of each ACL's own of one that is fair, and the datapath of a
 // Windows node has few: Open vSwitch would refuse the flows of the ACLs beyond them, and so what they say. A cluster
 // with such nodes has one meter for all ACLs.
 func logMeter(r *northbound.Builder, fair bool) {
-	band := r.Add(nb.MeterBandTable, "acl-logging", &nb.MeterBand{Action: nb.MeterBandActionDrop, Rate: aclLogRate})
+	band := r.Add(nb.MeterBandTable, "acl-logging", &nb.MeterBand{Action: nb.MeterBandActionDrop,
+		Rate: contract.ACLLogRate})
 	r.Add(nb.MeterTable, "acl-logging", &nb.Meter{Name: ACLMeter, Unit: nb.MeterUnitPktps, Fair: &fair,
 		Bands: []string{band}})
 }
