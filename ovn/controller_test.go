@@ -51,14 +51,11 @@ func deploy(t *testing.T, given ...runtime.Object) *deployment {
 	t.Helper()
 	d := ovsdbtest.Northbound(t)
 	p := ovsdbtest.Server(t, d)
-	own := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-		map[schema.GroupVersionResource]string{
-			v1alpha1.EgressIPs: "EgressIPList", v1alpha1.AddressPools: "AddressPoolList",
-			objects.ServiceCIDRKind.Resource():    "ServiceCIDRList",
-			v1alpha1.ResolvedNamesResource:        "ResolvedNamesList",
-			objects.ClusterPolicyKind.Resource():  "ClusterNetworkPolicyList",
-			objects.AdminPolicyKind.Resource():    "AdminNetworkPolicyList",
-			objects.BaselinePolicyKind.Resource(): "BaselineAdminNetworkPolicyList"})
+	lists := map[schema.GroupVersionResource]string{}
+	for _, k := range newCluster(testSettings(t, nil)).kinds() {
+		lists[k.Resource()] = k.String() + "List"
+	}
+	own := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
 	return &deployment{t, fake.NewClientset(given...), own, p, ovsdbtest.Connect(t, d, p.Endpoint, northbound.Tables...)}
 }
 
