@@ -87,9 +87,8 @@ spec:
 func (m member) urls(t testing.TB) []string {
 	t.Helper()
 	name := "mixed-" + m.node
-	return []string{"http://" + podAddress(t, name) + ":8099/hostname", "http://" + servers.Kubectl(t, "get", "service",
-		name,
-		"-o", "jsonpath={.spec.clusterIP}") + "/hostname"}
+	service := servers.Kubectl(t, "get", "service", name, "-o", "jsonpath={.spec.clusterIP}")
+	return []string{"http://" + podAddress(t, name) + ":8099/hostname", "http://" + service + "/hostname"}
 }
 
 // ask from the node's pod.
