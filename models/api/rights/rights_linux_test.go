@@ -9,6 +9,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/weftnet/weft/models/api/crds"
 	"github.com/weftnet/weft/models/api/rights"
 	"github.com/weftnet/weft/test/apiserver"
 )
@@ -24,12 +25,14 @@ var collections = map[string]string{
 	"APIService":                       "/apis/apiregistration.k8s.io/v1/apiservices",
 	"ValidatingAdmissionPolicy":        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
 	"ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+	"CustomResourceDefinition":         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 }
 
 const (
-	leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-	nodes  = "/api/v1/nodes"
-	pods   = "/api/v1/namespaces/default/pods"
+	resolved = "/apis/weft.net/v1alpha1/resolvednames"
+	leases   = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+	nodes    = "/api/v1/nodes"
+	pods     = "/api/v1/namespaces/default/pods"
 )
 
 // TestEachPartMayDoItsOwn: who Weft's parts are to an API server, and what it refuses them.
@@ -39,14 +42,25 @@ func TestEachPartMayDoItsOwn(t *testing.T) {
 		_, err := s.Do(http.MethodGet, "/api/v1/namespaces/kube-system", "", nil)
 		return err
 	})
-	for _, manifest := range []string{rights.Controller, rights.Node, rights.Chassis, rights.Admission} {
+	definition, err := crds.Files.ReadFile("weft.net_resolvednames.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var policies []string // that the manifests have
+	for _, manifest := range []string{rights.Controller, rights.Node, rights.Chassis, rights.Admission, string(definition)} {
 		for text := range strings.SplitSeq(manifest, "---\n") {
-			var object struct{ Kind string }
+			var object struct {
+				Kind     string
+				Metadata struct{ Name string }
+			}
 			if err := yaml.Unmarshal([]byte(text), &object); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.Create(collections[object.Kind], text); err != nil {
 				t.Fatal(err)
+			}
+			if object.Kind == "ValidatingAdmissionPolicy" {
+				policies = append(policies, object.Metadata.Name)
 			}
 		}
 	}
@@ -81,6 +95,9 @@ func TestEachPartMayDoItsOwn(t *testing.T) {
 		return "{apiVersion: v1, kind: Binding, metadata: {name: web, annotations: {" + annotation +
 			": x}}, target: {kind: Node, name: n1}}"
 	}
+	names := func(node string) string {
+		return "{apiVersion: weft.net/v1alpha1, kind: ResolvedNames, metadata: {name: " + node + "}, names: []}"
+	}
 	labelled := func(label string) string { return "{metadata: {labels: {" + label + "}}}" }
 	registered := func(labels string) string {
 		return "{apiVersion: v1, kind: Node, metadata: {name: n2, labels: {" + labels + "}}}"
@@ -93,9 +110,26 @@ func TestEachPartMayDoItsOwn(t *testing.T) {
 		_, node := who["node"].Do(http.MethodGet, nodes, "", nil)
 		return errors.Join(controller, chassis, node)
 	})
-	s.Eventually(t, "policies count", func() error {
-		return refused(who["chassis"].Create(leases+"?dryRun=All", lease("others")), "is not of a chassis host")
-	})
+	// The API server reads each policy by itself: one that counts says nothing of the others.
+	refusals := map[string]func() error{
+		"weft-chassis-leases": func() error {
+			return refused(who["chassis"].Create(leases+"?dryRun=All", lease("others")), "is not of a chassis host")
+		},
+		"weft-annotations": func() error {
+			return refused(who["new node"].Create(nodes+"?dryRun=All", registered(`weft.net/egress: ""`)),
+				"is for administrators")
+		},
+		"weft-resolved-names": func() error {
+			return refused(who["node"].Create(resolved+"?dryRun=All", names("n2")), "is for the agent of that node alone")
+		},
+	}
+	for _, policy := range policies {
+		counts := refusals[policy]
+		if counts == nil {
+			t.Fatalf("policy %s has no refusal here that shows that it counts", policy)
+		}
+		s.Eventually(t, policy+" counts", counts)
+	}
 	for _, c := range []struct {
 		who, method, path, body string
 		words                   string // of the refusal; "" means that it is done
@@ -140,6 +174,13 @@ func TestEachPartMayDoItsOwn(t *testing.T) {
 		{"node", http.MethodPatch, nodes + "/n2", labelled("kubernetes.io/hostname: n1"), "is not allowed to modify node"},
 		{"node", http.MethodDelete, nodes + "/n1", "", "forbidden"}, // it would come back without a label
 		{"administrator", http.MethodPatch, nodes + "/n2", labelled("weft.net/gateway-network: storage"), ""},
+
+		// A node writes what its own pods have asked for, and no other node's.
+		{"node", http.MethodPost, resolved, names("n1"), ""},
+		{"node", http.MethodPatch, resolved + "/n1", "{names: []}", ""},
+		{"node", http.MethodPost, resolved, names("n2"), "is for the agent of that node alone"},
+		{"new node", http.MethodPatch, resolved + "/n1", "{names: []}", "is for the agent of that node alone"},
+		{"tenant", http.MethodPost, resolved, names("n1"), "forbidden"},
 
 		{"tenant", http.MethodGet, nodes, "", "forbidden"},
 
