@@ -47,7 +47,8 @@ func TestEachPartMayDoItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	var policies []string // that the manifests have
-	for _, manifest := range []string{rights.Controller, rights.Node, rights.Chassis, rights.Admission, string(definition)} {
+	manifests := []string{rights.Controller, rights.Node, rights.Chassis, rights.Admission, string(definition)}
+	for _, manifest := range manifests {
 		for text := range strings.SplitSeq(manifest, "---\n") {
 			var object struct {
 				Kind     string
