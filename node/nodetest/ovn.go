@@ -3,6 +3,7 @@
 package nodetest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -313,9 +314,18 @@ func (o *OVN) Run(program string, args ...string) string {
 	o.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	command := exec.CommandContext(ctx, filepath.Join(o.bin, program), args...)
-	command.Env = o.environment()
-	output, err := command.CombinedOutput()
+	var output []byte
+	var err error
+	for {
+		command := exec.CommandContext(ctx, filepath.Join(o.bin, program), args...)
+		command.Env = o.environment()
+		output, err = command.CombinedOutput()
+		// ovs-vswitchd answers before it has read its configuration, and learns most of its commands with it.
+		if err == nil || !bytes.Contains(output, []byte("is not a valid command")) || ctx.Err() != nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	if err != nil {
 		o.tb.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, output)
 	}
