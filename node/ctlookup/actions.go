@@ -30,7 +30,8 @@ const (
 	resubmitLength     = 16
 	ctLength           = 24 // without nested actions
 	ctFlags            = 10
-	ctZone             = 12 // the field that has the zone
+	ctZone             = 12 // the field that has the zone, 0 of one whose number is in the action
+	ctTable            = 18 // the table that follows
 	ctCommit           = 1
 	cloneHeader        = 16
 	register11         = 0x00011604 // NXM_NX_REG11, by which OVN knows a router's zone for translated destinations
@@ -54,6 +55,7 @@ const (
 	other kind = iota
 	commits
 	undoes
+	looks
 	learns
 	group
 	clone
@@ -94,6 +96,8 @@ func niciraKind(action []byte) kind {
 			return commits
 		case binary.BigEndian.Uint32(action[ctZone:]) == register11:
 			return undoes
+		default:
+			return looks
 		}
 	}
 	return other
@@ -102,15 +106,21 @@ func niciraKind(action []byte) kind {
 // deepest bounds clones within clones: each level may cost a copy of all that is in it.
 const deepest = 32
 
-// rewriting is of a flow's actions.
-type rewriting struct {
-	lookups    bool
-	table      byte // the flow's
-	committing func(group uint32) bool
+// inRegister says that a ct has its zone from a register, as OVN's have. Its number depends on the packet's protocol.
+func inRegister(what kind, action []byte) bool {
+	return (what == commits || what == undoes || what == looks) && binary.BigEndian.Uint32(action[ctZone:]) != 0
 }
 
-// append appends actions to out with the way to a lookup before each that commits or undoes a router's translation, and
-// before each group of which committing says so. A flow that learns and does no more sends the packet on.
+// rewriting is of a flow's actions.
+type rewriting struct {
+	lookups bool
+	table   byte // the flow's
+	group   func(number uint32) found
+}
+
+// append appends actions to out. Before each ct whose zone is in a register it has the way to the table that chooses
+// between zones, and before each that commits or undoes a router's translation the way to a lookup. Before a group is
+// what its buckets' ct would have. A flow that learns and does no more sends the packet on.
 func (r rewriting) append(out, actions []byte, depth int) ([]byte, error) {
 	if depth > deepest {
 		return nil, fmt.Errorf("more than %d clones within each other", deepest)
@@ -121,8 +131,15 @@ func (r rewriting) append(out, actions []byte, depth int) ([]byte, error) {
 			return nil, err
 		}
 		actions = actions[len(one):]
+		does := found{commits: what == commits, zoned: inRegister(what, one)}
+		if what == group {
+			does = r.group(binary.BigEndian.Uint32(one[4:]))
+		}
+		if does.zoned {
+			out = append(out, toByProtocol[:]...)
+		}
 		switch {
-		case r.lookups && (what == commits || what == group && r.committing(binary.BigEndian.Uint32(one[4:]))):
+		case r.lookups && does.commits:
 			out = append(out, toBeforeCommit[:]...)
 		case r.lookups && what == undoes:
 			out = append(out, toBeforeUndo[:]...)
@@ -149,10 +166,15 @@ func (r rewriting) append(out, actions []byte, depth int) ([]byte, error) {
 type found struct {
 	commits  bool // a connection
 	toHelper bool // a connection is translated to a port whose packets a helper reads
+	zoned    bool // a ct has its zone from a register
 }
 
-// find looks for what commits. A group does that of which committing says so.
-func find(actions []byte, committing func(group uint32) bool, depth int) (found, error) {
+func (f found) or(g found) found {
+	return found{f.commits || g.commits, f.toHelper || g.toHelper, f.zoned || g.zoned}
+}
+
+// find looks for what has to do with connections. A group does what it is said to do.
+func find(actions []byte, ofGroup func(number uint32) found, depth int) (found, error) {
 	var all found
 	if depth > deepest {
 		return all, fmt.Errorf("more than %d clones within each other", deepest)
@@ -163,18 +185,18 @@ func find(actions []byte, committing func(group uint32) bool, depth int) (found,
 			return all, err
 		}
 		actions = actions[len(one):]
+		all.zoned = all.zoned || inRegister(what, one)
 		switch what {
 		case commits:
-			all.commits = true
-			all.toHelper = all.toHelper || toHelper(one)
+			all = all.or(found{commits: true, toHelper: toHelper(one)})
 		case group:
-			all.commits = all.commits || committing(binary.BigEndian.Uint32(one[4:]))
+			all = all.or(ofGroup(binary.BigEndian.Uint32(one[4:])))
 		case clone:
-			nested, err := find(one[cloneHeader:], committing, depth+1)
+			nested, err := find(one[cloneHeader:], ofGroup, depth+1)
 			if err != nil {
 				return all, err
 			}
-			all.commits, all.toHelper = all.commits || nested.commits, all.toHelper || nested.toHelper
+			all = all.or(nested)
 		}
 	}
 	return all, nil

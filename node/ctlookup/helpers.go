@@ -49,7 +49,7 @@ var lengths = [4]int{4, 4, 16, 16}
 // A helper of TFTP reads the answers to a client of port 69, too.
 func readable(table byte) [][]byte {
 	var all [][]byte
-	for _, ether := range []uint16{ipv4, ipv6} {
+	for _, family := range []uint16{ipv4, ipv6} {
 		for _, port := range []struct {
 			protocol byte
 			field    uint32
@@ -57,25 +57,9 @@ func readable(table byte) [][]byte {
 			for _, number := range []uint16{FTP, TFTP} {
 				match := append(binary.BigEndian.AppendUint32(nil, protocolIs), port.protocol)
 				match = binary.BigEndian.AppendUint32(match, port.field)
-				all = append(all, flowOf(table, highest, ether, binary.BigEndian.AppendUint16(match, number)))
+				all = append(all, flowOf(table, highest, ether(family, binary.BigEndian.AppendUint16(match, number))))
 			}
 		}
-	}
-	return all
-}
-
-// fragments are the messages by which a table drops those of a switch or router, whose field of a match it is given. A
-// packet that no lookup has put together does not tell its ports, and a commit would put it together. In words of
-// ovs-ofctl, for ip and ipv6:
-//
-//	priority=65535,ip,ip_frag=yes,metadata=0x1 actions=drop
-//
-// Those of other switches and routers pass: they may commit in later tables, after a lookup.
-func fragments(table byte, datapath string) [][]byte {
-	var all [][]byte
-	for _, ether := range []uint16{ipv4, ipv6} {
-		fragment := append(binary.BigEndian.AppendUint32(nil, fragmentIs), isFragment, isFragment)
-		all = append(all, flowOf(table, highest, ether, append(fragment, datapath...)))
 	}
 	return all
 }

@@ -64,7 +64,7 @@ func inDatapath(number byte, m []byte) []byte {
 
 // TestHelpersGetNothing: each message is sent after those before it, on one connection.
 func TestHelpersGetNothing(t *testing.T) {
-	guards := func(table byte) [][]byte { return append(readable(table), fragments(table, "")...) }
+	guards := func(table byte) [][]byte { return append(wholes(table, ""), readable(table)...) }
 	guard := func(table byte) []byte { return slices.Concat(guards(table)...) }
 	guardInBundle := func(table byte) (all []byte) {
 		for _, flow := range guards(table) {
@@ -85,11 +85,12 @@ func TestHelpersGetNothing(t *testing.T) {
 		sent, want []byte
 		unread     bool
 	}{
-		{name: "all flows go", sent: emptied(), want: slices.Concat(emptied(), slices.Concat(readable(0)...))},
+		{name: "all flows go", sent: emptied(), want: slices.Concat(emptied(), slices.Concat(zones()...),
+			slices.Concat(readable(0)...))},
 		{name: "a flow that only looks", sent: flowMod(ct(0, 2, nat), output)},
 		{name: "one that commits", sent: flowMod(commitB), want: slices.Concat(guard(0), flowMod(commitB))},
 		{name: "another of the table", sent: flowMod(cloned(commitB))},
-		{name: "of a datapath", sent: inDatapath(3, flowMod(commitB)), want: slices.Concat(slices.Concat(fragments(0,
+		{name: "of a datapath", sent: inDatapath(3, flowMod(commitB)), want: slices.Concat(slices.Concat(wholes(0,
 			datapathField(3))...), inDatapath(3, flowMod(commitB)))},
 		{name: "another of the datapath", sent: inDatapath(3, flowMod(cloned(commitB)))},
 		{name: "of another table", sent: inTable(9, flowMod(cloned(output, cloned(commitB)))),
@@ -114,13 +115,13 @@ func TestHelpersGetNothing(t *testing.T) {
 		{name: "too many clones", sent: flowMod(deep), want: dropping(), unread: true},
 		{name: "in a bucket", sent: groupMod(0, 6, output, deep), want: groupMod(0, 6, output, nil), unread: true},
 		{name: "and what leads to it", sent: inTable(8, flowMod(toGroup(6))), want: slices.Concat(guard(8), inTable(8,
-			flowMod(toGroup(6))))},
+			flowMod(choose, toGroup(6))))},
 	} {
 		if c.want == nil {
 			c.want = c.sent
 		}
 		if c.name == "all flows go again, in a bundle" {
-			for _, flow := range readable(0) {
+			for _, flow := range slices.Concat(zones(), readable(0)) {
 				copy(flow[4:], []byte{1, 2, 3, 4})
 				c.want = slices.Concat(c.want, inBundle(flow))
 			}
@@ -135,10 +136,14 @@ func TestHelpersGetNothing(t *testing.T) {
 // TestHelpersOfAnotherDriver: they are none.
 func TestHelpersOfAnotherDriver(t *testing.T) {
 	f := newFlows(Changes{FTP: true})
-	for _, m := range [][]byte{emptied(), flowMod(ct(ctCommit, 2, natTo(21))),
-		groupMod(0, 5, ct(ctCommit, 2, natTo(69)))} {
-		if got, err := f.message(slices.Clone(m)); err != nil || !bytes.Equal(got, m) {
-			t.Errorf("%v, got\n% x, want\n% x", err, got, m)
+	translates := flowMod(ct(ctCommit, 2, natTo(21)))
+	for _, c := range []struct{ sent, want []byte }{
+		{emptied(), slices.Concat(emptied(), slices.Concat(zones()...))},
+		{translates, slices.Concat(slices.Concat(wholes(0, "")...), translates)},
+		{groupMod(0, 5, ct(ctCommit, 2, natTo(69))), groupMod(0, 5, ct(ctCommit, 2, natTo(69)))},
+	} {
+		if got, err := f.message(slices.Clone(c.sent)); err != nil || !bytes.Equal(got, c.want) {
+			t.Errorf("%v, got\n% x, want\n% x", err, got, c.want)
 		}
 	}
 }

@@ -37,13 +37,20 @@ const (
 // flows is what one connection of a controller's has said.
 type flows struct {
 	Changes
-	committing map[uint32]struct{}          // groups
-	guarded    map[byte]map[string]struct{} // tables, and in each the datapaths that commit there: see datapathOf
-	unguarded  [][]byte                     // messages that guard a table, which are to be sent before the one at hand
+	groups    map[uint32]found     // those that have to do with connections
+	guarded   map[guarded]struct{} // what is guarded
+	unguarded [][]byte             // messages that guard something, which are to be sent before the one at hand
+}
+
+// guarded is a table that commits, or what a switch or router does with connections in a table: see datapathOf.
+type guarded struct {
+	table    byte
+	commits  bool
+	datapath string
 }
 
 func newFlows(changes Changes) flows {
-	return flows{Changes: changes, committing: map[uint32]struct{}{}, guarded: map[byte]map[string]struct{}{}}
+	return flows{Changes: changes, groups: map[uint32]found{}, guarded: map[guarded]struct{}{}}
 }
 
 // message returns a message as the switch shall get it, and what it takes besides: nothing of one that it shall not
@@ -62,12 +69,16 @@ func (f *flows) message(m []byte) ([]byte, error) {
 	}
 	if empties(m) || bundles(m) && empties(m[bundled:]) {
 		clear(f.guarded)
+		anew = append(anew, beside(m, zones())...)
 		if f.Lookups {
 			anew = append(anew, beside(m, tables())...)
 		}
 		if !f.FTP {
 			anew = append(anew, beside(m, readable(firstTable))...)
 		}
+	}
+	if further := ofTCP(m); further != nil {
+		return slices.Concat(anew, further), err // m may be a part of what came
 	}
 	return anew, err
 }
@@ -147,10 +158,10 @@ func (f *flows) flowMod(m []byte) ([]byte, error) {
 		return nil, err
 	}
 	anew := append(make([]byte, 0, len(m)+4*resubmitLength), m[:flowMatch+match]...)
-	if drop, err := f.guard(m[flowTable], datapathOf(m[flowMatch:flowMatch+length]), instructions); drop || err != nil {
+	if drop, err := f.guard(m[flowTable], datapathOf(m[flowMatch:flowMatch+length]), instructions); drop {
 		return anew, err
 	}
-	rewriting := rewriting{lookups: f.Lookups, table: m[flowTable], committing: f.commits}
+	rewriting := rewriting{lookups: f.Lookups, table: m[flowTable], group: f.group}
 	for _, one := range instructions {
 		if binary.BigEndian.Uint16(one) != applyActions {
 			anew = append(anew, one...)
@@ -183,63 +194,56 @@ func split(rest []byte) (instructions [][]byte, err error) {
 	return instructions, nil
 }
 
-// guard has the table of a flow that commits guarded. It says whether the flow itself is to drop: where it translates
-// to a port of a helper's, and where it cannot be read.
+// guard has the table of a flow guarded that has to do with connections. It says whether the flow itself is to drop:
+// where it translates to a port of a helper's, and where it cannot be read.
 func (f *flows) guard(table byte, datapath string, instructions [][]byte) (drop bool, err error) {
-	if f.FTP {
-		return false, nil
-	}
+	var all found
 	for _, one := range instructions {
 		if kind := binary.BigEndian.Uint16(one); kind != applyActions && kind != writeActions {
 			continue
 		}
-		what, err := find(one[instruction:], f.commits, 0)
+		what, err := find(one[instruction:], f.group, 0)
 		if err != nil {
-			return true, err
+			return !f.FTP, err
 		}
-		drop = drop || what.toHelper
-		if what.commits {
-			f.protect(table, datapath)
-		}
+		all = all.or(what)
 	}
-	return drop, nil
+	if all.zoned || all.commits {
+		f.protect(guarded{table: table, datapath: datapath}, wholes(table, datapath))
+	}
+	if all.commits && !f.FTP {
+		f.protect(guarded{table: table, commits: true}, readable(table))
+	}
+	return all.toHelper && !f.FTP, nil
 }
 
-// protect has the guards sent that are lacking: those of a whole table, and those of a datapath that commits there.
-func (f *flows) protect(table byte, datapath string) {
-	datapaths, known := f.guarded[table]
-	if !known {
-		datapaths = map[string]struct{}{}
-		f.guarded[table] = datapaths
-		f.unguarded = append(f.unguarded, readable(table)...)
-	}
-	if _, known := datapaths[datapath]; !known {
-		datapaths[datapath] = struct{}{}
-		f.unguarded = append(f.unguarded, fragments(table, datapath)...)
+// protect has the messages sent that guard something, if they are lacking.
+func (f *flows) protect(what guarded, messages [][]byte) {
+	if _, known := f.guarded[what]; !known {
+		f.guarded[what] = struct{}{}
+		f.unguarded = append(f.unguarded, messages...)
 	}
 }
 
-func (f *flows) commits(group uint32) bool {
-	_, ok := f.committing[group]
-	return ok
-}
+// group is what a group's buckets do.
+func (f *flows) group(number uint32) found { return f.groups[number] }
 
-// groupMod remembers which groups commit. A bucket that could lead a packet to a helper has no actions afterwards.
+// groupMod remembers which groups have to do with connections. A bucket that could lead a packet to a helper has no actions afterwards.
 func (f *flows) groupMod(m []byte) ([]byte, error) {
 	if len(m) < groupBuckets {
 		return nil, fmt.Errorf("a group mod of %d bytes", len(m))
 	}
 	command, id := binary.BigEndian.Uint16(m[messageHeader:]), binary.BigEndian.Uint32(m[messageHeader+4:])
 	if command == groupDelete {
-		delete(f.committing, id)
+		delete(f.groups, id)
 		if id == allGroups {
-			clear(f.committing)
+			clear(f.groups)
 		}
 		return m, nil
 	}
 	// A bucket more or less leaves the others.
 	if command != groupInsert && command != groupRemove {
-		delete(f.committing, id)
+		delete(f.groups, id)
 	}
 	length := int(binary.BigEndian.Uint16(m[groupLength:]))
 	if groupBuckets+length > len(m) {
@@ -255,12 +259,12 @@ func (f *flows) groupMod(m []byte) ([]byte, error) {
 		if whole < bucketHeader || whole > len(buckets) || bucketHeader+actions > whole {
 			return nil, fmt.Errorf("a bucket of %d bytes with actions of %d in %d", whole, actions, len(buckets))
 		}
-		what, err := find(buckets[bucketHeader:bucketHeader+actions], f.commits, 0)
+		what, err := find(buckets[bucketHeader:bucketHeader+actions], f.group, 0)
 		if err != nil {
-			problem, what = err, found{commits: true, toHelper: true}
+			problem, what = err, found{commits: true, toHelper: true, zoned: true}
 		}
-		if what.commits {
-			f.committing[id] = struct{}{}
+		if what.commits || what.zoned {
+			f.groups[id] = f.groups[id].or(found{commits: what.commits, zoned: what.zoned})
 		}
 		start := len(anew)
 		anew = append(anew, buckets[:bucketHeader]...)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +113,7 @@ func testOVN(t *testing.T, with bool) {
 		"options:hairpin_snat_ip=169.254.169.5", "--", "ls-lb-add", "s", "web",
 		"--", "lb-add", "sticky", sticky+":80", address["a"]+":8080,"+address["b"]+":8080", "--", "set", "load_balancer",
 		"sticky", "options:affinity_timeout=600", "--", "ls-lb-add", "s", "sticky",
+		"--", "lb-add", "sound", vip+":80", address["c"]+":8080", "udp", "--", "ls-lb-add", "s", "sound",
 		"--", "lb-add", "ftp", "10.96.0.4:2121", address["a"]+":21", "--", "ls-lb-add", "s", "ftp")
 	o.NB("--wait=hv", "--timeout=30", "sync")
 
@@ -169,7 +171,13 @@ func testOVN(t *testing.T, with bool) {
 	refused("a policy lets c to b", func() (string, error) { return connect("c", address["b"], 8080) })
 	refused("a policy lets a ping b", func() (string, error) { return ping("a", address["b"]) })
 	refused("a policy lets a to another port of b", func() (string, error) { return connect("a", address["b"], 8081) })
-	keepsConnections(t, o, dir+"/"+nodetest.Vswitchd+".ctl", address["a"])
+	control := dir + "/" + nodetest.Vswitchd + ".ctl"
+	if output, err := exec.Command("ip", "netns", "exec", "a", "bash", "-c", "echo > /dev/udp/"+vip+"/80").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	reaches("a", address["b"], 8080, "b")
+	ofProtocols(t, o.Run("ovs-appctl", "--target="+control, "dpctl/dump-conntrack"))
+	keepsConnections(t, o, control, address["a"])
 	flows := o.Run("ovs-ofctl", "-O", "OpenFlow15", "dump-flows", "unix:"+dir+"/br-int.mgmt")
 	groups := o.Run("ovs-ofctl", "-O", "OpenFlow15", "dump-groups", "unix:"+dir+"/br-int.mgmt")
 	checkFlows(t, flows, groups, with)
@@ -179,12 +187,16 @@ func testOVN(t *testing.T, with bool) {
 // snatHairpin is OVN's OFTABLE_CT_SNAT_HAIRPIN.
 const snatHairpin = "70"
 
-// checkGuards: each table that commits has the flows that keep packets from helpers, and those against fragments for
-// each switch and router that commits there. OVN has flows for all of them in one table alone, to which it sends
-// nothing that it has not tracked. Nothing translates to a port of a helper's.
+// checkGuards: each table that commits has the flows that keep packets from helpers. Where a switch or router has to do
+// with connections in a table, fragments are put together first. OVN has flows for all of them in one table alone, to
+// which it sends nothing that it has not tracked. Nothing translates to a port of a helper's. Each ct with a zone of
+// OVN's has the way before it to the table that chooses by the protocol.
 func checkGuards(t *testing.T, flows, groups string) {
 	t.Helper()
-	ports, fragments, commits := map[string]int{}, map[string]int{}, map[string]bool{} // the latter by datapath, too
+	const ofRegister, way = "zone=NXM_NX_REG", "resubmit(,252)"
+	ports, wholes := map[string]int{}, map[string]int{}     // the latter by datapath, too
+	commits, tracks := map[string]bool{}, map[string]bool{} // by table, and by datapath, too
+	directly := strings.NewReplacer("resubmit(,250),", "", "resubmit(,251),", "")
 	for line := range strings.Lines(flows) {
 		_, rest, _ := strings.Cut(line, "table=")
 		table, _, _ := strings.Cut(rest, ",")
@@ -192,31 +204,61 @@ func checkGuards(t *testing.T, flows, groups string) {
 		datapath := strings.FieldsFunc(rest+" ", func(r rune) bool { return r == ',' || r == ' ' })
 		at := table + " " + strings.Join(datapath[:min(1, len(datapath))], "")
 		words := strings.TrimSpace(line)
-		switch drops := strings.Contains(words, "priority=65535,") && strings.HasSuffix(words, "actions=drop"); {
-		case drops && (strings.Contains(words, "=21 ") || strings.Contains(words, "=69 ")):
+		switch ours := strings.Contains(words, "priority=65535,"); {
+		case ours && strings.HasSuffix(words, "actions=drop") &&
+			(strings.Contains(words, "=21 ") || strings.Contains(words, "=69 ")):
 			ports[table]++
-		case drops && strings.Contains(words, "nw_frag=yes"):
-			fragments[at]++
-		case strings.Contains(words, "ct(commit"), strings.Contains(words, "group:"):
-			commits[at] = true
+		case ours && strings.Contains(words, "ct_state=-trk,") && strings.Contains(words, "nw_frag=yes") &&
+			strings.HasSuffix(words, "actions=ct(table="+table+",zone=64009)"):
+			wholes[at]++
+		case strings.Contains(words, ofRegister), strings.Contains(words, "group:"):
+			tracks[at] = true
+			if strings.Contains(words, "ct(commit") || strings.Contains(words, "group:") {
+				commits[table] = true
+			}
+			before := directly.Replace(words)
+			cts := strings.Count(words, ofRegister) + strings.Count(words, "group:")
+			if chosen := strings.Count(before, way+",ct(") + strings.Count(before, way+",group:"); chosen != cts {
+				t.Errorf("%d of %d zones are chosen by the protocol: %s", chosen, cts, words)
+			}
 		}
 	}
-	if ports["0"] != 16 {
-		t.Errorf("table 0 has %d flows against helpers", ports["0"])
-	}
-	for at := range commits {
-		table, datapath, _ := strings.Cut(at, " ")
-		if ports[table] != 16 || fragments[at] != 2 || datapath == "" && table != snatHairpin {
-			t.Errorf("a datapath commits in table %s, which has %d flows against helpers and %d against fragments", at,
-				ports[table], fragments[at])
+	commits["0"] = true // no connection begins that has such packets
+	for table := range commits {
+		if ports[table] != 16 {
+			t.Errorf("table %s commits, and has %d flows against helpers", table, ports[table])
 		}
 	}
-	t.Logf("flows against helpers: of ports %v, of fragments %v", ports, fragments)
+	for at := range tracks {
+		if table, datapath, _ := strings.Cut(at, " "); wholes[at] != 2 || datapath == "" && table != snatHairpin {
+			t.Errorf("what tracks in table %s has %d flows that put fragments together", at, wholes[at])
+		}
+	}
+	t.Logf("flows against helpers %v, flows that put fragments together %v", ports, wholes)
 	if strings.Contains(groups, ":21)") || strings.Contains(flows, ":21)") {
 		t.Errorf("something translates to port 21:\n%s", groups)
 	}
 	if !strings.Contains(groups, "actions=drop") {
 		t.Errorf("no bucket drops:\n%s", groups)
+	}
+}
+
+// ofProtocols: what has been tracked of TCP is in zones of TCP, and all else in others.
+func ofProtocols(t *testing.T, tracked string) {
+	t.Helper()
+	seen := map[bool]int{}
+	for line := range strings.Lines(tracked) {
+		_, rest, _ := strings.Cut(line, "zone=")
+		number, _, _ := strings.Cut(strings.TrimSpace(rest), ",")
+		zone, err := strconv.Atoi(number)
+		tcp := strings.HasPrefix(line, "tcp,")
+		if err != nil || tcp != (zone&OfTCP != 0) {
+			t.Errorf("zone %q: %s", number, line)
+		}
+		seen[tcp]++
+	}
+	if seen[false] == 0 || seen[true] == 0 {
+		t.Errorf("%d connections of TCP, %d others: nothing is shown", seen[true], seen[false])
 	}
 }
 

@@ -31,10 +31,10 @@ const priority = 1
 // A resubmit to a flow without actions does nothing, as one to a table without a flow that matches.
 func tables() [][]byte {
 	return [][]byte{
-		flowOf(beforeCommit, priority, ipv4, stateMatch(isTracked|dstNAT, isTracked|dstNAT|isReply)),
-		flowOf(beforeCommit, priority, ipv4, stateMatch(isTracked|srcNAT, isTracked|srcNAT|isReply)),
-		flowOf(beforeCommit, 0, ipv4, nil, lookup[:]...),
-		flowOf(beforeUndo, priority, ipv4, stateMatch(isTracked|isReply, isTracked|isReply|dstNAT), lookup[:]...),
+		flowOf(beforeCommit, priority, ether(ipv4, stateMatch(isTracked|dstNAT, isTracked|dstNAT|isReply))),
+		flowOf(beforeCommit, priority, ether(ipv4, stateMatch(isTracked|srcNAT, isTracked|srcNAT|isReply))),
+		flowOf(beforeCommit, 0, ether(ipv4, nil), lookup[:]...),
+		flowOf(beforeUndo, priority, ether(ipv4, stateMatch(isTracked|isReply, isTracked|isReply|dstNAT)), lookup[:]...),
 	}
 }
 
@@ -44,19 +44,21 @@ func stateMatch(value, mask uint32) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(field, value), mask)
 }
 
-// flowOf is the message that adds a flow of an Ethernet type with further fields.
-func flowOf(table byte, priority, etherType uint16, further []byte, actions ...byte) []byte {
+// ether is the field of a match for an Ethernet type, with further fields that want it.
+func ether(kind uint16, further []byte) []byte {
+	return append(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(nil, etherIs), kind), further...)
+}
+
+// flowOf is the message that adds a flow with the fields of a match.
+func flowOf(table byte, priority uint16, fields []byte, actions ...byte) []byte {
 	m := make([]byte, flowMatch, 128)
 	m[0], m[1], m[flowTable] = version, typeFlowMod, table
 	binary.BigEndian.PutUint16(m[30:], priority)
 	for _, at := range []int{32, 36, 40} { // no buffer, no port, no group
 		binary.BigEndian.PutUint32(m[at:], 0xffffffff)
 	}
-	const ether = 6                         // bytes of its field
 	m = binary.BigEndian.AppendUint16(m, 1) // the match is OXM's
-	m = binary.BigEndian.AppendUint16(m, uint16(matchEverything+ether+len(further)))
-	m = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(m, etherIs), etherType)
-	m = append(m, further...)
+	m = append(binary.BigEndian.AppendUint16(m, uint16(matchEverything+len(fields))), fields...)
 	m = append(m, make([]byte, (8-len(m)%8)%8)...)
 	if len(actions) > 0 {
 		m = binary.BigEndian.AppendUint16(m, applyActions)

@@ -24,17 +24,22 @@ const (
 	tableGateway  = 30 // from the gateway router, tracked
 	tableAlias    = 40 // from the gateway router to the host
 	tableFromHost = 50 // the host's answer, to whom it has seen
+	tableZones    = 60 // gives Hyper-V the zones of the packet's protocol
 )
 
 // Zones of connection tracking. ovn-controller takes the lowest that are free.
 const (
 	zone       = 64000
 	zoneClient = 64001 // of the source addresses that the host sees by its alias
+
+	zoneTCP       = 64002 // as zone, where TCP has zones of its own
+	zoneClientTCP = 64003 // as zoneClient
 )
 
 // Bounds are how many connections the zones may have in which the bridge's flows remember them, where a share is n.
 func Bounds(n int) map[int]int {
-	return map[int]int{zone: contract.BridgeShare * n, zoneClient: n}
+	most := contract.BridgeShare * n
+	return map[int]int{zone: most, zoneTCP: most, zoneClient: n, zoneClientTCP: n}
 }
 
 // Marks of connections in zone.
@@ -77,6 +82,7 @@ func Flows(b Bridge, entries []Entry) []*ovs.Flow {
 		return nil
 	}
 	w.add(tableClassify, 1, ovs.Normal())
+	w.divideProtocols()
 	return w.finish()
 }
 
@@ -219,6 +225,7 @@ func (w *flows) add(table, priority int, actions ...ovs.Action) rule {
 
 func (r rule) port(p int) rule              { r.InPort = p; return r }
 func (r rule) with(m ...ovs.Match) rule     { r.Matches = append(r.Matches, m...); return r }
+func (r rule) untracked() rule              { return r.state("-trk") }
 func (r rule) state(flags ...string) rule   { return r.with(ovs.ConnectionTrackingState(flags...)) }
 func (r rule) mark(m uint32) rule           { return r.with(ovs.ConnectionTrackingMark(m, 0xffffffff)) }
 func (r rule) from(m net.HardwareAddr) rule { return r.with(ovs.DataLinkSource(m.String())) }

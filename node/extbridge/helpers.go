@@ -24,7 +24,7 @@ func (f family) helped() (all []helped) {
 
 // keepFromHelpers keeps packets of FTP and TFTP from connection tracking. The host's pass untracked: those from outside
 // by the action that is given. The gateway router's are dropped. So are those, in the tables that commit, whose ports
-// were hidden in fragments until a lookup put them together; and where no lookup comes first, fragments.
+// were hidden in fragments until a lookup put them together. Where no lookup comes first there is one that does so.
 func (w *flows) keepFromHelpers(toHost ovs.Action, committing ...int) {
 	if !w.HyperV || w.FTP {
 		return
@@ -39,9 +39,6 @@ func (w *flows) keepFromHelpers(toHost ovs.Action, committing ...int) {
 			for _, table := range committing {
 				w.add(table, 100, ovs.Drop()).proto(h.proto).with(h.port)
 			}
-		}
-		if w.HostAddresses {
-			w.add(tableAlias, 100, ovs.Drop()).proto(f.ip).with(ovs.IPFrag(ovs.IPFragFlagYes))
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (w *flows) shared() {
 	w.hostLink()
 	w.gatewayLink()
 	w.outsideLink()
-	w.keepFromHelpers(ovs.Local(), tableHost, tableGateway, tableOutside)
+	w.keepFromHelpers(ovs.Local(), tableHost, tableGateway, tableOutside, tableAlias)
 	for _, f := range families {
 		host, ok := w.host(f)
 		w.fromHost(f)
@@ -316,6 +316,9 @@ func (w *flows) toAlias(f family, addr, client netip.Addr, remember ovs.Action) 
 	onward := append([]ovs.Action{remember}, across(ovs.ModDataLinkSource(clientMAC()), ovs.ModDataLinkDestination(w.MAC),
 		ovs.Local())...)
 	w.add(tableClassify, fromGateway+60, ovs.Resubmit(0, tableAlias)).from(w.MAC).proto(f.ip).dstAddr(addr)
+	if w.HyperV { // what it commits below has not been looked up
+		w.add(tableAlias, 110, together(tableAlias)...).proto(f.ip).with(ovs.IPFrag(ovs.IPFragFlagYes)).untracked()
+	}
 	hidden := slices.Clone(w.Cluster)
 	for _, own := range w.hosts(f) {
 		hidden = append(hidden, netip.PrefixFrom(own, own.BitLen()))
