@@ -353,6 +353,44 @@ var Limits = []Limit{
 		Forbids: []string{"helper ftp", "helper tftp"},
 	},
 	{
+		Feature: "protocols of translations",
+		Effect: "a translation is found without regard to the protocol: a packet of TCP that a server sends to the port " +
+			"from which a client has sent it UDP, by a Service or the gateway, is written beyond the memory of that " +
+			"connection, and may stop the machine; one of UDP passes as an answer of a TCP connection; and a port that one " +
+			"protocol has is taken for the others",
+		Answer: "translations of UDP and of other protocols have zones of their own",
+		Source: "Conntrack-nat.c: OvsNatKeyAreSame, OvsNatTranslateCtEntry; Conntrack.c: OvsCtSetupLookupCtx, " +
+			"OvsCtUpdateEntry; Conntrack-tcp.c: OvsConntrackUpdateTcpEntry; Conntrack-other.c: OvsConntrackUpdateOtherEntry",
+		Forbids: []string{"other protocol "},
+	},
+	{
+		Feature: "ICMPv6 errors of no connection",
+		Effect: "one that is committed begins a connection with the key of the packet that it tells of, and the memory of " +
+			"ICMP: a packet of TCP with that key is written beyond it, and may stop the machine. Both may come from one " +
+			"sender, a pod or a machine outside, to a pod, a node port or the host. A zone of UDP does not help: neither is UDP",
+		Answer: "nothing yet",
+		Source: "Conntrack-icmp.c: OvsConntrackValidateIcmp6Packet; Conntrack.c: OvsCtSetupLookupCtx, OvsCtEntryCreate, " +
+			"OvsCtUpdateEntry; Conntrack-tcp.c: OvsConntrackUpdateTcpEntry",
+		Forbids: []string{"other protocol tcp over icmpv6"},
+		Bears:   []string{"other protocol udp over icmpv6"},
+	},
+	{
+		Feature: "length of ICMPv6",
+		Effect: "a message that is translated is read as far as its IPv6 header says, also beyond its end: a machine " +
+			"that a pod pings over IPv6 by the gateway could stop the node by an answer that says too much",
+		Answer:  "nothing: no flow can tell such a message",
+		Source:  "Actions.c: OvsUpdateAddressAndPortForIpv6, OvsCalculateICMPv6Checksum",
+		Forbids: []string{"icmpv6 beyond the packet"},
+	},
+	{
+		Feature: "translations of removed connections",
+		Effect: "a connection that begins in the place of one that has expired, within two minutes, loses its translation " +
+			"when the driver removes the other one, whose own is left and points to memory that is free",
+		Answer: "nothing: the client begins again",
+		Source: "Conntrack-nat.c: OvsNatDeleteKey; Conntrack.c: OvsCtEntryDelete, OvsCtSetupLookupCtx",
+		Bears:  []string{"translation without connection"},
+	},
+	{
 		Feature: "IGMP",
 		Effect:  "dropped as all that is not TCP, UDP or ICMP: nobody hears who listens to a multicast group",
 		Answer:  "weft forwards no multicast between nodes",

@@ -37,7 +37,7 @@ func TestSourcesOfWhatWindowsDoes(t *testing.T) {
 		}
 		source, mark := strings.TrimSpace(cells[1]), strings.TrimSpace(cells[2])
 		marks[mark]++
-		if !slices.Contains([]string{"seen", "documented", "assumed", "read", "unused", "limit"}, mark) {
+		if !slices.Contains([]string{"seen", "documented", "assumed", "read", "limit"}, mark) {
 			t.Errorf("the mark is %q: %s", mark, line)
 		}
 		if source == "" && mark != "assumed" {

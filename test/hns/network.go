@@ -88,11 +88,6 @@ func checkSubnets(ipams []IPAM) Error {
 			if _, err := netip.ParsePrefix(subnet.IPAddressPrefix); err != nil {
 				return ErrInvalidIP
 			}
-			for _, p := range subnet.Policies {
-				if p.Type != "VLAN" && p.Type != "VSID" {
-					return ErrInvalidPolicyType
-				}
-			}
 		}
 	}
 	return 0

@@ -142,8 +142,6 @@ func TestWhatIsRefused(t *testing.T) {
 		{"network: no JSON", "HcnCreateNetwork", "", 0, `{`, ErrInvalidJSON},
 		{"network: a prefix that is none", "HcnCreateNetwork", "", 0,
 			`{"Name":"x","Type":"Private","Ipams":[{"Subnets":[{"IpAddressPrefix":"10.0.0.0"}]}]}`, ErrInvalidIP},
-		{"network: a subnet's policy of no type", "HcnCreateNetwork", "", 0,
-			`{"Name":"x","Type":"Private","Ipams":[{"Subnets":[{"IpAddressPrefix":"10.0.0.0/8","Policies":[{"Type":"QinQ"}]}]}]}`, ErrInvalidPolicyType},
 		{"network: open nobody's", "HcnOpenNetwork", nobody, 0, "", ErrNetworkNotFound},
 		{"network: delete nobody's", "HcnDeleteNetwork", nobody, 0, "", ErrNetworkNotFound},
 		{"endpoint: of no network", "HcnCreateEndpoint", "", 0, `{"Name":"x"}`, ErrNetworkNotFound},

@@ -16,6 +16,16 @@ const (
 	stateDstNAT      = 0x80
 )
 
+// The states of UDP (Conntrack-other.c) and of ICMP (Conntrack-icmp.c).
+const (
+	udpFirst = iota
+	udpAgain
+	udpAnswered
+
+	icmpFirst    = 0
+	icmpAnswered = 1
+)
+
 // Conntrack.h.
 const (
 	maxConnections  = 1 << 21
@@ -78,12 +88,14 @@ type connection struct {
 	nat        natAction
 	shifted    bool                               // the client has another port: see shift
 	counts     [2]struct{ packets, bytes uint64 } // by direction
-	other      int                                // packets seen of UDP and ICMP: see update
-	peers      [2]tcpPeer
+	made       uint8                              // the protocol of the packet that has begun it
+	peers      [2]tcpPeer                         // that of UDP and ICMP is the state of the first one
+	removed    bool                               // a translation may be left: see forget
 }
 
 // conntrack has the driver's tables.
 type conntrack struct {
+	faults      Faults
 	connections map[connKey][]*connection // by bucket, the newest one first
 	total       int
 	zones       map[uint16]int
@@ -95,9 +107,9 @@ type conntrack struct {
 	collisions  []Collision // the last ones, see collide
 }
 
-func (c *conntrack) init() {
-	*c = conntrack{connections: map[connKey][]*connection{}, zones: map[uint16]int{}, limits: map[uint16]uint32{},
-		limit: maxConnections, nat: map[natKey][]*translation{}, unnat: map[natKey][]*translation{}}
+func (c *conntrack) init(faults Faults) {
+	*c = conntrack{faults: faults, connections: map[connKey][]*connection{}, zones: map[uint16]int{},
+		limits: map[uint16]uint32{}, limit: maxConnections, nat: map[natKey][]*translation{}, unnat: map[natKey][]*translation{}}
 }
 
 func (c *conntrack) zoneLimit(zone uint16) uint32 {
@@ -147,6 +159,7 @@ func (c *conntrack) remove(conn *connection) {
 	} else {
 		c.connections[bucket] = rest
 	}
+	conn.removed = true
 	c.total--
 	c.zones[conn.key.zone]--
 	if conn.nat.flags != 0 {

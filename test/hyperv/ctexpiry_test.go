@@ -229,22 +229,29 @@ func TestTimeoutPolicy(t *testing.T) {
 	}
 }
 
-// The table of translations does not tell protocols apart: a port that TCP has is taken for UDP,
-// too.
-func TestTranslationsHaveNoProtocol(t *testing.T) {
-	gateway, other := netip.MustParseAddr("192.168.0.1"), netip.MustParseAddr("10.0.0.3")
-	for name, frame := range map[string][]byte{
-		"TCP": tcp(other, server, 1000, 80, tcpSYN, 1, 0), "UDP": udp(other, server, 1000, 80, "q"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			e, h := bare(t, KnownFaults())
-			commit := ct(t, 1, true, nat(natAttrSrc, gateway, 0))
-			send(t, e, h, tcp(client, server, 1000, 80, tcpSYN, 1, 0), commit)
-			o := send(t, e, h, frame, commit, act(actionOutput, 4))
-			if o.err != nil || len(o.out["pod4"]) != 1 || order.Uint16(o.out["pod4"][0][34:]) == 1000 {
-				t.Errorf("%+v", o)
-			}
-		})
+// A connection that begins anew in the place of one that has expired loses its translation when the driver removes the
+// other one, whose own translation is left: the answers are no connection's then, and those of the other's server are
+// looked up in memory that is free.
+func TestExpiredTakesATranslation(t *testing.T) {
+	first, second := netip.MustParseAddr("10.0.0.8"), netip.MustParseAddr("10.0.0.9")
+	e, h, at := clocked(t)
+	answers := func(from netip.Addr) uint32 {
+		return sendFrom(t, e, h, 4, udp(from, client, 5353, 1000, "a"), undo(t, 1)).key.ct.state &^ stateTracked
+	}
+	const known = stateEstablished | stateReply | stateSrcNAT
+	question := udp(client, server, 1000, 53, "q")
+	send(t, e, h, question, ct(t, 1, true, nat(natAttrDst, first, 5353)))
+	at(100 * time.Second)
+	send(t, e, h, question, ct(t, 1, true, nat(natAttrDst, second, 5353)))
+	if got := answers(second); got != known {
+		t.Errorf("before: state %#x", got)
+	}
+	at(cleanupInterval + time.Second)
+	if got := answers(second); got != stateNew {
+		t.Errorf("after: state %#x", got)
+	}
+	if e.Executed()[orphan] != 0 || answers(first)&stateInvalid != 0 || e.Executed()[orphan] != 1 {
+		t.Errorf("of the other's server: %v", e.Executed())
 	}
 }
 

@@ -2,11 +2,11 @@
 
 package hyperv
 
-// The types of ICMP that begin a connection: Conntrack-icmp.c.
-var (
-	icmpBegins   = map[uint16]bool{8: true, 13: true, 15: true}
-	icmpv6Begins = map[uint16]bool{128: true, 1: true, 2: true, 3: true, 4: true}
-)
+// The types of ICMP that begin a connection: Conntrack-icmp.c. Of ICMPv6 it is an echo's, and by a fault an error's
+// (OvsConntrackValidateIcmp6Packet).
+var icmpBegins = map[uint16]bool{8: true, 13: true, 15: true}
+
+const icmpv6Echo = 128
 
 // Those that have an identifier, with the type of their answers: Conntrack.c, OvsReverseIcmpType.
 var (

@@ -293,13 +293,6 @@ func TestFlushNAT(t *testing.T) {
 }
 
 func TestICMPErrors(t *testing.T) {
-	unreachable := func(of []byte, src, dst netip.Addr, kind uint8) []byte {
-		proto := uint8(protoICMP)
-		if src.Is6() {
-			proto = protoICMPv6
-		}
-		return ip(src, dst, proto, append([]byte{kind, 3, 0, 0, 0, 0, 0, 0}, of[14:]...), 2)
-	}
 	for _, c := range []struct {
 		name   string
 		faults Faults
@@ -317,7 +310,7 @@ func TestICMPErrors(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			e, h := bare(t, c.faults)
 			send(t, e, h, c.of, ct(t, 1, true))
-			o := sendFrom(t, e, h, 4, unreachable(c.of, c.src, c.dst, c.kind), ct(t, 1, false))
+			o := sendFrom(t, e, h, 4, icmpError(c.src, c.dst, c.kind, c.of), ct(t, 1, false))
 			if got := o.key.ct.state &^ stateTracked; got != c.want {
 				t.Errorf("state %#x, want %#x", got, c.want)
 			}

@@ -76,7 +76,7 @@ func newExtension(config Config, h host) *Extension {
 	if e.faults == nil {
 		e.faults = Faults{}
 	}
-	e.ct.init()
+	e.ct.init(e.faults)
 	e.enabled.Store(true)
 	e.vmms.Store(true)
 	return e
@@ -107,7 +107,7 @@ func (e *Extension) reset() {
 	clear(e.peers)
 	clear(e.frags)
 	e.deferred, e.head, e.level = nil, 0, 0
-	e.ct.init()
+	e.ct.init(e.faults)
 }
 
 // SetVMMS starts or stops Hyper-V's management service, without which no port of type internal comes.
@@ -132,6 +132,7 @@ func (e *Extension) SetFaults(f Faults) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.faults = maps.Clone(f)
+	e.ct.faults = e.faults
 	e.rekey()
 }
 

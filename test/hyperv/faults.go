@@ -28,6 +28,13 @@ const (
 	NATPort Fault = "nat-port"
 	// DNATPort: a translation to a destination whose answers are another connection's goes to another port of it.
 	DNATPort Fault = "dnat-port"
+	// OtherProtocol: translations are found without regard to the protocol, and their connections change as those of the
+	// packet's protocol do.
+	OtherProtocol Fault = "other-protocol"
+	// ErrorBegins: an ICMPv6 error of no connection begins one of the packet that it tells of.
+	ErrorBegins Fault = "error-begins"
+	// ICMPv6Length: to translate an ICMPv6 message the driver reads as many bytes as its header says, there or not.
+	ICMPv6Length Fault = "icmpv6-length"
 	// Protocols: protocols other than TCP, UDP and ICMP cannot be tracked.
 	Protocols Fault = "protocols"
 	// FTPHelper: a helper reads packets of connections that have a port of FTP's or TFTP's, and may stop the machine.
@@ -37,8 +44,8 @@ const (
 )
 
 // AllFaults are the driver's as it is.
-var AllFaults = []Fault{StaleTuple, TrackedIPv6, ICMPErrors, SetIPv6, NDTarget, FlushNAT, NATPort, DNATPort, Protocols,
-	FTPHelper, FirstPacket}
+var AllFaults = []Fault{StaleTuple, TrackedIPv6, ICMPErrors, SetIPv6, NDTarget, FlushNAT, NATPort, DNATPort,
+	OtherProtocol, ErrorBegins, ICMPv6Length, Protocols, FTPHelper, FirstPacket}
 
 // Faults are those that are switched on.
 type Faults map[Fault]bool

@@ -66,6 +66,15 @@ func icmp(src, dst netip.Addr, kind uint8, id uint16) []byte {
 	return ip(src, dst, proto, append(s, 0, 1, 'p', 'i', 'n', 'g'), 2)
 }
 
+// icmpError tells of a frame that did not arrive.
+func icmpError(src, dst netip.Addr, kind uint8, of []byte) []byte {
+	proto := uint8(protoICMP)
+	if src.Is6() {
+		proto = protoICMPv6
+	}
+	return ip(src, dst, proto, append([]byte{kind, 3, 0, 0, 0, 0, 0, 0}, of[14:]...), 2)
+}
+
 func solicitation(target netip.Addr) []byte {
 	s := append([]byte{ndSolicit, 0, 0, 0, 0, 0, 0, 0}, target.AsSlice()...)
 	s = append(s, 1, 1, 0x0a, 0, 0, 0, 0, 1)

@@ -76,7 +76,8 @@ func parseNAT(data []byte) (natAction, error) {
 	return n, nil
 }
 
-// natKey is what translations are known by: Conntrack-nat.c, OvsNatKeyAreSame. It has no protocol.
+// natKey is what translations are known by: Conntrack-nat.c, OvsNatKeyAreSame. It has neither a protocol nor a version
+// of IP.
 type natKey struct {
 	src, dst endpoint
 	zone     uint16
@@ -90,11 +91,14 @@ type translation struct {
 	conn       *connection
 }
 
-func first(list []*translation) *translation {
-	if len(list) == 0 {
-		return nil
+// find is the newest translation with a key, by the fault of whichever protocol and version of IP.
+func (c *conntrack) find(table map[natKey][]*translation, k connKey) *translation {
+	for _, t := range table[k.nat()] {
+		if of := t.conn.key; c.faults[OtherProtocol] || of.proto == k.proto && of.ether == k.ether {
+			return t
+		}
 	}
-	return list[0]
+	return nil
 }
 
 // The ports that are tried where those asked for are all taken.
@@ -109,7 +113,7 @@ const maxAddresses = 1024
 // allocate finds a translated address and port that no connection has, and writes them into the connection's answers:
 // Conntrack-nat.c, OvsNatTranslateCtEntry. It says whether there was one. Without the fault a destination whose answers
 // are another connection's stays, and the client's port is another, as Linux has it.
-func (c *conntrack) allocate(conn *connection, faults Faults) bool {
+func (c *conntrack) allocate(conn *connection) bool {
 	low, high := conn.nat.minPort, conn.nat.maxPort
 	source := conn.nat.flags&natSrc != 0
 	switch {
@@ -125,7 +129,7 @@ func (c *conntrack) allocate(conn *connection, faults Faults) bool {
 	if c.allocateIn(conn, start, [2]uint16{low, high}) {
 		return true
 	}
-	if !source && !faults[DNATPort] {
+	if !source && !c.faults[DNATPort] {
 		return c.shift(conn)
 	}
 	if !c.allocateIn(conn, start, [2]uint16{minEphemeral, maxEphemeral}) {
@@ -134,7 +138,7 @@ func (c *conntrack) allocate(conn *connection, faults Faults) bool {
 	switch {
 	case !source:
 		c.collide(conn, DNATPort)
-	case conn.nat.flags&natSrcPort == 0 && faults[NATPort]:
+	case conn.nat.flags&natSrcPort == 0 && c.faults[NATPort]:
 		c.collide(conn, NATPort)
 	}
 	return true
@@ -150,7 +154,7 @@ func (c *conntrack) allocateIn(conn *connection, start uint32, ports [2]uint16) 
 				port = ports[0] + uint16(i)
 			}
 			conn.setTranslated(address, port)
-			if first(c.unnat[conn.rev.nat()]) == nil {
+			if c.find(c.unnat, conn.rev) == nil {
 				c.remember(conn)
 				return true
 			}
@@ -169,7 +173,7 @@ func (c *conntrack) shift(conn *connection) bool {
 	}
 	for port := uint16(minEphemeral); port != 0; port++ {
 		conn.rev.dst.port = port
-		if first(c.unnat[conn.rev.nat()]) == nil {
+		if c.find(c.unnat, conn.rev) == nil {
 			conn.shifted = true
 			c.remember(conn)
 			return true
@@ -216,9 +220,10 @@ func (c *conntrack) remember(conn *connection) {
 	c.unnat[t.value] = append([]*translation{t}, c.unnat[t.value]...)
 }
 
-// forget: Conntrack-nat.c, OvsNatDeleteKey.
+// forget: Conntrack-nat.c, OvsNatDeleteKey. Of several translations of a key it forgets the newest one, whichever
+// connection that is of.
 func (c *conntrack) forget(k connKey) {
-	if t := first(c.nat[k.nat()]); t != nil {
+	if t := c.find(c.nat, k); t != nil {
 		c.drop(t)
 	}
 }
@@ -247,10 +252,10 @@ func (c *conntrack) flushNAT(zone uint16) {
 
 // translate writes a connection's addresses into its packet: Conntrack-nat.c, OvsNatPacket. The key has
 // the new port only where the action named ports.
-func (f *forwarding) translate(conn *connection, k *key, reply bool) {
+func (f *forwarding) translate(conn *connection, k *key, reply bool) error {
 	flags := conn.nat.flags
 	if flags&(natSrc|natDst) == 0 {
-		return
+		return nil
 	}
 	of := conn.rev
 	if reply {
@@ -262,6 +267,11 @@ func (f *forwarding) translate(conn *connection, k *key, reply bool) {
 	k.ct.state |= map[bool]uint32{true: stateSrcNAT, false: stateDstNAT}[src]
 	if src {
 		address, port, to = &n.src, &n.portSrc, of.dst
+	}
+	if *address != to.addr {
+		if err := f.readICMPv6(k); err != nil {
+			return err
+		}
 	}
 	f.rewrite(k.ether, src, to)
 	*address = to.addr
@@ -277,6 +287,7 @@ func (f *forwarding) translate(conn *connection, k *key, reply bool) {
 	if (named || !f.e.faults[NATPort] && (f.layers.tcp || f.layers.udp)) && *port != 0 {
 		*port = to.port
 	}
+	return nil
 }
 
 // rewrite: Actions.c, OvsUpdateAddressAndPort and OvsUpdateAddressAndPortForIpv6.

@@ -60,11 +60,17 @@ func TestTheRecordNamesAll(t *testing.T) {
 
 // recordable are all names that the record may have, but for numbers.
 func recordable() []string {
-	names := []string{recircLost, userspaceLost, helperFTP, helperTFTP, "push_vlan again", "push_vlan 802.1ad",
-		"sample actions", "set tcp6",
-		"set udp6", "set ipv4_ecn", "match vlan again", "match ipv6_label"}
+	names := []string{recircLost, userspaceLost, helperFTP, helperTFTP, orphan, overlong, "push_vlan again",
+		"push_vlan 802.1ad", "sample actions", "set tcp6", "set udp6", "set ipv4_ecn", "match vlan again", "match ipv6_label"}
 	for part := range ipv6Changes(make([]byte, 40), make([]byte, 40)) {
 		names = append(names, "set ipv6_"+part)
+	}
+	for _, packet := range protocolNames {
+		for _, connection := range protocolNames {
+			if packet != connection {
+				names = append(names, otherProtocol+packet+" over "+connection)
+			}
+		}
 	}
 	for _, action := range allActions {
 		if action != "set" { // it has its field's name
@@ -123,7 +129,7 @@ func TestForbiddenNames(t *testing.T) {
 		lines[a.Feature] = a.Does
 	}
 	beginnings := []string{"action ", "ct part ", "ct nat part ", "set ", "key ", "match key ", "match tunnel part ",
-		"match tcp_flags ", "hash algorithm ", "sample nesting ", "set skb_mark "}
+		"match tcp_flags ", "hash algorithm ", "sample nesting ", "set skb_mark ", otherProtocol}
 	for feature, of := range lines {
 		for _, name := range of {
 			begins := slices.ContainsFunc(beginnings, func(b string) bool { return strings.HasPrefix(name, b) })

@@ -90,6 +90,9 @@ func (f *forwarding) track(a attribute, k *key) error {
 		if conn.key.zone != k.ct.zone || k.ct.state&stateTracked == 0 {
 			t.countPacket(conn)
 		}
+		if err := t.foreign(conn); err != nil {
+			return err
+		}
 		conn = t.process(conn)
 	} else {
 		if action.commit && (e.ct.total >= maxConnections || e.ct.zones[at.zone] >= int(e.ct.zoneLimit(at.zone))) {
@@ -101,7 +104,9 @@ func (f *forwarding) track(a attribute, k *key) error {
 		return nil
 	}
 	if action.nat.flags != 0 {
-		f.translate(conn, k, reply)
+		if err := f.translate(conn, k, reply); err != nil {
+			return err
+		}
 	}
 	conn.setMark(action, k)
 	if err := e.help(k); err != nil {
@@ -136,10 +141,13 @@ func (e *Extension) connKey(f *forwarding, k *key, zone uint16) (at connKey, rel
 			return at, related
 		}
 	}
-	if t := first(e.ct.unnat[at.nat()]); t != nil {
+	if t := e.ct.find(e.ct.unnat, at); t != nil {
+		if t.conn.removed {
+			e.record(orphan)
+		}
 		return t.conn.key.reversed(), related
 	}
-	if first(e.ct.nat[at.nat()]) != nil || k.ether != etherIPv4 || !e.faults[StaleTuple] {
+	if e.ct.find(e.ct.nat, at) != nil || k.ether != etherIPv4 || !e.faults[StaleTuple] {
 		return at, related
 	}
 	// The tuple is that of the last lookup that has found something, whichever zone that was in.
@@ -236,32 +244,34 @@ func (conn *connection) update(t *tracking) updateResult {
 		}
 		return conn.updateTCP(header, t.reply, t.now)
 	case protoICMP, protoICMPv6: // Conntrack-icmp.c
+		state := &conn.peers[0].state
 		if t.reply {
-			conn.other = 2
+			*state = icmpAnswered
 		}
-		conn.expiration = t.now.Add(otherExpiry(conn.other))
+		conn.expiration = t.now.Add(otherExpiry(*state >= icmpAnswered))
 		return updateValid
 	}
 	return conn.updateOther(t.reply, t.now)
 }
 
-func otherExpiry(seen int) time.Duration {
-	if seen == 2 {
+func otherExpiry(answered bool) time.Duration {
+	if answered {
 		return otherBoth
 	}
 	return otherTimeout
 }
 
-// updateOther: Conntrack-other.c. The second packet of a direction without an answer is new still.
+// updateOther: Conntrack-other.c, OvsConntrackUpdateOtherEntry. The second packet of a direction without an answer is
+// new still.
 func (conn *connection) updateOther(reply bool, now time.Time) updateResult {
-	result := updateValid
+	state, result := &conn.peers[0].state, updateValid
 	switch {
-	case reply && conn.other != 2:
-		conn.other = 2
-	case conn.other == 0:
-		conn.other, result = 1, updateValidNew
+	case reply && *state != udpAnswered:
+		*state = udpAnswered
+	case *state == udpFirst:
+		*state, result = udpAgain, updateValidNew
 	}
-	conn.expiration = now.Add(otherExpiry(conn.other))
+	conn.expiration = now.Add(otherExpiry(*state >= udpAnswered))
 	return result
 }
 
@@ -276,9 +286,9 @@ func (t *tracking) create() *connection {
 	case !t.action.commit:
 		conn = nil
 	default:
-		conn.key, conn.rev, conn.started = t.at, t.at.reversed(), t.now
+		conn.key, conn.rev, conn.started, conn.made = t.at, t.at.reversed(), t.now, t.key.network.proto
 		conn.nat = t.action.nat
-		if conn.nat.forward() && !t.e.ct.allocate(conn, t.e.faults) {
+		if conn.nat.forward() && !t.e.ct.allocate(conn) {
 			state, conn = stateInvalid, nil
 			t.e.lose(dropped("no port left to translate to"))
 			break
@@ -304,7 +314,8 @@ func (t *tracking) firstPacket() (*connection, bool) {
 	case protoICMP:
 		return t.newOther(), t.key.ether == etherIPv4 && icmpBegins[t.key.network.portSrc]
 	case protoICMPv6:
-		return t.newOther(), t.key.ether == etherIPv6 && icmpv6Begins[t.key.network.portSrc]
+		kind := t.key.network.portSrc
+		return t.newOther(), t.key.ether == etherIPv6 && (kind == icmpv6Echo || t.e.faults[ErrorBegins] && icmpv6Errors[kind])
 	case protoUDP:
 		return t.newOther(), true
 	}
