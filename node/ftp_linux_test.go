@@ -108,6 +108,7 @@ func newFTPCluster(t *testing.T, passes bool) *ftpCluster {
 		"--", "lb-add", "ftp", ftpService+":21", at(f.server.address, 21),
 		"--", "lb-add", "ftp", otherService+":80", at(f.server.address, 80),
 		"--", "lb-add", "tftp", ftpService+":6969", at(f.server.address, 69), "udp",
+		"--", "lb-add", "tftp", ftpService+":6970", at(f.server.address, 70), "udp",
 		"--", "lb-add", "ftp", at(gatewayHost, 30021), at(f.server.address, 21),
 		"--", "ls-lb-add", testNode, "ftp", "--", "ls-lb-add", testNode, "tftp", "--", "lr-lb-add", "gw-"+testNode, "ftp")
 	f.othersPass()
