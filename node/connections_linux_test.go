@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/ctlookup"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/test/hyperv"
@@ -106,9 +107,10 @@ func newBoundedNode(t *testing.T) *boundedNode {
 
 func (p *pod) addresses() [2]netip.Addr { return [2]netip.Addr{p.address, p.address6} }
 
-// zones are all in which connections are remembered, with their bounds.
-func (b *boundedNode) zones() map[string]int {
-	return map[string]int{
+// zones are all in which connections are remembered, with their bounds. TCP has another one by each of these names.
+func (b *boundedNode) zones() map[zone]int {
+	all := map[zone]int{}
+	for name, bound := range map[string]int{
 		b.greedy.port(): podBound, b.other.port(): podBound,
 		contract.ManagementPort(testNode): hostBound,
 		testNode + "_snat":                nodeBound, // of pods that ask themselves by a Service
@@ -116,7 +118,16 @@ func (b *boundedNode) zones() map[string]int {
 		"gw-" + testNode + "_snat":        nodeBound,
 		"64000":                           contract.BridgeShare * nodeBound,
 		"64001":                           nodeBound,
+	} {
+		all[zone{name, true}], all[zone{name, false}] = bound, bound
 	}
+	return all
+}
+
+// zone is TCP's or that of all other protocols, of those who share a name.
+type zone struct {
+	name string
+	tcp  bool
 }
 
 // gatewayZone is where the gateway router remembers what pods begin with the outside.
@@ -125,33 +136,38 @@ const gatewayZone = "gw-" + testNode + "_dnat"
 // use is how many connections a zone may have, and how many it has.
 type use struct{ limit, count int }
 
-// uses are those of zones, by the name that zones has for them.
-func (b *boundedNode) uses() (map[string]use, error) {
+// uses are those of zones.
+func (b *boundedNode) uses() (map[zone]use, error) {
 	b.tb.Helper()
 	ids := b.ovn.VS("get", "bridge", nodeconfig.IntegrationBridge, "external_ids")
-	names := map[string]string{} // by number
-	for name := range b.zones() {
-		number := name
-		if _, err := strconv.Atoi(name); err != nil {
-			found := regexp.MustCompile(`\bct-zone-` + name + `"?="?(\d+)`).FindStringSubmatch(ids)
+	zones := map[string]zone{} // by number
+	for z := range b.zones() {
+		number, err := strconv.Atoi(z.name)
+		ofTCP := number + 2 // of the external bridge's
+		if err != nil {
+			found := regexp.MustCompile(`\bct-zone-` + z.name + `"?="?(\d+)`).FindStringSubmatch(ids)
 			if found == nil {
-				return nil, fmt.Errorf("%s has no zone: %s", name, ids)
+				return nil, fmt.Errorf("%s has no zone: %s", z.name, ids)
 			}
-			number = found[1]
+			number, _ = strconv.Atoi(found[1]) // a row of digits
+			ofTCP = number | ctlookup.OfTCP
 		}
-		names[number] = name
+		if z.tcp {
+			number = ofTCP
+		}
+		zones[strconv.Itoa(number)] = z
 	}
-	uses := map[string]use{}
-	said := b.datapath("ct-get-limits", "zone="+strings.Join(slices.Collect(maps.Keys(names)), ","))
+	uses := map[zone]use{}
+	said := b.datapath("ct-get-limits", "zone="+strings.Join(slices.Collect(maps.Keys(zones)), ","))
 	for _, line := range zoneLine.FindAllStringSubmatch(said, -1) {
 		limit, _ := strconv.Atoi(line[2]) // a row of digits
 		count, _ := strconv.Atoi(line[3])
-		uses[names[line[1]]] = use{limit, count}
+		uses[zones[line[1]]] = use{limit, count}
 	}
 	// No connection is in another zone.
-	for _, zone := range zoneOf.FindAllStringSubmatch(b.datapath("dump-conntrack"), -1) {
-		if names[zone[1]] == "" {
-			b.tb.Errorf("connections are remembered in zone %s, which has no bound", zone[1])
+	for _, line := range zoneOf.FindAllStringSubmatch(b.datapath("dump-conntrack"), -1) {
+		if _, known := zones[line[1]]; !known {
+			b.tb.Errorf("connections are remembered in zone %s, which has no bound", line[1])
 		}
 	}
 	return uses, nil
@@ -174,23 +190,26 @@ func (b *boundedNode) bounded() {
 	b.tb.Helper()
 	b.eventually(func() error {
 		uses, err := b.uses()
-		for name, bound := range b.zones() {
-			if u := uses[name]; err == nil && (u.limit != bound || u.count > bound) {
-				err = fmt.Errorf("the zone of %s has %d connections, and the bound %d instead of %d", name, u.count, u.limit, bound)
+		for z, bound := range b.zones() {
+			if u := uses[z]; err == nil && (u.limit != bound || u.count > bound) {
+				err = fmt.Errorf("the zone of %v has %d connections, and the bound %d instead of %d", z, u.count, u.limit, bound)
 			}
 		}
 		return err
 	})
 }
 
-// count is how many connections a zone has.
-func (b *boundedNode) count(zone string) int {
+// count is how many connections of TCP there are in the zone of a name, and others how many of other protocols.
+func (b *boundedNode) count(name string) int  { b.tb.Helper(); return b.countIn(zone{name, true}) }
+func (b *boundedNode) others(name string) int { b.tb.Helper(); return b.countIn(zone{name, false}) }
+
+func (b *boundedNode) countIn(z zone) int {
 	b.tb.Helper()
 	uses, err := b.uses()
 	if err != nil {
 		b.tb.Fatal(err)
 	}
-	return uses[zone].count
+	return uses[z].count
 }
 
 // forget has the driver forget connections that have ended.
@@ -306,21 +325,39 @@ func (b *boundedNode) countPlaces() {
 	}
 }
 
-// fill has a pod begin more connections than it may.
+// fill has a pod begin more connections than it may: first of UDP, which leaves it those of TCP.
 func (b *boundedNode) fill() {
 	b.tb.Helper()
 	before := b.extension.Status().Connections
+	var held []net.Conn
+	defer func() {
+		for _, conn := range held {
+			conn.Close()
+		}
+	}()
 	for range 2 * podBound {
 		b.datagram(b.greedy.sandbox, netip.AddrPortFrom(outsideHost, 9))
 		b.datagram(b.greedy.sandbox, netip.AddrPortFrom(outsideHost6, 9))
 	}
 	b.eventually(func() error {
-		if count := b.count(b.greedy.port()); count != podBound {
-			return fmt.Errorf("the pod has %d connections", count)
+		if count := b.others(b.greedy.port()); count != podBound {
+			return fmt.Errorf("the pod has %d connections of UDP", count)
 		}
 		return nil
 	})
-	if taken := b.extension.Status().Connections - before; taken > podBound*mostPlaces {
+	for i := 0; b.count(b.greedy.port()) < podBound; i++ {
+		if i > podBound {
+			b.tb.Fatalf("%d connections do not count", i)
+		}
+		b.eventually(func() error {
+			conn, err := open(b.greedy.sandbox, outsideHosts[i%2], 80)
+			if err == nil {
+				held = append(held, conn)
+			}
+			return err
+		})
+	}
+	if taken := b.extension.Status().Connections - before; taken > 2*podBound*mostPlaces {
 		b.tb.Errorf("the pod has taken %d places more, with a bound of %d", taken, podBound)
 	}
 	var clients []client

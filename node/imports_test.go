@@ -25,7 +25,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pods":        "hostservice",
 		"attach":      "platform nodeconfig openvswitch health pods",
 		"encryption":  "nodeconfig openvswitch health ipsec",
-		"gateway":     "platform nodeconfig openvswitch health extbridge ctprobe openflow local",
+		"gateway":     "platform nodeconfig openvswitch health extbridge ctlookup ctprobe openflow local",
 	} {
 		files, err := filepath.Glob(filepath.Join(room, "*.go"))
 		if err != nil || len(files) == 0 {

@@ -29,8 +29,8 @@ func TestTCPComesToNoOtherConnection(t *testing.T) {
 			at(f.server.address, 80)},
 		{f.client.sandbox, f.server.sandbox, f.client.address6, f.client.address6, at(f.server.address6, 80),
 			at(f.server.address6, 80)},
-		{f.client.sandbox, f.server.sandbox, f.client.address, f.client.address, netip.MustParseAddrPort(ftpService + ":6970"),
-			at(f.server.address, 70)},
+		{f.client.sandbox, f.server.sandbox, f.client.address, f.client.address,
+			netip.MustParseAddrPort(ftpService + ":6970"), at(f.server.address, 70)},
 		{"", f.g.outside, gatewayHost6, gatewayHost6, at(outsideHost6, 80), at(outsideHost6, 80)},
 	} {
 		port := uint16(40000 + i) // the gateway leaves it as it is

@@ -235,7 +235,8 @@ func flushOf(zone uint16) []byte {
 // TestStream: messages come in any pieces, and leave whole.
 func TestStream(t *testing.T) {
 	sent := slices.Concat(message(0), flushOf(5), flowMod(commitB), inBundle(flowMod(output)), flowMod(commitB, commitB))
-	want := slices.Concat(message(0), flushOf(5), flushOf(5|OfTCP), slices.Concat(wholes(0, "")...), flowMod(look, commitB), inBundle(flowMod(output)),
+	want := slices.Concat(message(0), flushOf(5), flushOf(5|OfTCP), slices.Concat(wholes(0, "")...),
+		flowMod(look, commitB), inBundle(flowMod(output)),
 		flowMod(look, commitB, look, commitB))
 	for _, size := range []int{1, 7, 24, len(sent)} {
 		ours, switchs := net.Pipe()

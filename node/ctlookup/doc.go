@@ -50,12 +50,25 @@
 // zone is not read there. So no connection begins that has such packets:
 //
 //	table 0             drops what has such a port
-//	tables that commit  do the same: the ports of fragments are known when a lookup has put them together. They drop
-//	                    fragments, too, of the switch or router that commits: a commit would put them together
+//	tables that commit  do the same: the ports of fragments are known when a lookup has put them together
 //	ct(commit,nat(…))   to such a port: the flow, or the group's bucket, drops
 //
 // OVN commits in few tables, which the package finds by what it reads. It asks for no helper. [Changes.FTP] says that
 // this driver has none of its own.
+//
+// # Protocols
+//
+// The extension knows a translation without its protocol (OvsNatKeyAreSame of Conntrack-nat.c), and lets an error of
+// ICMPv6 begin a connection with the protocol of the packet that it tells of (OvsCtEntryCreate). It writes by the
+// protocol of the packet that it has (OvsCtUpdateEntry). So a packet of TCP that it finds a connection of UDP or ICMPv6
+// for is written beyond that one's memory. The other way round there is room, and UDP and ICMP have as much as each
+// other. So TCP has zones of its own, by one bit of the registers that OVN has its zones in:
+//
+//	resubmit(,252),ct(zone=NXM_NX_REG13[0..15],…)
+//
+// Table 252 sets the bit for TCP, and clears it for all else. Fragments are put together before, in each table that
+// tracks, by a lookup in zone 64009: those of IPv6 tell no protocol, except for the first one. When ovn-controller has
+// a zone forgotten, that of TCP is forgotten with it.
 //
 // # Lines in logs
 //

@@ -228,7 +228,8 @@ func (f *flows) protect(what guarded, messages [][]byte) {
 // group is what a group's buckets do.
 func (f *flows) group(number uint32) found { return f.groups[number] }
 
-// groupMod remembers which groups have to do with connections. A bucket that could lead a packet to a helper has no actions afterwards.
+// groupMod remembers which groups have to do with connections. A bucket that could lead a packet to a helper has no
+// actions afterwards.
 func (f *flows) groupMod(m []byte) ([]byte, error) {
 	if len(m) < groupBuckets {
 		return nil, fmt.Errorf("a group mod of %d bytes", len(m))

@@ -172,7 +172,8 @@ func testOVN(t *testing.T, with bool) {
 	refused("a policy lets a ping b", func() (string, error) { return ping("a", address["b"]) })
 	refused("a policy lets a to another port of b", func() (string, error) { return connect("a", address["b"], 8081) })
 	control := dir + "/" + nodetest.Vswitchd + ".ctl"
-	if output, err := exec.Command("ip", "netns", "exec", "a", "bash", "-c", "echo > /dev/udp/"+vip+"/80").CombinedOutput(); err != nil {
+	ask := exec.Command("ip", "netns", "exec", "a", "bash", "-c", "echo > /dev/udp/"+vip+"/80")
+	if output, err := ask.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
 	reaches("a", address["b"], 8080, "b")

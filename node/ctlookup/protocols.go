@@ -2,8 +2,8 @@ package ctlookup
 
 import "encoding/binary"
 
-// OfTCP is the bit of a zone's number that the zones of TCP have. ovn-controller takes the lowest numbers that are free,
-// of which it needs one for each port and two for each router.
+// OfTCP is the bit of a zone's number that the zones of TCP have. ovn-controller takes the lowest numbers that are
+// free, of which it needs one for each port and two for each router.
 const OfTCP = 1 << 15
 
 // byProtocol is the table that sets the bit in the registers that have OVN's zones.

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/ctlookup"
 	"github.com/weftnet/weft/node/ctprobe"
 	"github.com/weftnet/weft/node/extbridge"
 	"github.com/weftnet/weft/node/health"
@@ -137,13 +138,18 @@ func (g *Gateway) ReconcileBridges(ctx context.Context) error {
 	return g.Platform.EnsureGatewayDevice(g.Config.GatewayInterface)
 }
 
-// BoundConnections: no zone of the external bridge has more connections than the controller has decided.
+// BoundConnections: no zone of the external bridge has more connections than the controller has decided, nor one of
+// TCP's more than the zone that it belongs to.
 func (g *Gateway) BoundConnections(ctx context.Context, network contract.NodeNetwork) {
 	if !g.Database.Connected() {
 		return
 	}
+	twin := 0
+	if g.HyperV {
+		twin = ctlookup.OfTCP
+	}
 	g.Health.Note(health.Connections, "ConnectionsNotBounded",
-		g.Database.BoundZones(ctx, g.Config, extbridge.Bounds(network.Connections)))
+		g.Database.BoundZones(ctx, g.Config, extbridge.Bounds(network.Connections), twin))
 }
 
 // KeepPortsOpen looks again at ports in error until ctx ends.

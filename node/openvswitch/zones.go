@@ -21,9 +21,10 @@ var errNoZoneLimits = errors.New("this node's Open vSwitch is older than 3.3 and
 
 // BoundZones: none of these zones of connection tracking has more connections at a time than its bound. One with a
 // bound of 0 is not bounded by the agent, and one that somebody else has a row for stays as it is. ovs-vswitchd gives
-// the bounds to the datapath, as it does those that ovn-controller writes for zones of its own. The datapath's row is
+// the bounds to the datapath, as it does those that ovn-controller writes for zones of its own. Each of these has a
+// twin with the same bound, whose number has the bit twin besides; 0 is for zones without twins. The datapath's row is
 // ovn-controller's to make: until it has, there is nothing to write.
-func (o *Database) BoundZones(ctx context.Context, c nodeconfig.Config, bounds map[int]int) error {
+func (o *Database) BoundZones(ctx context.Context, c nodeconfig.Config, bounds map[int]int, twin int) error {
 	root, err := o.Root()
 	if err != nil {
 		return err
@@ -31,6 +32,9 @@ func (o *Database) BoundZones(ctx context.Context, c nodeconfig.Config, bounds m
 	datapath, ok := ovsdb.Get[vswitch.Datapath](o.Client, root.Datapaths[c.DatapathType])
 	if !ok {
 		return nil
+	}
+	if twin != 0 {
+		bounds = o.withTwins(c.Owner(), datapath, bounds, twin)
 	}
 	operations, err := o.boundingZones(c.Owner(), datapath, bounds)
 	if err == nil {
@@ -40,6 +44,18 @@ func (o *Database) BoundZones(ctx context.Context, c nodeconfig.Config, bounds m
 		return fmt.Errorf("bound the connections of zones: %w", err)
 	}
 	return nil
+}
+
+// withTwins adds to bounds those of the twins of zones that somebody else has bounded.
+func (o *Database) withTwins(owner ovsdb.Owner, datapath *vswitch.Datapath, bounds map[int]int, bit int) map[int]int {
+	all := maps.Clone(bounds)
+	for zone, uuid := range datapath.CTZones {
+		row, ok := ovsdb.Get[vswitch.CTZone](o.Client, uuid)
+		if ok && row.Limit != nil && zone&bit == 0 && row.ExternalIDs[ovsdb.OwnerMark] != string(owner) {
+			all[zone|bit] = *row.Limit
+		}
+	}
+	return all
 }
 
 func (o *Database) boundingZones(

@@ -62,7 +62,7 @@ func (z *zones) shared() {
 
 // bound has zones 64000 and 64001 bounded.
 func (z *zones) bound(most int) error {
-	return z.ovs.BoundZones(z.t.Context(), z.config, map[int]int{64000: most, 64001: most})
+	return z.ovs.BoundZones(z.t.Context(), z.config, map[int]int{64000: most, 64001: most}, 0)
 }
 
 // has waits for exactly these limits, by zone.
@@ -102,6 +102,33 @@ func TestBoundZones(t *testing.T) {
 		t.Fatal(err)
 	}
 	z.has(map[int]int{7: 5, 64001: 5})
+}
+
+// Each zone that somebody else has bounded has a twin of the same bound, which goes with it.
+func TestZonesHaveTwins(t *testing.T) {
+	z := newZones(t, openvswitchtest.New(t))
+	z.shared()
+	bound := func(bit int) {
+		t.Helper()
+		if err := z.ovs.BoundZones(t.Context(), z.config, map[int]int{64000: 100}, bit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		bound(1 << 15)
+		z.has(map[int]int{7: 5, 7 | 1<<15: 5, 64000: 100, 64001: 5})
+	}
+	datapath := ovsdb.List[vswitch.Datapath](z.ovs.Client, nil)[0]
+	theirs := datapath.CTZones[7]
+	if err := z.ovs.Apply(t.Context(), []libovsdb.Operation{openvswitch.UpdateRow(vswitch.CTZoneTable, theirs,
+		libovsdb.Row{"limit": 6})}); err != nil {
+		t.Fatal(err)
+	}
+	z.has(map[int]int{7: 6, 7 | 1<<15: 5, 64000: 100, 64001: 6})
+	bound(1 << 15)
+	z.has(map[int]int{7: 6, 7 | 1<<15: 6, 64000: 100, 64001: 6})
+	bound(0)
+	z.has(map[int]int{7: 6, 64000: 100, 64001: 6})
 }
 
 // Bounds go with all that the agent has made.

@@ -358,7 +358,8 @@ var Limits = []Limit{
 			"from which a client has sent it UDP, by a Service or the gateway, is written beyond the memory of that " +
 			"connection, and may stop the machine; one of UDP passes as an answer of a TCP connection; and a port that one " +
 			"protocol has is taken for the others",
-		Answer: "translations of UDP and of other protocols have zones of their own",
+		Answer: "TCP has zones of its own. So what is taken for another protocol's is of UDP or ICMP, whose connections " +
+			"have memory of one size. Fragments are put together in a zone without connections, before their protocol counts",
 		Source: "Conntrack-nat.c: OvsNatKeyAreSame, OvsNatTranslateCtEntry; Conntrack.c: OvsCtSetupLookupCtx, " +
 			"OvsCtUpdateEntry; Conntrack-tcp.c: OvsConntrackUpdateTcpEntry; Conntrack-other.c: OvsConntrackUpdateOtherEntry",
 		Forbids: []string{"other protocol "},
@@ -367,8 +368,9 @@ var Limits = []Limit{
 		Feature: "ICMPv6 errors of no connection",
 		Effect: "one that is committed begins a connection with the key of the packet that it tells of, and the memory of " +
 			"ICMP: a packet of TCP with that key is written beyond it, and may stop the machine. Both may come from one " +
-			"sender, a pod or a machine outside, to a pod, a node port or the host. A zone of UDP does not help: neither is UDP",
-		Answer: "nothing yet",
+			"sender, a pod or a machine outside, to a pod, a node port or the host",
+		Answer: "TCP has zones of its own, in which no error begins a connection. So errors of IPv6 about connections of " +
+			"TCP belong to none, as those of IPv4 about all connections",
 		Source: "Conntrack-icmp.c: OvsConntrackValidateIcmp6Packet; Conntrack.c: OvsCtSetupLookupCtx, OvsCtEntryCreate, " +
 			"OvsCtUpdateEntry; Conntrack-tcp.c: OvsConntrackUpdateTcpEntry",
 		Forbids: []string{"other protocol tcp over icmpv6"},

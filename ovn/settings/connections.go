@@ -15,8 +15,8 @@ const DriverConnections = 1 << 21
 // kubelet's default of maxPods, and to the zones that all of them share.
 // 110*defaultPodConnections + contract.Shares*defaultNodeConnections = DriverConnections.
 const (
-	defaultPodConnections  = 1 << 14
-	defaultNodeConnections = 1 << 15
+	defaultPodConnections  = 1 << 13
+	defaultNodeConnections = 1 << 14
 )
 
 // A TCP connection that has ended has its place for 30 s, and up to two minutes more until the driver looks for what

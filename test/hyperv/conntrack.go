@@ -109,7 +109,8 @@ type conntrack struct {
 
 func (c *conntrack) init(faults Faults) {
 	*c = conntrack{faults: faults, connections: map[connKey][]*connection{}, zones: map[uint16]int{},
-		limits: map[uint16]uint32{}, limit: maxConnections, nat: map[natKey][]*translation{}, unnat: map[natKey][]*translation{}}
+		limits: map[uint16]uint32{}, limit: maxConnections,
+		nat: map[natKey][]*translation{}, unnat: map[natKey][]*translation{}}
 }
 
 func (c *conntrack) zoneLimit(zone uint16) uint32 {

@@ -91,8 +91,8 @@ func TestOtherProtocol(t *testing.T) {
 	}
 }
 
-// A message of ICMP that is neither an echo's nor of its like has its type and code where others have ports. One that has
-// the ports of an answer is taken for one.
+// A message of ICMP that is neither an echo's nor of its like has its type and code where others have ports. One that
+// has the ports of an answer is taken for one.
 func TestTypesArePorts(t *testing.T) {
 	for _, of := range sides {
 		for name, c := range map[string]struct {
