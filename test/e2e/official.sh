@@ -14,13 +14,15 @@ mixed() { # a cluster with a Windows node
     lab up --linux 2 --windows 1 --windows-faults "${WINDOWS_FAULTS:-all}" "$@"
 }
 
+# Those of Services and networks, and whatever else of [sig-network] is [Conformance].
+specs='(Services|DNS|EndpointSlice|Networking|Proxy|HostPort|KubeProxy|LoadBalancers|Conntrack|.*\[Conformance\])'
 forgotten='Conntrack should be able to (preserve UDP traffic|cleanup conntrack entries)'
 flushes=false
 [[ ${WINDOWS_FAULTS:-all} != *-flush-nat* ]] || flushes=true
 
 mixed
 lab e2e --procs 3 \
-    --focus '\[sig-network\] (Services|DNS|EndpointSlice|Networking|Proxy|HostPort|KubeProxy|LoadBalancers|Conntrack)' \
+    --focus '\[sig-network\] '"$specs" \
     --skip '\[(Disruptive|Slow|Feature:[^]]+)\]|NetworkPolicy|KubeProxy should set TCP CLOSE_WAIT|should check kube-proxy urls|'"$forgotten" "$@"
 if $flushes; then
     lab exec w1 -- sh -c 'echo "conntrack-flush: true" >> /etc/weft/node.yaml'
