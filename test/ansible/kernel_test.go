@@ -70,8 +70,8 @@ func TestKernelPassesOfficialTests(t *testing.T) {
 		least      int // of specs, which have to run
 		focus, not string
 	}{
-		{"Services and networks", 98,
-			`\[sig-network\] (Services|DNS|EndpointSlice|Networking|Proxy|HostPort|KubeProxy|LoadBalancers|Conntrack)`,
+		{"Services and networks", 108, `\[sig-network\] (Services|DNS|EndpointSlice|Networking|Proxy|HostPort|KubeProxy|` +
+			`LoadBalancers|Conntrack|.*\[Conformance\])`,
 			`\[(Disruptive|Slow|Feature:[^]]+)\]|NetworkPolicy|KubeProxy should set TCP CLOSE_WAIT|should check kube-proxy urls|` + forgotten},
 		{"UDP connections", 6, `\[sig-network\] ` + forgotten, "nothing"},
 		{"SCTP", 7, `\[sig-network\].*\[Feature:SCTPConnectivity\]`, "node-(pod communication|Service): sctp"},
