@@ -159,20 +159,30 @@ func (g *Gateway) ensureUplink(ctx context.Context) error {
 		}
 		before = nil
 	}
+	confirmed, err := g.Platform.UplinkConfirmed(uplink)
+	if err != nil {
+		return err
+	}
 	g.uplink.set(uplink)
-	if err := g.ReconcileBridges(ctx); err != nil {
-		return g.giveUpUnless(ctx, before != nil, err)
-	}
-	if err := g.Database.AwaitPorts(ctx, g.Times.TakeUp, uplink.Adapter, uplink.Host); err != nil {
-		return g.giveUpUnless(ctx, before != nil, err)
-	}
-	return nil
+	return g.giveUpUnless(ctx, confirmed && before != nil, g.bridgeUplink(ctx, uplink))
 }
 
-// giveUpUnless gives the adapter back to the host, unless the bridge has worked before: then the
-// host depends on it, and what is wrong now may be a daemon that restarts.
+// bridgeUplink returns when the uplink's bridge works, and that is written down.
+func (g *Gateway) bridgeUplink(ctx context.Context, uplink platform.Uplink) error {
+	if err := g.ReconcileBridges(ctx); err != nil {
+		return err
+	}
+	if err := g.Database.AwaitPorts(ctx, g.Times.TakeUp, uplink.Adapter, uplink.Host); err != nil {
+		return err
+	}
+	return g.Platform.ConfirmUplink(uplink)
+}
+
+// giveUpUnless gives the adapter back to the host after an error, unless the bridge has worked before: then the
+// host depends on it, and what is wrong now may be a daemon that restarts. That there is a bridge proves nothing: an
+// agent may have ended before it saw that the bridge does not work.
 func (g *Gateway) giveUpUnless(ctx context.Context, worked bool, err error) error {
-	if worked || errors.Is(err, ovsdb.ErrDisconnected) {
+	if err == nil || worked || errors.Is(err, ovsdb.ErrDisconnected) {
 		return err
 	}
 	slog.ErrorContext(ctx, "Open vSwitch does not take the uplink up; the host gets its adapter back", "error", err)

@@ -36,6 +36,11 @@ func (s *sharing) GlobalAddresses(device string) ([]string, error) {
 // SwitchExists: Open vSwitch on Linux needs none.
 func (s *sharing) SwitchExists(context.Context) (bool, error) { return true, nil }
 
+// ConfirmUplink has nothing to write down: EnsureUplink waits itself until the bridge has taken each device.
+func (s *sharing) ConfirmUplink(platform.Uplink) error { return nil }
+
+func (s *sharing) UplinkConfirmed(platform.Uplink) (bool, error) { return true, nil }
+
 // releaseSaved names the device that the host has got back; empty if nothing was shared.
 func (s *sharing) releaseSaved(ctx context.Context, bridge platform.UplinkBridge) (device string, err error) {
 	saved, err := s.readUplink()

@@ -46,6 +46,10 @@ type Uplinks interface {
 	// of the kind is needed here. The bridge is for a system that moves what the host has step by step, where it
 	// has to be changed between two steps; elsewhere the caller makes the bridge of the Uplink.
 	EnsureUplink(ctx context.Context, bridge UplinkBridge) (Uplink, error)
+	// ConfirmUplink: Open vSwitch has taken the uplink up. From now on the host depends on it, also for agents to come.
+	ConfirmUplink(u Uplink) error
+	// UplinkConfirmed says whether ConfirmUplink was called for the uplink's switch.
+	UplinkConfirmed(u Uplink) (bool, error)
 	// SwitchExists says whether EnsureUplink finds a switch, so that it need not make one.
 	SwitchExists(ctx context.Context) (bool, error)
 	// ReleaseUplink: the host has its adapter, with the addresses, for itself, as if EnsureUplink had

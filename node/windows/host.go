@@ -89,7 +89,7 @@ type HostSettings struct {
 	Routes    []hostnet.Route `json:"routes"`
 	DNS       hostnet.DNS     `json:"dns"`
 	DHCP      bool            `json:"dhcp"`
-	// Network is the HNS network that took them, once it has been made; Ready: it was in order since.
+	// Network is the HNS network that took them, once it has been made; Ready: Open vSwitch has taken it up since.
 	Network string `json:"network,omitempty"`
 	Ready   bool   `json:"ready,omitempty"`
 }

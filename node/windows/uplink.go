@@ -290,7 +290,7 @@ func (u *sharing) recoverAdapter(ctx context.Context, adapters []hostnet.Adapter
 }
 
 // keepNetwork: the host has its addresses on the network's switch, and the extension is enabled. A network
-// that has never come so far is removed again, and so is one that has lost the host's vNIC.
+// that Open vSwitch has never taken up is removed again where that fails, and so is one that has lost the host's vNIC.
 func (u *sharing) keepNetwork(ctx context.Context, network hns.Network) (platform.Uplink, ovsdriver.Kind, error) {
 	saved, err := u.saved.Read()
 	if err != nil {
@@ -356,11 +356,26 @@ func (u *sharing) remember(network hns.Network, host hostnet.Adapter, saved *Hos
 	}
 	now := settingsOf(host, routes)
 	now.Adapter, now.MAC, now.Host = network.Adapter, host.MAC.String(), host.Alias
-	now.Network, now.Ready = network.ID, true
+	now.Network, now.Ready = network.ID, saved != nil && saved.Ready && hns.SameID(saved.Network, network.ID)
 	if saved != nil && now.equal(*saved) {
 		return nil
 	}
 	return u.saved.Write(now)
+}
+
+// ConfirmUplink writes down that the network works: only now a failure is none of its making.
+func (u *sharing) ConfirmUplink(uplink platform.Uplink) error {
+	saved, err := u.saved.Read()
+	if err != nil || saved == nil || !hns.SameID(saved.Network, uplink.Switch) || saved.Ready {
+		return err
+	}
+	saved.Ready = true
+	return u.saved.Write(*saved)
+}
+
+func (u *sharing) UplinkConfirmed(uplink platform.Uplink) (bool, error) {
+	saved, err := u.saved.Read()
+	return saved != nil && saved.Ready && hns.SameID(saved.Network, uplink.Switch), err
 }
 
 // failed counts a failure that cost the host its connections for a moment.

@@ -33,6 +33,7 @@ type Fake struct {
 	started    map[string]bool // sandboxes
 	Uplink     platform.Uplink
 	NoSwitch   bool       // until EnsureUplink makes one
+	confirmed  string     // the switch that was
 	Bridges    func() int // of bridges
 
 	BridgesBefore    int // when EnsureUplink was called last
@@ -147,8 +148,25 @@ func (f *Fake) EnsureUplink(context.Context, platform.UplinkBridge) (platform.Up
 	if err != nil {
 		return platform.Uplink{}, err
 	}
-	f.NoSwitch = false
+	if f.NoSwitch {
+		f.NoSwitch, f.confirmed = false, ""
+	}
 	return f.Uplink, nil
+}
+
+func (f *Fake) ConfirmUplink(u platform.Uplink) error {
+	leave, err := f.enter("ConfirmUplink")
+	defer leave()
+	if err == nil {
+		f.confirmed = u.Switch
+	}
+	return err
+}
+
+func (f *Fake) UplinkConfirmed(u platform.Uplink) (bool, error) {
+	leave, err := f.enter("UplinkConfirmed")
+	defer leave()
+	return f.confirmed == u.Switch, err
 }
 
 func (f *Fake) SwitchExists(context.Context) (bool, error) {

@@ -44,12 +44,15 @@ func (b *Bench) Restart() {
 	}
 }
 
-// EnsureUplink fails the test where there is none.
+// EnsureUplink fails the test where there is none. It is confirmed, as by an agent whose bridge works.
 func (b *Bench) EnsureUplink() platform.Uplink {
 	b.Helper()
 	uplink, err := b.Windows.EnsureUplink(b.Context(), nil)
 	if err != nil {
 		b.Fatalf("%v\n%s", err, b.Dump())
+	}
+	if err := b.Windows.ConfirmUplink(uplink); err != nil {
+		b.Fatal(err)
 	}
 	return uplink
 }
