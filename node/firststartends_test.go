@@ -4,24 +4,98 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/node/health"
+	"github.com/weftnet/weft/node/hns"
+	"github.com/weftnet/weft/node/hns/hnstest"
 	"github.com/weftnet/weft/node/openvswitch/openvswitchtest"
+	"github.com/weftnet/weft/node/windows"
 )
 
-// neverWorked are the losses by which a bridge is written and never works.
-func neverWorked() map[string]loss {
-	found := losses()
-	refusing := func(broken func(string) bool) func(*firstStart) {
-		return func(s *firstStart) { s.daemon.set(func(d *extensionDaemon) { d.broken = broken }) }
-	}
-	found["the adapter"] = loss{refusing(func(device string) bool { return device == "Ethernet" }), refusing(nil)}
-	return found
+// ending is a way in which a first start ends: nothing of it is done after that. Something may be lost at its end.
+type ending struct {
+	name string
+	end  func(s *firstStart, lose func(*firstStart))
 }
 
-// endsOverBridges runs a first start whose bridges do not work, as something is lost with its last call, and that ends
-// before it gives them up: after that nothing of it is done any more.
+// endings are at each call of the platform's that finds something new, after the one that makes what only its answer
+// tells of, and later than all of them.
+func endings(t *testing.T, moves bool) []ending {
+	t.Helper()
+	calls := callsOfAFirstStart(t, moves, soonGivenUp)
+	found := []ending{}
+	for i, name := range calls {
+		if newState(calls, i) {
+			found = append(found, ending{fmt.Sprintf("at call %d %s", i+1, name),
+				func(s *firstStart, lose func(*firstStart)) { s.endsAt(i + 1); lose(s) }})
+		}
+	}
+	return append(found,
+		ending{"before it learns of its network",
+			func(s *firstStart, lose func(*firstStart)) { s.endsUnanswered(); lose(s) }},
+		ending{"over its bridges", func(s *firstStart, lose func(*firstStart)) { s.endsOverBridges(len(calls), lose) }})
+}
+
+// newState says whether something has changed between the call and the one before: most only ask. Before a network is
+// made, its file is written.
+func newState(calls []string, i int) bool {
+	asks := []string{"Adapters", "Routes", "Networks", "Switch", "VMAdapter"}
+	return i == 0 || calls[i] == "CreateNetwork" || !slices.Contains(asks, calls[i-1])
+}
+
+// endsAt runs a first start that ends at its nth call of the platform, unless it has fewer: it looks a varying
+// number of times whether the addresses have come.
+func (s *firstStart) endsAt(nth int) {
+	s.Helper()
+	reached, ended, never := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	s.calls(func(n int, _ string) error {
+		if n == nth {
+			close(reached)
+			<-never
+		}
+		return nil
+	})
+	a := s.agent()
+	go func() {
+		defer close(ended)
+		a.gateway.ReconcileUplinkOnce(context.WithoutCancel(s.Context()))
+	}()
+	select {
+	case <-reached:
+	case <-ended:
+	}
+	s.FailAny(nil)
+}
+
+// unanswered is an HNS that makes a network after its caller has ended.
+type unanswered struct {
+	*hnstest.Machine
+	made chan struct{}
+}
+
+func (u unanswered) CreateNetwork(n hns.Network) (hns.Network, error) {
+	_, _ = u.Machine.CreateNetwork(n)
+	close(u.made)
+	select {}
+}
+
+func (s *firstStart) endsUnanswered() {
+	s.Helper()
+	service := unanswered{s.Machine, make(chan struct{})}
+	system, err := windows.NewOver(s.Config, service, s.Machine)
+	if err != nil {
+		s.Fatal(err)
+	}
+	go s.agentOver(system).gateway.ReconcileUplinkOnce(context.WithoutCancel(s.Context()))
+	<-service.made
+}
+
+// endsOverBridges runs a first start that loses something with its last call, and ends before it gives up the bridges
+// that it has written.
 func (s *firstStart) endsOverBridges(last int, lose func(*firstStart)) {
 	s.Helper()
 	s.calls(func(nth int, _ string) error {
@@ -30,35 +104,150 @@ func (s *firstStart) endsOverBridges(last int, lose func(*firstStart)) {
 		}
 		return nil
 	})
-	patience := s.takeUpTime
-	s.takeUpTime = time.Hour
 	a := s.agent()
-	s.takeUpTime = patience
+	a.gateway.Times.TakeUp = time.Hour
 	go a.gateway.ReconcileUplinkOnce(context.WithoutCancel(s.Context()))
 	s.n.until(func() bool { return s.n.ovs.UplinkBridge(s.n.config.Owner()) != nil })
 	s.FailAny(nil)
 }
 
-// That there is a bridge does not say that it has ever worked: the next agent gives the host its adapter back all
-// the same.
-func TestFirstStartThatEndsOverBridgesThatDoNotWork(t *testing.T) {
+// restored tells when the host has been restored.
+type restored struct {
+	*windows.Platform
+	done func()
+}
+
+func (r restored) RestoreHost(ctx context.Context) error {
+	defer r.done()
+	return r.Platform.RestoreHost(ctx)
+}
+
+// startWithoutDatabase is as far as an agent comes.
+func (s *firstStart) startWithoutDatabase() error {
+	s.Helper()
+	s.Restart()
+	config := s.n.config
+	config.OVSDatabase = "tcp:" + freeAddress(s.T)
+	ctx, cancel := context.WithCancel(s.Context())
+	defer cancel()
+	_, err := connectDatabase(ctx, config, restored{s.Windows, cancel}, 50*time.Millisecond)
+	return err
+}
+
+// neverWorked are the losses by which a bridge never works, and that of nothing.
+func neverWorked() map[string]loss {
+	found := losses()
+	refusing := func(broken func(string) bool) func(*firstStart) {
+		return func(s *firstStart) { s.daemon.set(func(d *extensionDaemon) { d.broken = broken }) }
+	}
+	found["the adapter"] = loss{refusing(func(device string) bool { return device == "Ethernet" }), refusing(nil)}
+	silent := func(silent bool) func(*firstStart) {
+		return func(s *firstStart) {
+			s.silent = silent
+			s.daemon.set(func(d *extensionDaemon) { d.dead = silent }) // it has no other
+		}
+	}
+	found["the database"] = loss{silent(true), silent(false)}
+	found["nothing"] = loss{func(*firstStart) {}, func(*firstStart) {}}
+	return found
+}
+
+// An agent that ends tidies nothing up; the next one does, also where it cannot make an uplink: the host is reachable
+// whatever has been lost meanwhile, and the start after that succeeds.
+func TestFirstStartThatEndsAtAnyCall(t *testing.T) {
 	for _, moves := range []bool{true, false} {
-		last := len(callsOfAFirstStart(t, moves, soonGivenUp))
-		for what, loss := range neverWorked() {
-			t.Run(fmt.Sprintf("moves %v, without %s", moves, what), func(t *testing.T) {
+		for _, ending := range endings(t, moves) {
+			for what, loss := range neverWorked() {
+				t.Run(fmt.Sprintf("moves %v, %s, without %s", moves, ending.name, what), func(t *testing.T) {
+					t.Parallel()
+					newFirstStart(t).endsAndStarts(moves, ending, loss)
+				})
+			}
+		}
+	}
+}
+
+func (s *firstStart) endsAndStarts(moves bool, e ending, l loss) {
+	s.Helper()
+	s.Moves = moves
+	soonGivenUp(s)
+	s.Config.HNS.Deadline = time.Hour
+	e.end(s, l.lose)
+	s.takeUpTime = 300 * time.Millisecond
+	if problem := s.start(); problem == nil {
+		s.whole(nil)
+	} else {
+		s.alone()
+	}
+	l.mend(s)
+	s.takeUpTime = 2 * time.Second
+	s.whole(s.start())
+}
+
+// The host is no worse off where the agent ends while it gives the adapter back.
+func TestFirstStartThatEndsInItsTidying(t *testing.T) {
+	for _, moves := range []bool{true, false} {
+		s := newFirstStart(t)
+		s.Moves = moves
+		soonGivenUp(s)
+		names := []string{}
+		s.tidying(func(_ int, call string) error { names = append(names, call); return nil })
+		for i, name := range names {
+			if !newState(names, i) {
+				continue
+			}
+			end := func(s *firstStart, lose func(*firstStart)) {
+				reached := make(chan struct{})
+				go s.tidying(func(nth int, _ string) error {
+					if nth == i+1 {
+						close(reached)
+						select {}
+					}
+					return nil
+				})
+				<-reached
+				s.FailAny(nil)
+				lose(s)
+			}
+			for _, what := range []string{"nothing", "ovs-vswitchd", "the database"} {
+				t.Run(fmt.Sprintf("moves %v, call %d %s, without %s", moves, i+1, name, what), func(t *testing.T) {
+					t.Parallel()
+					newFirstStart(t).endsAndStarts(moves, ending{name, end}, neverWorked()[what])
+				})
+			}
+		}
+	}
+}
+
+// The database may go at any call, too: the next pass waits for it a while, and then does without.
+func TestFirstStartThatLosesItsDatabaseAtAnyCall(t *testing.T) {
+	for _, moves := range []bool{true, false} {
+		calls := callsOfAFirstStart(t, moves, soonGivenUp)
+		for i, name := range calls {
+			if !newState(calls, i) {
+				continue
+			}
+			t.Run(fmt.Sprintf("moves %v, call %d %s", moves, i+1, name), func(t *testing.T) {
 				t.Parallel()
 				s := newFirstStart(t)
-				s.Moves = moves
+				s.Moves, s.silent = moves, true
 				soonGivenUp(s)
-				s.endsOverBridges(last, loss.lose)
-				s.takeUpTime = 300 * time.Millisecond
-				if problem := s.start(); problem == nil {
-					t.Error("it succeeds")
+				var lost sync.Once
+				s.calls(func(nth int, _ string) error {
+					if nth == i+1 {
+						lost.Do(s.n.ovs.Close)
+					}
+					return nil
+				})
+				a := s.agent()
+				a.gateway.Times.TakeUp = 300 * time.Millisecond
+				a.gateway.ReconcileUplinkOnce(t.Context())
+				s.FailAny(nil)
+				lost.Do(s.n.ovs.Close) // it has looked fewer times whether the addresses have come
+				a.gateway.ReconcileUplinkOnce(t.Context())
+				if problem := a.health.Problems()[health.Uplink]; problem != nil {
+					s.alone()
 				}
-				s.alone()
-				loss.mend(s)
-				s.takeUpTime = 2 * time.Second
-				s.whole(s.start())
 			})
 		}
 	}
@@ -73,7 +262,7 @@ func TestBridgeThatHasWorkedStays(t *testing.T) {
 			s.whole(s.start())
 			loss.lose(s)
 			s.takeUpTime = 300 * time.Millisecond
-			s.start()
+			_ = s.start()
 			if s.NetworkCount() != 1 || s.n.ovs.UplinkBridge(s.n.config.Owner()) == nil {
 				t.Fatalf("it was taken away\n%s", s.Dump())
 			}

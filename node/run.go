@@ -6,11 +6,13 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"sync"
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/encryption"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
@@ -49,16 +51,16 @@ func Run(ctx context.Context, config nodeconfig.Config) error {
 	}
 	var a *agent
 	measured := prometheus.NewRegistry()
-	ovs, err := openvswitch.Connect(ctx, config.OVSDatabase)
-	if err != nil {
-		return err
-	}
-	defer ovs.Close()
 	system, err := newPlatform(config, func() []netip.Prefix { return a.podSubnets() }, measured)
 	if err != nil {
 		return err
 	}
 	defer system.Close()
+	ovs, err := connectDatabase(ctx, config, system, openvswitch.TakeUpTime)
+	if err != nil {
+		return err
+	}
+	defer ovs.Close()
 	if a, err = newAgent(config, system, ovs, client); err != nil {
 		return fmt.Errorf("start the node's agent: %w", err)
 	}
@@ -77,4 +79,28 @@ func Run(ctx context.Context, config nodeconfig.Config) error {
 	slog.InfoContext(ctx, "agent started", "node", config.NodeName, "datapath", config.DatapathType, "socket",
 		config.CNISocket)
 	return a.run(ctx, listener)
+}
+
+// connectDatabase returns when Open vSwitch's database answers. As long as it does not, there are no bridges to be
+// made: each time that it was silent for the limit, the host gets what an earlier process has left it without.
+func connectDatabase(
+	ctx context.Context, config nodeconfig.Config, system platform.Uplinks, limit time.Duration,
+) (*openvswitch.Database, error) {
+	if !config.SharesAdapter() {
+		return openvswitch.Connect(ctx, config.OVSDatabase)
+	}
+	waiting, answered := context.WithCancel(ctx)
+	var restoring sync.WaitGroup
+	restoring.Go(func() {
+		for signal.Sleep(waiting, limit); waiting.Err() == nil; signal.Sleep(waiting, limit) {
+			if err := system.RestoreHost(waiting); err != nil {
+				slog.ErrorContext(ctx, "the host may be unreachable while Open vSwitch's database is silent", "database",
+					config.OVSDatabase, "error", err)
+			}
+		}
+	})
+	ovs, err := openvswitch.Connect(ctx, config.OVSDatabase)
+	answered()
+	restoring.Wait()
+	return ovs, err
 }

@@ -108,8 +108,10 @@ func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
 
 func TestAdapterIsLeftAloneWhileOpenVSwitchIsDead(t *testing.T) {
 	n := newUplinkNode(t, nil)
+	n.loseSwitch()
 	n.gateway.ReconcileUplinkOnce(t.Context())
-	if n.platform.Called("EnsureUplink") != 0 || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
+	if n.platform.Called("EnsureUplink") != 0 || n.platform.Called("RestoreHost") != 1 ||
+		!strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
 		t.Errorf("%d calls; %s", n.platform.Called("EnsureUplink"), n.uplinkProblem())
 	}
 	if n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil {

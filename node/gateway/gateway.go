@@ -78,6 +78,8 @@ type Gateway struct {
 type Times struct {
 	// TakeUp is how long ovs-vswitchd may take for what is written to its database.
 	TakeUp time.Duration
+	// Write is how long the database itself may take for that.
+	Write time.Duration
 	// Reopen is how often ovs-vswitchd is told to open what it could not open before.
 	Reopen time.Duration
 	// Probe is how long the examination of a datapath may take, with what it waits for.
@@ -89,7 +91,8 @@ const resync = 30 * time.Second
 
 func New(p Parts) *Gateway {
 	return &Gateway{
-		Parts: p, Times: Times{TakeUp: openvswitch.TakeUpTime, Reopen: resync, Probe: probeLimit},
+		Parts:  p,
+		Times:  Times{TakeUp: openvswitch.TakeUpTime, Write: openvswitch.TakeUpTime, Reopen: resync, Probe: probeLimit},
 		uplink: newSharedUplink(p.Config), flows: newBridgeFlows(p.Config), lookup: newCommitLookup(p.Config.ConntrackLookup),
 		repairs: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_node_repairs_total", Help: "Times that the node's Open vSwitch settings or bridges had to be written.",

@@ -87,10 +87,7 @@ func (g *Gateway) ReconcileUplinkOnce(ctx context.Context) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, uplinkTime)
 	defer cancel()
 	if !g.Database.Connected() { // nobody could tell the new switch where packets go
-		if g.uplink.get() == (platform.Uplink{}) {
-			g.Health.Set(health.Uplink, fmt.Errorf("the adapter is left alone until there is a connection to %s",
-				g.Config.OVSDatabase))
-		}
+		g.withoutDatabase(ctx)
 		return 0
 	}
 	err := g.ensureUplink(ctx)
@@ -119,6 +116,22 @@ func (g *Gateway) ReconcileUplinkOnce(ctx context.Context) time.Duration {
 	return g.uplink.rest
 }
 
+// withoutDatabase waits a while for the connection. If it does not come, the host is made reachable without bridges.
+func (g *Gateway) withoutDatabase(ctx context.Context) {
+	problem := fmt.Errorf("the adapter is left alone until there is a connection to %s", g.Config.OVSDatabase)
+	if g.uplink.get() == (platform.Uplink{}) {
+		g.Health.Set(health.Uplink, problem)
+	}
+	patience, cancel := context.WithTimeout(ctx, g.Times.TakeUp)
+	defer cancel()
+	if g.Database.WaitFor(patience, g.Database.Connected) == nil || ctx.Err() != nil {
+		return
+	}
+	if err := g.Platform.RestoreHost(ctx); err != nil {
+		g.Health.Set(health.Uplink, errors.Join(problem, err))
+	}
+}
+
 // backOff returns how long the host keeps its adapter after one more attempt that failed.
 func (u *sharedUplink) backOff() time.Duration {
 	rest := releaseRest << min(u.failures, maxDoublings)
@@ -133,9 +146,13 @@ func (g *Gateway) uplinkBridge() openvswitch.UplinkBridge {
 
 // ensureUplink brings the system's part and Open vSwitch's together. On the new switch packets go
 // nowhere until a bridge has the host and the adapter, so the bridge follows at once, and the host gets its
-// adapter back when the bridge does not work. ovs-vswitchd is asked first whether it lives, where it can answer.
+// adapter back when the bridge does not work. ovs-vswitchd is asked first whether it lives, where it can answer; as
+// long as it is silent the host gets what an earlier start has left it without.
 func (g *Gateway) ensureUplink(ctx context.Context) error {
 	if err := g.prepareUplink(ctx); err != nil {
+		if ctx.Err() == nil && !errors.Is(err, ovsdb.ErrDisconnected) {
+			err = errors.Join(err, g.Platform.RestoreHost(ctx))
+		}
 		return fmt.Errorf("the adapter is left alone: %w", err)
 	}
 	before := g.Database.UplinkBridge(g.Config.Owner())
@@ -167,9 +184,12 @@ func (g *Gateway) ensureUplink(ctx context.Context) error {
 	return g.giveUpUnless(ctx, confirmed && before != nil, g.bridgeUplink(ctx, uplink))
 }
 
-// bridgeUplink returns when the uplink's bridge works, and that is written down.
+// bridgeUplink returns when the uplink's bridge works, and that is written down. A database that falls silent
+// meanwhile is not waited for until ctx ends.
 func (g *Gateway) bridgeUplink(ctx context.Context, uplink platform.Uplink) error {
-	if err := g.ReconcileBridges(ctx); err != nil {
+	writing, cancel := context.WithTimeout(ctx, g.Times.Write)
+	defer cancel()
+	if err := g.ReconcileBridges(writing); err != nil {
 		return err
 	}
 	if err := g.Database.AwaitPorts(ctx, g.Times.TakeUp, uplink.Adapter, uplink.Host); err != nil {
@@ -205,11 +225,15 @@ func (g *Gateway) releaseSwitch(ctx context.Context) error {
 // prepareUplink returns when a switch may be made, where there is none. The bridges of one that is gone go first:
 // Open vSwitch on Windows deletes the interface that bears a bridge's name along with it, which may be the next
 // switch's by then. ovs-vswitchd is asked over no bridge: without a switch that has the extension, it ends
-// over each. So it is not asked at all where pods' bridge stays, or somebody else's.
+// over each. So it is not asked at all where pods' bridge stays, or somebody else's. Nor is it asked where HNS has the
+// adapter already: the host has no way out by it until a bridge works, or the switch goes.
 func (g *Gateway) prepareUplink(ctx context.Context) error {
 	exists, err := g.Platform.SwitchExists(ctx)
 	if err != nil {
 		return err
+	}
+	if exists && g.Config.HNSNetwork != "" {
+		return nil
 	}
 	if !exists {
 		g.uplink.set(platform.Uplink{})
@@ -286,6 +310,8 @@ func (g *Gateway) SwitchReady() error {
 // switch has them again. It does not wait for ovs-vswitchd, which may not run by now.
 func (g *Gateway) clearBridges(ctx context.Context) error {
 	defer g.ShutDatabase()()
+	ctx, cancel := context.WithTimeout(ctx, g.Times.Write)
+	defer cancel()
 	operations := g.Database.ClearingUplink(g.Config.Owner(), g.Platform.PortType() != "", false)
 	going := g.Platform.PortType() != "" && len(g.Database.Attached()) == 0
 	if going {
@@ -297,8 +323,6 @@ func (g *Gateway) clearBridges(ctx context.Context) error {
 	if err := g.Database.Apply(ctx, operations); err != nil {
 		return fmt.Errorf("remove the bridges: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, g.Times.TakeUp)
-	defer cancel()
 	if err := g.Database.WaitFor(ctx, func() bool {
 		return g.Database.UplinkBridge(g.Config.Owner()) == nil &&
 			(!going || g.Database.Bridge(nodeconfig.IntegrationBridge) == nil)

@@ -56,6 +56,9 @@ type Uplinks interface {
 	// never been called. It is for an Open vSwitch that does not take the uplink up, and for a
 	// configuration that shares none any more.
 	ReleaseUplink(ctx context.Context, bridge UplinkBridge) error
+	// RestoreHost: the host is reachable although Open vSwitch is silent, so that there can be no bridge. It undoes what
+	// an earlier process has left half done: a switch that was never confirmed is released, and one that was stays.
+	RestoreHost(ctx context.Context) error
 	// EnsureGatewayDevice: the device exists, is up, and the host's own stack takes no part in
 	// its traffic. A device that the host itself uses (it has addresses) is refused.
 	EnsureGatewayDevice(name string) error

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weftnet/weft/node/hns"
@@ -92,6 +93,20 @@ type HostSettings struct {
 	// Network is the HNS network that took them, once it has been made; Ready: Open vSwitch has taken it up since.
 	Network string `json:"network,omitempty"`
 	Ready   bool   `json:"ready,omitempty"`
+	// Returned: the adapter has had all of it since the network went.
+	Returned bool `json:"returned,omitempty"`
+}
+
+// made says whether the settings were saved when weft made the network. A process that ended while HNS made it has not
+// learnt its ID: then it is the Transparent one on the adapter that the settings are of.
+func (s *HostSettings) made(n hns.Network) bool {
+	switch {
+	case s == nil:
+		return false
+	case s.Network == "":
+		return strings.EqualFold(n.Type, hns.Transparent) && (n.Adapter == "" || strings.EqualFold(n.Adapter, s.Adapter))
+	}
+	return hns.SameID(s.Network, n.ID)
 }
 
 func settingsOf(a hostnet.Adapter, routes []hostnet.Route) HostSettings {

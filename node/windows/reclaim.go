@@ -21,12 +21,15 @@ var ErrForeignNetwork = errors.New("it was not made by weft, which leaves it alo
 // ReleaseUplink removes the network, if it is weft's own: the host gets its adapter back, also while HNS does not
 // answer.
 func (u *sharing) ReleaseUplink(ctx context.Context, _ platform.UplinkBridge) error {
-	select {
-	case u.busy <- struct{}{}:
-		defer func() { <-u.busy }()
-	case <-ctx.Done():
-		return fmt.Errorf("wait for other work on the uplink: %w", ctx.Err())
+	leave, err := u.begin(ctx)
+	if err != nil {
+		return err
 	}
+	defer leave()
+	return u.release(ctx)
+}
+
+func (u *sharing) release(ctx context.Context) error {
 	u.forgetUplink()
 	network, saved, err := u.Releasable(ctx)
 	switch {
@@ -40,6 +43,41 @@ func (u *sharing) ReleaseUplink(ctx context.Context, _ platform.UplinkBridge) er
 	return u.removeNetwork(context.WithoutCancel(ctx), network, *saved)
 }
 
+// RestoreHost undoes what an earlier process has left half done, see [platform.Platform]. It costs no call of HNS where
+// the host has its address: on its adapter, or on a switch that has worked.
+func (u *sharing) RestoreHost(ctx context.Context) error {
+	leave, err := u.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	saved, err := u.saved.Read()
+	if err != nil || saved == nil || !saved.holds(u.config.EncapAddress) {
+		return err
+	}
+	adapters, err := u.host.Adapters()
+	if err != nil {
+		return fmt.Errorf("list the host's adapters: %w", err)
+	}
+	ctx = context.WithoutCancel(ctx)
+	host, held := hostnet.Holding(adapters, u.config.EncapAddress)
+	onAdapter := held && host.Kind != hostnet.Virtual
+	switch {
+	case saved.Ready && held, saved.Returned && onAdapter:
+		return nil
+	case saved.Ready:
+		return u.restoreHost(ctx, *saved)
+	case onAdapter: // perhaps with no more than the address
+		return u.giveBack(ctx, *saved)
+	}
+	network, _, err := u.Releasable(ctx)
+	if errors.Is(err, ErrForeignNetwork) || err == nil && network.ID == "" && (held || saved.Returned) {
+		return nil // whatever became of the address is not weft's doing
+	}
+	slog.WarnContext(ctx, "Open vSwitch is silent: the host gets its adapter back", "adapter", saved.Adapter)
+	return u.release(ctx)
+}
+
 // Releasable is the network, zero where there is none, and what the host had before it, nil where weft has
 // made none. A network of the name that is not weft's is [ErrForeignNetwork].
 func (u *sharing) Releasable(ctx context.Context) (hns.Network, *HostSettings, error) {
@@ -51,7 +89,7 @@ func (u *sharing) Releasable(ctx context.Context) (hns.Network, *HostSettings, e
 	if errors.Is(err, hns.ErrNotFound) {
 		return hns.Network{}, saved, nil
 	}
-	if err == nil && (saved == nil || !hns.SameID(saved.Network, network.ID)) {
+	if err == nil && !saved.made(network) {
 		err = fmt.Errorf("HNS network %s: %w", network.Name, ErrForeignNetwork)
 	}
 	return network, saved, err
@@ -88,7 +126,17 @@ func (u *sharing) reclaim(ctx context.Context, saved HostSettings) error {
 			slog.WarnContext(ctx, "the virtual switch may be left", "switch", u.config.Network, "error", err)
 		}
 	}
-	return u.restoreHost(ctx, saved)
+	return u.giveBack(ctx, saved)
+}
+
+// giveBack: the host has the saved settings, and that is written down. Whatever it changes from then on is its own
+// business.
+func (u *sharing) giveBack(ctx context.Context, saved HostSettings) error {
+	if err := u.restoreHost(ctx, saved); err != nil {
+		return err
+	}
+	saved.Ready, saved.Returned = false, true
+	return u.saved.Write(saved)
 }
 
 func (s HostSettings) heldBy(a hostnet.Adapter) bool {

@@ -56,12 +56,11 @@ const maxRetryShift = 5
 // It is to be called again whenever Watch tells of a change; then it costs no call of HNS as long as
 // the network was found in order within the last seconds.
 func (u *sharing) EnsureUplink(ctx context.Context, _ platform.UplinkBridge) (platform.Uplink, error) {
-	select {
-	case u.busy <- struct{}{}:
-		defer func() { <-u.busy }()
-	case <-ctx.Done():
-		return platform.Uplink{}, fmt.Errorf("wait for other work on the uplink: %w", ctx.Err())
+	leave, err := u.begin(ctx)
+	if err != nil {
+		return platform.Uplink{}, err
 	}
+	defer leave()
 	adapters, err := u.host.Adapters()
 	if err != nil {
 		return platform.Uplink{}, fmt.Errorf("list the host's adapters: %w", err)
@@ -90,6 +89,16 @@ func (u *sharing) EnsureUplink(ctx context.Context, _ platform.UplinkBridge) (pl
 	u.retry.failures, u.retry.err = 0, nil
 	u.coalesce(ctx)
 	return uplink, nil
+}
+
+// begin waits until nobody else works on the uplink.
+func (u *sharing) begin(ctx context.Context) (leave func(), err error) {
+	select {
+	case u.busy <- struct{}{}:
+		return func() { <-u.busy }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for other work on the uplink: %w", ctx.Err())
+	}
 }
 
 // inOrder is the uplink as it was seen within the last seconds; zero where HNS has to be asked.
@@ -203,7 +212,7 @@ func (u *sharing) outdated(ctx context.Context, network hns.Network, refuse func
 	if err != nil {
 		return err
 	}
-	if saved == nil || !hns.SameID(saved.Network, network.ID) {
+	if !saved.made(network) {
 		return refuse("%s", problem)
 	}
 	endpoints, err := u.hns.Endpoints(ctx)
@@ -262,7 +271,7 @@ func (u *sharing) makeNetwork(ctx context.Context, adapters []hostnet.Adapter) (
 	created, err := u.hns.CreateNetwork(ctx, network)
 	if err != nil {
 		// A creation that failed may have moved the addresses already; one that hangs may still do so.
-		return hns.Network{}, u.failed(errors.Join(err, u.restoreHost(ctx, saved)))
+		return hns.Network{}, u.failed(errors.Join(err, u.giveBack(ctx, saved)))
 	}
 	created.Adapter = adapter.Alias
 	saved.Network = created.ID
@@ -272,18 +281,19 @@ func (u *sharing) makeNetwork(ctx context.Context, adapters []hostnet.Adapter) (
 	return created, nil
 }
 
-// recoverAdapter gives the adapter back the addresses that a network which is no more took along.
+// recoverAdapter gives the adapter back what a network that is no more took along. Who ended while it gave that back
+// may have come as far as the address, and not to the routes.
 func (u *sharing) recoverAdapter(ctx context.Context, adapters []hostnet.Adapter) ([]hostnet.Adapter, error) {
-	if _, held := hostnet.Holding(adapters, u.config.EncapAddress); held {
-		return adapters, nil
-	}
 	saved, err := u.saved.Read()
 	if err != nil || saved == nil || !saved.holds(u.config.EncapAddress) {
 		return adapters, err
 	}
-	slog.WarnContext(ctx, "no adapter has the host's addresses: they are set again as they were before the HNS network",
-		"adapter", saved.Adapter)
-	if err := u.restoreHost(ctx, *saved); err != nil {
+	if _, held := hostnet.Holding(adapters, u.config.EncapAddress); held && (saved.Ready || saved.Returned) {
+		return adapters, nil
+	}
+	slog.InfoContext(ctx, "what the host lacks of its addresses, routes and resolvers is set again as it was before the "+
+		"HNS network", "adapter", saved.Adapter)
+	if err := u.giveBack(ctx, *saved); err != nil {
 		return nil, err
 	}
 	return u.host.Adapters()
@@ -296,10 +306,8 @@ func (u *sharing) keepNetwork(ctx context.Context, network hns.Network) (platfor
 	if err != nil {
 		return platform.Uplink{}, ovsdriver.Kind{}, err
 	}
-	fresh := saved != nil && !saved.Ready && hns.SameID(saved.Network, network.ID)
 	giveUp := func(err error) (platform.Uplink, ovsdriver.Kind, error) {
-		if own := saved != nil && hns.SameID(saved.Network, network.ID); !fresh &&
-			!(own && errors.Is(err, errNoHostAdapter)) {
+		if !saved.made(network) || saved.Ready && !errors.Is(err, errNoHostAdapter) {
 			return platform.Uplink{}, ovsdriver.Kind{}, err
 		}
 		if failed := u.removeNetwork(ctx, network, *saved); failed != nil {

@@ -185,6 +185,12 @@ func (f *Fake) ReleaseUplink(context.Context, platform.UplinkBridge) error {
 	return err
 }
 
+func (f *Fake) RestoreHost(context.Context) error {
+	leave, err := f.enter("RestoreHost")
+	defer leave()
+	return err
+}
+
 func (f *Fake) EndpointArrived(_ context.Context, e platform.Endpoint) (bool, error) {
 	leave, err := f.enter("EndpointArrived")
 	defer leave()
