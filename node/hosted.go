@@ -159,13 +159,18 @@ func (w databaseWay) CloseWrite() error {
 	return half.CloseWrite()
 }
 
-// keepWay knows a connection as long as it is open, so that shut ends it.
+// keepWay knows a connection as long as it is open, so that shut ends it. The bridges may have gone while it was
+// dialled, and the ways been opened again for those to come.
 func (h *agentTunnel) keepWay(conn net.Conn) (net.Conn, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	err := h.switchReady()
 	if h.closed {
+		err = openvswitch.ErrAwaitsUplink
+	}
+	if err != nil {
 		conn.Close()
-		return nil, openvswitch.ErrAwaitsUplink
+		return nil, err
 	}
 	h.ways[conn] = struct{}{}
 	return databaseWay{conn, h}, nil

@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/binary"
 	"encoding/pem"
+	"errors"
 	"io"
 	"math/big"
 	"net"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/tunnel"
 )
 
@@ -185,6 +187,29 @@ func TestChassisHostReachesOpenVSwitch(t *testing.T) {
 	measured, err := registry.Gather()
 	if err != nil || len(measured) != 3 { // nobody was refused
 		t.Errorf("metrics %v, %v", measured, err)
+	}
+}
+
+// Bridges may come and go while the database is dialled: the way is not one to those that come.
+func TestChassisHostThatDialsWhileTheBridgesGo(t *testing.T) {
+	c := hostedConfig()
+	c.OVSDatabase = daemon(t, "database")
+	h := newAgentTunnel(c)
+	gone := false
+	h.switchReady = func() error {
+		if gone {
+			return openvswitch.ErrAwaitsUplink
+		}
+		gone = true
+		h.shut()() // before the dial
+		return nil
+	}
+	conn, err := h.dialDatabase(t.Context())
+	if err == nil {
+		conn.Close()
+	}
+	if !errors.Is(err, openvswitch.ErrAwaitsUplink) || len(h.ways) != 0 {
+		t.Errorf("error %v, %d ways", err, len(h.ways))
 	}
 }
 
