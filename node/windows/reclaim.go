@@ -98,11 +98,13 @@ func (u *sharing) Releasable(ctx context.Context) (hns.Network, *HostSettings, e
 // ForgetHost: nothing is written down of the host any more. What it gets later on is its own business.
 func (u *sharing) ForgetHost() error { return u.saved.Remove() }
 
-// removeNetwork: the network is gone, and the host has its addresses again on the adapter. HNS is asked twice.
+// removeNetwork: the network is gone, and the host has its addresses again on the adapter. HNS is asked twice, unless
+// it does not answer: the host has no network meanwhile, and a call is waited for a minute.
 func (u *sharing) removeNetwork(ctx context.Context, network hns.Network, saved HostSettings) error {
 	slog.WarnContext(ctx, "the HNS network is removed again, so that the host stays reachable", "network", network.Name)
 	err := u.hns.DeleteNetwork(ctx, network)
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	var hung *hns.HungError
+	if err != nil && !errors.As(err, &hung) {
 		err = u.hns.DeleteNetwork(ctx, network)
 	}
 	return errors.Join(err, u.reclaim(ctx, saved))

@@ -205,6 +205,32 @@ func TestNetworkThatHangsInItsMaking(t *testing.T) {
 	})
 }
 
+// A removal that HNS does not answer is not asked for again: the host waits a minute for each.
+func TestNetworkThatHangsInItsRemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := windowstest.New(t)
+		b.EnsureUplink()
+		b.Calls()
+		held := make(chan struct{})
+		defer close(held)
+		b.Fail("DeleteNetwork", func() error { <-held; return errors.New("too late") })
+		begin := time.Now()
+		err := b.Windows.ReleaseUplink(t.Context(), nil)
+		var hung *hns.HungError
+		if !errors.As(err, &hung) {
+			t.Errorf("error %v", err)
+		}
+		b.Reachable("Ethernet")
+		if took := time.Since(begin); took > 90*time.Second {
+			t.Errorf("the host had no network for %v", took)
+		}
+		calls := slices.DeleteFunc(b.Calls(), func(call string) bool { return call != "DeleteNetwork" })
+		if len(calls) != 1 {
+			t.Errorf("HNS was asked %d times", len(calls))
+		}
+	})
+}
+
 // outdated: the network is told to be outdated, is there until the bridges have gone, and goes by a release.
 func outdated(b *windowstest.Bench) {
 	b.Helper()
