@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weftnet/weft/node/hns/hnstest"
 	"github.com/weftnet/weft/node/hostnet"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
@@ -63,6 +64,37 @@ func (s *firstStart) former() {
 		s.Fatal(err)
 	}
 	s.Reachable("vEthernet (Ethernet)")
+}
+
+// An ovs-vswitchd that starts over a vNIC that Hyper-V calls by another name makes one of its own, and disables the
+// host's. Where the agent comes first the name is right, and where it comes later the network is made again.
+func TestHyperVHasAnotherNameForTheUplink(t *testing.T) {
+	for name, first := range map[string]bool{"the agent comes first": true, "ovs-vswitchd comes first": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newFirstStart(t)
+			s.whole(s.start())
+			s.daemon.set(func(d *extensionDaemon) { d.dead = true })
+			if err := s.RenameVMAdapter(s.Context(), "weft", hnstest.MAC(hnstest.NodeMAC), "Ethernet"); err != nil {
+				t.Fatal(err)
+			}
+			adapters, err := s.Adapters()
+			host, ok := hostnet.Named(adapters, "vEthernet (Ethernet)")
+			if err != nil || !ok {
+				t.Fatal(s.Dump())
+			}
+			if err := s.Rename(host, hostnet.HostAdapter); err != nil {
+				t.Fatal(err)
+			}
+			if first {
+				s.whole(s.start())
+			}
+			s.daemon.set(func(d *extensionDaemon) { d.dead = false })
+			if problem := s.start(); problem != nil {
+				s.alone()
+			}
+			s.whole(s.start())
+		})
+	}
 }
 
 func TestANodeWithFormerNamesGetsOver(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 const (
 	EnablePeriod  = enablePeriod
 	NetworkPeriod = networkPeriod
+	NamePeriod    = namePeriod
 )
 
 func Aliases(adapters []hostnet.Adapter) string { return aliases(adapters) }
@@ -23,6 +24,7 @@ func (w *Platform) EndpointNamed(ctx context.Context, device string) (hns.Endpoi
 }
 
 func (w *Platform) UplinkHolds(ctx context.Context) bool { return w.uplinkHolds(ctx) }
+func (w *Platform) ForgetUplink()                        { w.forgetUplink() }
 func (w *Platform) LastDriver() ovsdriver.Kind           { return w.lastSeen().driver }
 func (w *Platform) SavedHost() (*HostSettings, error)    { return w.saved.Read() }
 func (w *Platform) RetryTime() time.Duration             { return w.config.RetryTime }

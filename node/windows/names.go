@@ -2,9 +2,11 @@ package windows
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"time"
 
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hostnet"
@@ -21,23 +23,45 @@ func checkNames(adapters []hostnet.Adapter) error {
 }
 
 // ensureName: the host's vNIC is called [hostnet.HostAdapter], by Hyper-V and as its alias. A network that has been in
-// order under another name, as former versions left it, gets over: the bridge follows the alias.
+// order under another name, as former versions left it, gets over: the bridge follows the alias. Hyper-V is asked once
+// per process, since an administrator or HNS may have changed its name alone: an ovs-vswitchd that starts then finds no
+// vNIC of the bridge's, makes one, and disables the host's for its alias. A network that has been in order does not
+// wait for a Hyper-V that is silent.
 func (u *sharing) ensureName(
 	ctx context.Context, network hns.Network, host hostnet.Adapter, saved *HostSettings,
 ) (hostnet.Adapter, error) {
-	if host.Alias == hostnet.HostAdapter && saved != nil && saved.Host == hostnet.HostAdapter &&
-		hns.SameID(saved.Network, network.ID) {
+	known := host.Alias == hostnet.HostAdapter && saved != nil && saved.Host == hostnet.HostAdapter &&
+		hns.SameID(saved.Network, network.ID)
+	if known && (hns.SameID(u.names.network, network.ID) || time.Now().Before(u.names.at)) {
 		return host, nil
 	}
 	named, err := u.rename(ctx, network, host)
+	if known && errors.Is(err, errHyperVSilent) {
+		slog.WarnContext(ctx, "it is not known what Hyper-V calls the host's adapter on the virtual switch; where that is "+
+			"another name, Open vSwitch may disable this adapter when it starts", "adapter", host.Alias, "error", err)
+		u.names.at = time.Now().Add(namePeriod)
+		return host, nil
+	}
 	if err != nil {
 		return host, fmt.Errorf("the host's own adapter %q on HNS network %s cannot be named %s, by which Open vSwitch "+
 			"has to find it; see that Hyper-V's management is installed and runs (Install-WindowsFeature Hyper-V, "+
 			"Hyper-V-PowerShell; Get-Service vmms): %w",
 			host.Alias, network.Name, hostnet.HostAdapter, err)
 	}
+	u.names.network = network.ID
 	return named, nil
 }
+
+// uplinkNames says when Hyper-V has to be asked for its name of the host's adapter.
+type uplinkNames struct {
+	network string    // it has answered for this one
+	at      time.Time // not before
+}
+
+// namePeriod is how often a Hyper-V that is silent is asked: PowerShell takes seconds, or a minute.
+const namePeriod = 5 * time.Minute
+
+var errHyperVSilent = errors.New("Hyper-V does not tell the name of the host's adapter")
 
 func (u *sharing) rename(ctx context.Context, network hns.Network, host hostnet.Adapter) (hostnet.Adapter, error) {
 	adapters, err := u.host.Adapters()
@@ -49,7 +73,7 @@ func (u *sharing) rename(ctx context.Context, network hns.Network, host hostnet.
 	}
 	name, err := u.host.VMAdapter(ctx, network.Name, host.MAC)
 	if err != nil {
-		return host, err
+		return host, fmt.Errorf("%w: %w", errHyperVSilent, err)
 	}
 	if name != hostnet.HostAdapter {
 		slog.InfoContext(ctx, "the host's adapter on the virtual switch is renamed", "network", network.Name, "from", name,

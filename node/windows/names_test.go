@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/hns/hnstest"
@@ -70,9 +72,73 @@ func TestHostAdapterIsNamedBeforeTheExtensionIsEnabled(t *testing.T) {
 		return nil
 	})
 	b.EnsureUplink()
-	b.Fail("VMAdapter", func() error { return errors.New("PowerShell takes seconds") })
-	b.Restart()
+}
+
+// misname changes Hyper-V's name of the host's adapter, and leaves its alias.
+func misname(b *windowstest.Bench) {
+	b.Helper()
+	if err := b.RenameVMAdapter(b.Context(), b.Config.Network, hnstest.MAC(hnstest.NodeMAC), "HNS's own"); err != nil {
+		b.Fatal(err)
+	}
+	adapters, err := b.Adapters()
+	host, ok := hostnet.Named(adapters, "vEthernet (HNS's own)")
+	if err != nil || !ok {
+		b.Fatalf("%v\n%s", err, b.Dump())
+	}
+	if err := b.Rename(host, hostnet.HostAdapter); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// Only Hyper-V's name may be another one, as HNS gives it after a boot: it is right before Open vSwitch has to do with
+// the switch again.
+func TestHyperVsNameIsLookedAtByEachProcess(t *testing.T) {
+	b := windowstest.New(t)
 	b.EnsureUplink()
+	misname(b)
+	b.DisableExtensions()
+	b.Fail("EnableExtension", func() error {
+		if !b.Tunnels(hostnet.HostAdapter) {
+			t.Errorf("the extension is enabled before the name is right\n%s", b.Dump())
+		}
+		return nil
+	})
+	asked := 0
+	b.Fail("VMAdapter", func() error { asked++; return nil })
+	b.Restart()
+	for range 2 {
+		b.EnsureUplink()
+		b.Reachable(hostnet.HostAdapter)
+		b.Windows.ForgetUplink()
+	}
+	if asked != 2 || !b.Tunnels(hostnet.HostAdapter) { // and read back
+		t.Errorf("Hyper-V was asked %d times\n%s", asked, b.Dump())
+	}
+}
+
+// A node that works does not depend on Hyper-V's management, which is asked again after a while.
+func TestHyperVIsSilentAboutTheName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := windowstest.New(t)
+		b.EnsureUplink()
+		misname(b)
+		asked := 0
+		b.Fail("VMAdapter", func() error { asked++; return errors.New("vmms is stopped") })
+		b.Restart()
+		for range 3 {
+			b.EnsureUplink()
+			b.Windows.ForgetUplink()
+		}
+		if asked != 1 || b.Tunnels(hostnet.HostAdapter) {
+			t.Errorf("asked %d times\n%s", asked, b.Dump())
+		}
+		b.Fail("VMAdapter", nil)
+		time.Sleep(windows.NamePeriod)
+		b.EnsureUplink()
+		if !b.Tunnels(hostnet.HostAdapter) {
+			t.Errorf("it has another name still\n%s", b.Dump())
+		}
+	})
 }
 
 // The extension is that of the driver that is installed, or that the user names.

@@ -26,6 +26,7 @@ type sharing struct {
 
 	busy  chan struct{} // full while somebody works on it
 	retry uplinkRetry   // of whoever does
+	names uplinkNames   // also
 
 	mu   sync.Mutex
 	seen uplinkSeen
