@@ -18,7 +18,7 @@ type windowsHost interface {
 	driverReader
 	bootReader
 	firewallReader
-	adapterReader
+	vNICReader
 	coalescing
 }
 
@@ -47,6 +47,9 @@ func windowsChecks(config Config, r readers, host windowsHost, service hnsReader
 		{"dns-servers", func(context.Context) []Finding { return checkResolvers(host) }},
 		{"other-networks", func(ctx context.Context) []Finding { return checkForeignNetworks(ctx, host, service, config) }},
 		{"hns-network", func(ctx context.Context) []Finding { return checkHNSNetwork(ctx, service, config, running(ctx)) }},
+		{"uplink-name", func(ctx context.Context) []Finding {
+			return checkUplinkName(ctx, host, service, config, running(ctx))
+		}},
 		{"rsc", func(ctx context.Context) []Finding { return checkRSC(ctx, host, service, config) }},
 		{"firewall", func(context.Context) []Finding { return checkFirewall(host, windowsPorts(config)) }},
 		{"geneve-port", func(context.Context) []Finding { return checkFreeGenevePort(tryListenUDP) }},

@@ -30,6 +30,7 @@ type fakeWindows struct {
 	firewall  firewall
 	adapters  []hostnet.Adapter
 	rsc       bool
+	vNIC      string // Hyper-V's name of the host's adapter
 	pipes     map[string]error
 }
 
@@ -80,6 +81,13 @@ func (f fakeWindows) SecureBoot() (bool, error) {
 func (f fakeWindows) Firewall() (firewall, error)                       { return f.firewall, f.broken }
 func (f fakeWindows) Adapters() ([]hostnet.Adapter, error)              { return f.adapters, f.broken }
 func (f fakeWindows) SoftwareRSC(context.Context, string) (bool, error) { return f.rsc, f.broken }
+
+func (f fakeWindows) VMAdapter(context.Context, string, net.HardwareAddr) (string, error) {
+	if f.vNIC == "" {
+		return "", errBroken
+	}
+	return f.vNIC, nil
+}
 
 func (f fakeWindows) Pipe(_ context.Context, name string) error {
 	if err, ok := f.pipes[name]; ok {
@@ -392,6 +400,45 @@ func TestAdapterNames(t *testing.T) {
 	expect(t, checkAdapterNames(fakeWindows{adapters: append(own, nic("br-int", hostnet.Physical))}), "failed",
 		"contains br-int")
 	expect(t, checkAdapterNames(fakeWindows{broken: errBroken}), "unknown")
+}
+
+func TestUplinkName(t *testing.T) {
+	physical, named := nic("Ethernet", hostnet.Physical), nic("weft-uplink", hostnet.Virtual, "192.0.2.11/24")
+	former := nic("vEthernet (Ethernet)", hostnet.Virtual, "192.0.2.11/24")
+	weft := fakeHNS{networks: []hns.Network{{Name: "weft", Type: hns.Transparent, Adapter: "Ethernet"}}}
+	for _, c := range []struct {
+		name    string
+		host    *hostnet.Adapter
+		vNIC    string
+		service fakeHNS
+		running bool
+		states  string
+		words   string
+	}{
+		{"both", &named, "weft-uplink", weft, true, "ok", ""},
+		{"Hyper-V's is another", &named, "Ethernet", weft, true, "failed",
+			`calls the host's adapter on the switch "Ethernet"`},
+		{"the alias is another", &former, "weft-uplink", weft, true, "failed", `Windows "vEthernet (Ethernet)"`},
+		{"the agent does not run", &named, "Ethernet", weft, false, "warning", "start the agent"},
+		{"Hyper-V is silent", &named, "", weft, true, "unknown", "Get-VMNetworkAdapter -ManagementOS -SwitchName weft"},
+		{"no network yet", nil, "", fakeHNS{}, false, "ok", "yet"},
+		{"no vNIC", nil, "", weft, true, "unknown", "not found"},
+		{"no HNS", nil, "", fakeHNS{err: errAbsent}, false, "ok", "yet"},
+		{"silent HNS", nil, "", fakeHNS{err: errBroken}, false, "unknown", "broken"},
+		{"HNS does not name the adapter below", &named, "Ethernet", fakeHNS{networks: []hns.Network{{Name: "weft"}}}, true,
+			"failed", "Ethernet"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			host := fakeWindows{adapters: []hostnet.Adapter{physical}, vNIC: c.vNIC}
+			if c.host != nil {
+				host.adapters = append(host.adapters, *c.host)
+			}
+			config := Config{HNSNetwork: "weft", EncapAddress: netip.MustParseAddr("192.0.2.11")}
+			expect(t, checkUplinkName(t.Context(), host, c.service, config, c.running), c.states, c.words)
+		})
+	}
+	expect(t, checkUplinkName(t.Context(), fakeWindows{broken: errBroken}, weft, Config{HNSNetwork: "weft"}, true),
+		"unknown")
 }
 
 func TestMTU(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -131,6 +132,56 @@ func checkAdapterNames(reader adapterReader) []Finding {
 			a.Alias, port)
 	}
 	return s.ok("no adapter can be taken for one of Open vSwitch's")
+}
+
+// vNICReader knows Hyper-V's names of the host's adapters, see [hostnet.Host].
+type vNICReader interface {
+	adapterReader
+	VMAdapter(ctx context.Context, virtualSwitch string, mac net.HardwareAddr) (string, error)
+}
+
+// checkUplinkName compares both names of the host's adapter on the switch. An ovs-vswitchd that starts looks for
+// Hyper-V's; where it is another one it makes an adapter of its own, and disables the host's for its alias. The agent
+// looks at them when it starts.
+func checkUplinkName(ctx context.Context, reader vNICReader, service hnsReader, config Config, running bool) []Finding {
+	const s = subject("uplink-name")
+	networks, err := service.Networks(ctx)
+	if err != nil && !errors.Is(err, errAbsent) {
+		return s.unknown("run `Get-VMNetworkAdapter -ManagementOS`", "HNS does not say whether there is a switch: %v", err)
+	}
+	i := slices.IndexFunc(networks, func(n hns.Network) bool { return n.Name == config.HNSNetwork })
+	if i < 0 {
+		return s.ok("there is no HNS network %s yet; the agent names the host's adapter on it %s", config.HNSNetwork,
+			hostnet.HostAdapter)
+	}
+	look := "run `Get-VMNetworkAdapter -ManagementOS -SwitchName " + config.HNSNetwork + "`"
+	adapters, err := reader.Adapters()
+	if err != nil {
+		return s.unknown(look, "%v", err)
+	}
+	below, _ := hostnet.Named(adapters, networks[i].Adapter)
+	host, found := hostnet.Management(adapters, networks[i].Adapter, below.MAC)
+	if !found { // HNS may not tell what is below
+		host, found = hostnet.Holding(adapters, config.EncapAddress)
+		found = found && host.Kind == hostnet.Virtual
+	}
+	if !found {
+		return s.unknown(look, "the host's adapter on the switch of HNS network %s is not found", config.HNSNetwork)
+	}
+	name, err := reader.VMAdapter(ctx, config.HNSNetwork, host.MAC)
+	switch {
+	case err != nil:
+		return s.unknown(look, "%v", err)
+	case name == hostnet.HostAdapter && host.Alias == hostnet.HostAdapter:
+		return s.ok("the host's adapter on the switch is called %s by Hyper-V, too", hostnet.HostAdapter)
+	case !running:
+		return s.warning("start the agent, which renames it, before ovs-vswitchd starts again",
+			"Hyper-V calls the host's adapter on the switch %q, and Windows %q: both are to be %s", name, host.Alias,
+			hostnet.HostAdapter)
+	}
+	return s.failed("restart the agent, which renames it, before ovs-vswitchd starts again",
+		"Hyper-V calls the host's adapter on the switch %q, and Windows %q, where both are to be %s: the next ovs-vswitchd "+
+			"makes an adapter of its own, and may disable this one", name, host.Alias, hostnet.HostAdapter)
 }
 
 // GENEVE's overhead with OVN's option, in bytes, and the least that is left for an IPv6 packet.
