@@ -61,14 +61,12 @@ func (u *sharing) RestoreHost(ctx context.Context) error {
 	}
 	ctx = context.WithoutCancel(ctx)
 	host, held := hostnet.Holding(adapters, u.config.EncapAddress)
-	onAdapter := held && host.Kind != hostnet.Virtual
 	switch {
-	case saved.Ready && held, saved.Returned && onAdapter:
-		return nil
+	case held && (saved.Ready || host.Kind != hostnet.Virtual):
+		_, err := u.recoverAdapter(ctx, adapters) // it may have no more than the address
+		return err
 	case saved.Ready:
 		return u.restoreHost(ctx, *saved)
-	case onAdapter: // perhaps with no more than the address
-		return u.giveBack(ctx, *saved)
 	}
 	network, _, err := u.Releasable(ctx)
 	if errors.Is(err, ErrForeignNetwork) || err == nil && network.ID == "" && (held || saved.Returned) {
@@ -131,14 +129,17 @@ func (u *sharing) reclaim(ctx context.Context, saved HostSettings) error {
 	return u.giveBack(ctx, saved)
 }
 
-// giveBack: the host has the saved settings, and that is written down. Whatever it changes from then on is its own
-// business.
+// giveBack: the host has the saved settings, and that is written down: whatever it changes from then on is its own
+// business. Where it cannot be written, the next process finds nothing to do.
 func (u *sharing) giveBack(ctx context.Context, saved HostSettings) error {
 	if err := u.restoreHost(ctx, saved); err != nil {
 		return err
 	}
 	saved.Ready, saved.Returned = false, true
-	return u.saved.Write(saved)
+	if err := u.saved.Write(saved); err != nil {
+		slog.WarnContext(ctx, "the host has its adapter back, which is not written down", "error", err)
+	}
+	return nil
 }
 
 func (s HostSettings) heldBy(a hostnet.Adapter) bool {

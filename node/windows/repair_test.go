@@ -231,6 +231,40 @@ func TestNetworkThatHangsInItsRemoval(t *testing.T) {
 	})
 }
 
+// What was never given back to the end is given to the adapter that had it, and to no other that has the address now.
+func TestAddressThatHasMovedIsNotSetTwice(t *testing.T) {
+	for name, call := range map[string]func(*windowstest.Bench) error{
+		"an uplink": func(b *windowstest.Bench) error {
+			_, err := b.Windows.EnsureUplink(b.Context(), nil)
+			return err
+		},
+		"without a bridge": func(b *windowstest.Bench) error { return b.Windows.RestoreHost(b.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := windowstest.New(t, func(c *windows.Config) { c.Adapter = "Management" })
+			adapters, _ := b.Adapters()
+			old, _ := hostnet.Named(adapters, "Ethernet")
+			other, _ := hostnet.Named(adapters, "Management")
+			if err := (platform.SavedHost[windows.HostSettings]{Path: b.Config.StateFile}).Write(windows.HostSettings{
+				Adapter: "Ethernet", MAC: hnstest.NodeMAC, Addresses: old.Global()}); err != nil {
+				t.Fatal(err)
+			}
+			address := netip.MustParsePrefix("172.30.0.3/24")
+			if err := errors.Join(b.DeleteAddress(old, address), b.AddAddress(other, address)); err != nil {
+				t.Fatal(err)
+			}
+			if err := call(b); err != nil {
+				t.Error(err)
+			}
+			if adapters, _ = b.Adapters(); slices.ContainsFunc(adapters, func(a hostnet.Adapter) bool {
+				return a.Alias == "Ethernet" && a.Has(address.Addr())
+			}) {
+				t.Errorf("the address is there twice\n%s", b.Dump())
+			}
+		})
+	}
+}
+
 // outdated: the network is told to be outdated, is there until the bridges have gone, and goes by a release.
 func outdated(b *windowstest.Bench) {
 	b.Helper()

@@ -289,7 +289,8 @@ func (u *sharing) recoverAdapter(ctx context.Context, adapters []hostnet.Adapter
 	if err != nil || saved == nil || !saved.holds(u.config.EncapAddress) {
 		return adapters, err
 	}
-	if _, held := hostnet.Holding(adapters, u.config.EncapAddress); held && (saved.Ready || saved.Returned) {
+	host, held := hostnet.Holding(adapters, u.config.EncapAddress)
+	if held && (saved.Ready || saved.Returned || !strings.EqualFold(host.Alias, saved.Adapter)) {
 		return adapters, nil
 	}
 	slog.InfoContext(ctx, "what the host lacks of its addresses, routes and resolvers is set again as it was before the "+
