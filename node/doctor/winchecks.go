@@ -20,6 +20,7 @@ type windowsHost interface {
 	firewallReader
 	adapterReader
 	coalescing
+	extensionReader
 }
 
 // windowsChecks are those of a Windows node, the common ones among them.
@@ -47,6 +48,9 @@ func windowsChecks(config Config, r readers, host windowsHost, service hnsReader
 		{"dns-servers", func(context.Context) []Finding { return checkResolvers(host) }},
 		{"other-networks", func(ctx context.Context) []Finding { return checkForeignNetworks(ctx, host, service, config) }},
 		{"hns-network", func(ctx context.Context) []Finding { return checkHNSNetwork(ctx, service, config, running(ctx)) }},
+		{"extension-switches", func(ctx context.Context) []Finding {
+			return checkExtensionSwitches(ctx, host, host, config)
+		}},
 		{"rsc", func(ctx context.Context) []Finding { return checkRSC(ctx, host, service, config) }},
 		{"firewall", func(context.Context) []Finding { return checkFirewall(host, windowsPorts(config)) }},
 		{"geneve-port", func(context.Context) []Finding { return checkFreeGenevePort(tryListenUDP) }},

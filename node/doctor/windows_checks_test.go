@@ -29,6 +29,7 @@ type fakeWindows struct {
 	firewall  firewall
 	adapters  []hostnet.Adapter
 	rsc       bool
+	switches  []string // that have the extension enabled
 	pipes     map[string]error
 }
 
@@ -79,6 +80,13 @@ func (f fakeWindows) SecureBoot() (bool, error) {
 func (f fakeWindows) Firewall() (firewall, error)                       { return f.firewall, f.broken }
 func (f fakeWindows) Adapters() ([]hostnet.Adapter, error)              { return f.adapters, f.broken }
 func (f fakeWindows) SoftwareRSC(context.Context, string) (bool, error) { return f.rsc, f.broken }
+
+func (f fakeWindows) ExtensionSwitches(_ context.Context, extension string) ([]string, error) {
+	if extension != "Open vSwitch Extension" {
+		return nil, f.broken
+	}
+	return slices.Clone(f.switches), f.broken
+}
 
 func (f fakeWindows) Pipe(_ context.Context, name string) error {
 	if err, ok := f.pipes[name]; ok {
@@ -311,6 +319,33 @@ func TestHNSNetwork(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			expect(t, checkHNSNetwork(t.Context(), c.service, config, c.running), c.states, c.words)
+		})
+	}
+}
+
+// The extension is on one switch: another one that has it is named, whoever made it, and before weft's is there, too.
+func TestExtensionSwitches(t *testing.T) {
+	loaded := driver{Path: "p", Loaded: true, Build: sound}
+	for _, c := range []struct {
+		name, states, words string
+		driver, dbosoft     *driver
+		switches            []string
+		broken              error
+	}{
+		{"none", "ok", "no other", &loaded, nil, nil, nil},
+		{"weft's", "ok", "no other", &loaded, nil, []string{"weft"}, nil},
+		{"two", "failed", "Disable-VMSwitchExtension -VMSwitchName 'lab' -Name 'Open vSwitch Extension'", &loaded, nil,
+			[]string{"weft", "lab"}, nil},
+		{"another's alone", "failed", "antrea-hnsnetwork", &loaded, nil, []string{"antrea-hnsnetwork"}, nil},
+		{"three", "failed", "virtual switch a, b, which", &loaded, nil, []string{"b", "weft", "a"}, nil},
+		{"another driver's", "ok", "", nil, &loaded, []string{"weft", "lab"}, nil},
+		{"no driver", "unknown", "no driver", nil, nil, []string{"lab"}, nil},
+		{"two drivers", "unknown", "", &loaded, &loaded, nil, nil},
+		{"no answer", "unknown", "", &loaded, nil, nil, errBroken},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			host := fakeWindows{driver: c.driver, dbosoft: c.dbosoft, switches: c.switches, broken: c.broken}
+			expect(t, checkExtensionSwitches(t.Context(), host, host, Config{HNSNetwork: "weft"}), c.states, c.words)
 		})
 	}
 }
