@@ -32,7 +32,7 @@ var verbs = map[string]verb{
 	"faults": {"[LIST]", "switch the driver's known faults, as all,-stale-tuple; without a list tell them",
 		switchFaults},
 	"executed": {"", "tell as JSON how often packets have met each action, each set of a field and each helper, and how " +
-		"many flows match each field", executed},
+		"many flows match each field; fails if these names are not written down", executed},
 	"status": {"", "tell as JSON how the extension is", status},
 }
 
@@ -103,7 +103,11 @@ func switchFaults(e *Extension, arg string) (string, error) {
 }
 
 func executed(e *Extension, _ string) (string, error) {
-	text, err := json.Marshal(e.Executed())
+	counts := e.Executed()
+	if err := e.Recorded(); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(counts)
 	return string(text), err
 }
 

@@ -48,8 +48,12 @@ type Extension struct {
 	peers    map[peerKey]*peer
 	frags    map[fragmentKey]*fragments
 	executed map[string]uint64 // by name, see Executed
-	probing  bool              // the actions at hand are those by which ovs-vswitchd finds out what there is
-	now      func() time.Time
+	// unwritten are the lines that Record has not got yet, the first one perhaps in part, and recordErr is why.
+	unwritten []byte
+	recordErr error
+	// probing: the actions at hand are those by which ovs-vswitchd finds out what there is.
+	probing bool
+	now     func() time.Time
 }
 
 type datapathStats struct {

@@ -4,7 +4,6 @@ package hyperv
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 )
@@ -211,13 +210,35 @@ func (e *Extension) record(name string) {
 	if e.probing {
 		return
 	}
-	e.executed[name]++
-	if e.executed[name] > 1 || e.config.Record == nil {
+	if e.executed[name]++; e.executed[name] == 1 {
+		e.unwritten = append(append(e.unwritten, name...), '\n')
+	}
+	e.writeRecord()
+}
+
+// writeRecord writes down what has not been. What fails is tried again with each name that is met, and told when
+// somebody asks.
+func (e *Extension) writeRecord() {
+	if e.config.Record == nil || len(e.unwritten) == 0 {
 		return
 	}
-	if _, err := io.WriteString(e.config.Record, name+"\n"); err != nil {
-		e.log.Error("what packets meet is not written down", "name", name, "err", err)
+	n, err := e.config.Record.Write(e.unwritten)
+	e.unwritten = e.unwritten[n:]
+	if err != nil && e.recordErr == nil {
+		e.log.Error("what packets meet is not written down", "err", err)
 	}
+	e.recordErr = err
+}
+
+// Recorded is an error unless all that packets have met is written down, where it is to be.
+func (e *Extension) Recorded() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.writeRecord()
+	if e.recordErr != nil {
+		return fmt.Errorf("what packets meet is not written down: %w", e.recordErr)
+	}
+	return nil
 }
 
 // recordFlow records of a flow what the driver passes over, and what it matches.

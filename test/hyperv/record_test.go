@@ -4,6 +4,7 @@ package hyperv
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"net/netip"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/ovn/capability"
 )
@@ -407,5 +409,40 @@ func TestRecord(t *testing.T) {
 	}
 	if e.Executed()["output"] != 2 {
 		t.Error(e.Executed())
+	}
+}
+
+// full is a disk that has room for so many bytes.
+type full struct {
+	bytes.Buffer
+	room int
+}
+
+func (f *full) Write(text []byte) (int, error) {
+	n := min(f.room, len(text))
+	f.room -= n
+	_, _ = f.Buffer.Write(text[:n])
+	if n < len(text) {
+		return n, unix.ENOSPC
+	}
+	return n, nil
+}
+
+// What cannot be written down is told by whoever asks, and is written once there is room.
+func TestRecordThatCannotBeWritten(t *testing.T) {
+	e, h := bare(t, KnownFaults())
+	disk := &full{room: 3}
+	e.config.Record = disk
+	send(t, e, h, udp(client, server, 1, 2, "x"), act(77, 0), act(actionOutput, 4))
+	if text, err := e.Control([]string{"executed"}); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("%q, %v", text, err)
+	}
+	disk.room = 100
+	text, err := e.Control([]string{"executed"})
+	if err != nil || !strings.Contains(text, `"output":1`) {
+		t.Errorf("%q, %v", text, err)
+	}
+	if disk.String() != "action 77\noutput\n" {
+		t.Errorf("%q", disk.String())
 	}
 }
