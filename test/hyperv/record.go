@@ -150,7 +150,7 @@ func actionsOfSample(data []byte) []attribute {
 }
 
 // countSet records which field a packet meets a set of. Of IPv6 it names the parts that change, since the driver
-// changes none, and of IPv4 the one that it keeps.
+// changes none, and of IPv4 the one that it keeps and the one that breaks the header's checksum.
 func (f *forwarding) countSet(data []byte) {
 	list, err := parseAttributes(data)
 	if err != nil || len(list) == 0 {
@@ -165,8 +165,14 @@ func (f *forwarding) countSet(data []byte) {
 		name += "6"
 	case field.kind == keyTunnel:
 		e.countTunnel("set ", field.data, false)
-	case field.kind == keyIPv4 && len(field.data) == 12 && len(header) >= 20 && (field.data[9]^header[1])&3 != 0:
-		e.record("set ipv4_ecn")
+	case field.kind == keyIPv4 && len(field.data) == 12 && len(header) >= 20:
+		changes := field.data[9] ^ header[1]
+		if changes&3 != 0 {
+			e.record("set ipv4_ecn")
+		}
+		if changes&^3 != 0 {
+			e.record("set ipv4_dscp")
+		}
 	case field.kind == keyIPv6 && len(field.data) == 40 && len(header) >= 40:
 		for part, changes := range ipv6Changes(header, field.data) {
 			if changes {
