@@ -129,6 +129,8 @@ type Status struct {
 	Hits, Misses, Lost uint64
 	// PutOff is how many recirculations and samples a packet has put off, the most of any. DeferredQueueSize bounds it.
 	PutOff int
+	// Compared is how many entries of its tables of flows, connections and translations it has looked at.
+	Compared uint64
 	// Losses counts packets by why they have gone no further, beside those that flows drop.
 	Losses map[string]uint64
 }
@@ -137,9 +139,9 @@ type Status struct {
 func (e *Extension) Status() Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := Status{Enabled: e.Enabled(), VMMS: e.vmms.Load(), Flows: len(e.flows), Connections: e.ct.total,
+	s := Status{Enabled: e.Enabled(), VMMS: e.vmms.Load(), Flows: e.flows.count, Connections: e.ct.total,
 		Hits: e.stats.hits, Misses: e.stats.misses, Lost: e.stats.lost,
-		PutOff: e.stats.putOff, Losses: maps.Clone(e.stats.losses)}
+		PutOff: e.stats.putOff, Compared: e.flows.compared + e.ct.compared(), Losses: maps.Clone(e.stats.losses)}
 	for _, v := range e.vports {
 		s.Ports = append(s.Ports, v.name)
 	}
