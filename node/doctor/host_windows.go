@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"debug/pe"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -239,35 +238,10 @@ func (h nativeHost) Driver(kind ovsdriver.Kind) (driver, error) {
 	if err != nil {
 		return driver{}, err
 	}
-	d := driver{Kind: kind, Path: driverPath(s.Path, kind), Loaded: s.running()}
+	d := driver{Kind: kind, Path: ovsdriver.File(kind, s.Path), Loaded: s.running()}
 	d.Signer, d.Refused, d.SignatureUnknown = signatureOf(d.Path)
-	if image, err := pe.Open(d.Path); err == nil { // the signature's check tells of a file that cannot be read
-		defer image.Close()
-		if section := image.Section(".rsrc"); section != nil {
-			resources, _ := section.Data() // what there is of it
-			d.Debug = debugBuild(resources)
-		}
-	}
+	d.Build, _ = ovsdriver.ReadBuild(d.Path) // the signature's check tells of a file that cannot be read
 	return d, nil
-}
-
-// driverPath is what the kernel calls \SystemRoot\System32\drivers\OVSExt.sys, or system32\… alone.
-func driverPath(image string, kind ovsdriver.Kind) string {
-	root, err := windows.GetSystemWindowsDirectory()
-	if err != nil {
-		root = `C:\Windows`
-	}
-	image = strings.TrimPrefix(image, `\??\`)
-	if len(image) > len(`\SystemRoot\`) && strings.EqualFold(image[:len(`\SystemRoot\`)], `\SystemRoot\`) {
-		image = image[len(`\SystemRoot\`):]
-	}
-	switch {
-	case image == "":
-		return filepath.Join(root, `System32\drivers`, kind.SYS)
-	case filepath.IsAbs(image):
-		return image
-	}
-	return filepath.Join(root, image)
 }
 
 // Flags of SYSTEM_CODEINTEGRITY_INFORMATION (winternl.h).

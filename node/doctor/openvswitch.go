@@ -216,7 +216,7 @@ func checkEncapsulation(ctx context.Context, config Config, reader vswitchReader
 // internalPortRemedy: Hyper-V's management makes the vNIC of each port of type internal (lib/wmi.c).
 const internalPortRemedy = "run `Start-Service vmms`, which makes the vNICs of ports of type internal; the agent has " +
 	"Open vSwitch try again within half a minute. " +
-	"If vmms runs: see the log of ovs-vswitchd"
+	"If vmms runs: see the check extension-switches, and the log of ovs-vswitchd"
 
 // checkBridges: what Open vSwitch could not open is in the interfaces' rows.
 func checkBridges(ctx context.Context, os string, config Config, reader vswitchReader) []Finding {

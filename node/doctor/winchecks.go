@@ -20,6 +20,7 @@ type windowsHost interface {
 	firewallReader
 	vNICReader
 	coalescing
+	extensionReader
 }
 
 // windowsChecks are those of a Windows node, the common ones among them.
@@ -49,6 +50,9 @@ func windowsChecks(config Config, r readers, host windowsHost, service hnsReader
 		{"hns-network", func(ctx context.Context) []Finding { return checkHNSNetwork(ctx, service, config, running(ctx)) }},
 		{"uplink-name", func(ctx context.Context) []Finding {
 			return checkUplinkName(ctx, host, service, config, running(ctx))
+		}},
+		{"extension-switches", func(ctx context.Context) []Finding {
+			return checkExtensionSwitches(ctx, host, host, config)
 		}},
 		{"rsc", func(ctx context.Context) []Finding { return checkRSC(ctx, host, service, config) }},
 		{"firewall", func(context.Context) []Finding { return checkFirewall(host, windowsPorts(config)) }},

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
@@ -30,7 +29,8 @@ type fakeWindows struct {
 	firewall  firewall
 	adapters  []hostnet.Adapter
 	rsc       bool
-	vNIC      string // Hyper-V's name of the host's adapter
+	vNIC      string   // Hyper-V's name of the host's adapter
+	switches  []string // that have the extension enabled
 	pipes     map[string]error
 }
 
@@ -87,6 +87,13 @@ func (f fakeWindows) VMAdapter(context.Context, string, net.HardwareAddr) (strin
 		return "", errBroken
 	}
 	return f.vNIC, nil
+}
+
+func (f fakeWindows) ExtensionSwitches(_ context.Context, extension string) ([]string, error) {
+	if extension != "Open vSwitch Extension" {
+		return nil, f.broken
+	}
+	return slices.Clone(f.switches), f.broken
 }
 
 func (f fakeWindows) Pipe(_ context.Context, name string) error {
@@ -192,16 +199,20 @@ func TestFreeGenevePort(t *testing.T) {
 	expect(t, checkFreeGenevePort(func(int) error { return errBroken }), "unknown", "Get-NetUDPEndpoint")
 }
 
+// sound is how a driver is built that is fit for OVN.
+var sound = ovsdriver.Build{Version: ovsdriver.Version{Major: 3, Minor: 7}}
+
 func TestDriver(t *testing.T) {
-	microsoft := driver{Path: "p", Loaded: true, Signer: "Microsoft Windows Hardware Compatibility Publisher"}
-	tester := driver{Path: "p", Signer: "WDKTestCert builder"}
+	microsoft := driver{Path: "p", Loaded: true, Build: sound,
+		Signer: "Microsoft Windows Hardware Compatibility Publisher"}
+	tester := driver{Path: "p", Build: sound, Signer: "WDKTestCert builder"}
 	loaded := tester
 	loaded.Loaded = true
 	attested := microsoft
 	attested.Loaded = false
 	forged := microsoft
 	forged.Loaded, forged.Refused = false, errBroken
-	unreadable := driver{Path: "p", Loaded: true, SignatureUnknown: errBroken}
+	unreadable := driver{Path: "p", Loaded: true, Build: sound, SignatureUnknown: errBroken}
 	enforced, testSigned := codeIntegrity{Enforced: true}, codeIntegrity{Enforced: true, TestSigning: true}
 	for _, c := range []struct {
 		name              string
@@ -235,26 +246,23 @@ func TestDriver(t *testing.T) {
 	expect(t, checkBoot(fakeWindows{broken: errBroken}), "unknown", "bcdedit")
 }
 
-func TestDebugDriver(t *testing.T) {
-	info := func(mask, flags uint32) []byte {
-		resources := append([]byte("VS_VERSION_INFO"), 0xBD, 0x04, 0xEF, 0xFE)
-		resources = append(resources, make([]byte, fileFlagsMaskOffset-4)...)
-		return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(resources, mask), flags)
-	}
-	for name, c := range map[string]struct {
-		resources []byte
-		want      bool
+// The version of a driver and how it was built count, whatever ovs-vswitchd beside it is.
+func TestBuildOfTheDriver(t *testing.T) {
+	for _, c := range []struct {
+		build         ovsdriver.Build
+		loaded        bool
+		states, words string
 	}{
-		"debug": {info(0x3f, 0x9), true}, "release": {info(0x3f, 0x8), false}, "flag without meaning": {info(0x3e, 0x9),
-			false},
-		"cut": {info(0x3f, 0x9)[:44], false}, "none": {nil, false},
+		{ovsdriver.Build{Version: ovsdriver.Version{Major: 3, Minor: 0}}, true, "failed", "netcfg -u OVSExt"},
+		{ovsdriver.Build{Version: ovsdriver.Version{Major: 3, Minor: 5}}, true, "failed", "Open vSwitch 3.5: it stops"},
+		{ovsdriver.Build{Version: ovsdriver.Version{Major: 3, Minor: 5}}, false, "failed", "blue screen"},
+		{ovsdriver.Build{Version: ovsdriver.FirstSound}, true, "ok", "upstream 3.6"},
+		{ovsdriver.Build{Version: ovsdriver.Version{Major: 3, Minor: 7}, Debug: true}, true, "warning", "debug build"},
+		{ovsdriver.Build{}, true, "unknown", "does not say of which Open vSwitch"},
 	} {
-		if got := debugBuild(c.resources); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		installed := driver{Path: "p", Loaded: c.loaded, Build: c.build}
+		expect(t, checkDriver(fakeWindows{driver: &installed}, ""), c.states, c.words)
 	}
-	built := driver{Path: "p", Loaded: true, Debug: true}
-	expect(t, checkDriver(fakeWindows{driver: &built}, ""), "warning", "debug build")
 }
 
 // fakeHNS is an HNS with networks of one switch.
@@ -319,6 +327,33 @@ func TestHNSNetwork(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			expect(t, checkHNSNetwork(t.Context(), c.service, config, c.running), c.states, c.words)
+		})
+	}
+}
+
+// The extension is on one switch: another one that has it is named, whoever made it, and before weft's is there, too.
+func TestExtensionSwitches(t *testing.T) {
+	loaded := driver{Path: "p", Loaded: true, Build: sound}
+	for _, c := range []struct {
+		name, states, words string
+		driver, dbosoft     *driver
+		switches            []string
+		broken              error
+	}{
+		{"none", "ok", "no other", &loaded, nil, nil, nil},
+		{"weft's", "ok", "no other", &loaded, nil, []string{"weft"}, nil},
+		{"two", "failed", "Disable-VMSwitchExtension -VMSwitchName 'lab' -Name 'Open vSwitch Extension'", &loaded, nil,
+			[]string{"weft", "lab"}, nil},
+		{"another's alone", "failed", "antrea-hnsnetwork", &loaded, nil, []string{"antrea-hnsnetwork"}, nil},
+		{"three", "failed", "virtual switch a, b, which", &loaded, nil, []string{"b", "weft", "a"}, nil},
+		{"another driver's", "ok", "", nil, &loaded, []string{"weft", "lab"}, nil},
+		{"no driver", "unknown", "no driver", nil, nil, []string{"lab"}, nil},
+		{"two drivers", "unknown", "", &loaded, &loaded, nil, nil},
+		{"no answer", "unknown", "", &loaded, nil, nil, errBroken},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			host := fakeWindows{driver: c.driver, dbosoft: c.dbosoft, switches: c.switches, broken: c.broken}
+			expect(t, checkExtensionSwitches(t.Context(), host, host, Config{HNSNetwork: "weft"}), c.states, c.words)
 		})
 	}
 }
@@ -527,13 +562,13 @@ func TestEveryCheckRunsOnAnEmptyWindows(t *testing.T) {
 
 // The driver is found by its kind, or as the only one that is there.
 func TestDriverKinds(t *testing.T) {
-	own := driver{Path: `C:\Windows\System32\drivers\OVSExt.sys`, Loaded: true}
-	other := driver{Path: `C:\Windows\System32\drivers\DBO_OVSE.sys`, Loaded: true}
+	own := driver{Path: `C:\Windows\System32\drivers\OVSExt.sys`, Loaded: true, Build: sound}
+	other := driver{Path: `C:\Windows\System32\drivers\DBO_OVSE.sys`, Loaded: true, Build: sound}
 	expect(t, checkDriver(fakeWindows{}, ""), "failed", "netcfg -l ovsext.inf -c s -i OVSExt", "ovs-driver")
 	expect(t, checkDriver(fakeWindows{}, "dbosoft"), "failed", "netcfg -l dbo_ovse.inf -c s -i DBO_OVSE")
-	expect(t, checkDriver(fakeWindows{dbosoft: &other}, ""), "ok", "DBO_OVSE.sys (dbosoft)")
+	expect(t, checkDriver(fakeWindows{dbosoft: &other}, ""), "ok", "DBO_OVSE.sys (dbosoft 3.7)")
 	expect(t, checkDriver(fakeWindows{driver: &own, dbosoft: &other}, ""), "failed", "ovs-driver")
-	expect(t, checkDriver(fakeWindows{driver: &own, dbosoft: &other}, "dbosoft"), "ok", "DBO_OVSE.sys (dbosoft)")
+	expect(t, checkDriver(fakeWindows{driver: &own, dbosoft: &other}, "dbosoft"), "ok", "DBO_OVSE.sys (dbosoft 3.7)")
 	expect(t, checkDriver(fakeWindows{driver: &own}, "dbosoft"), "failed", "DBO_OVSE is not installed")
 	expect(t, checkDriver(fakeWindows{driver: &own, broken: errBroken}, ""), "unknown", "broken")
 }

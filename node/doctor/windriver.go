@@ -1,8 +1,6 @@
 package doctor
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"strings"
 
@@ -21,28 +19,8 @@ type driver struct {
 	Refused error
 	// SignatureUnknown: the signature could not be looked at.
 	SignatureUnknown error
-	// Debug: its version information says that it was built for debugging.
-	Debug bool
-}
-
-// Of VS_FIXEDFILEINFO (verrsrc.h): its signature, and where and how it has the flag that Open vSwitch's ovsext.rc
-// sets for a debug build.
-var fixedFileInfo = binary.LittleEndian.AppendUint32(nil, 0xFEEF04BD)
-
-const (
-	fileFlagsMaskOffset = 24
-	fileFlagsOffset     = 28
-	fileFlagDebug       = 0x1
-)
-
-// debugBuild looks for the flag in a program's resources; without version information there is none.
-func debugBuild(resources []byte) bool {
-	at := bytes.Index(resources, fixedFileInfo)
-	if at < 0 || len(resources) < at+fileFlagsOffset+4 {
-		return false
-	}
-	mask := binary.LittleEndian.Uint32(resources[at+fileFlagsMaskOffset:])
-	return binary.LittleEndian.Uint32(resources[at+fileFlagsOffset:])&mask&fileFlagDebug != 0
+	// Build is what its file says of itself.
+	Build ovsdriver.Build
 }
 
 // driverReader returns errAbsent where no such driver is installed.
@@ -98,7 +76,8 @@ const (
 		"testsigning on` and restart"
 )
 
-// checkDriver: without the extension's driver HNS knows no such extension.
+// checkDriver: without the extension's driver HNS knows no such extension. Its file says which Open vSwitch it is of:
+// the check ovs-version asks ovs-vswitchd, which may be another's beside it.
 func checkDriver(reader driverReader, kind string) []Finding {
 	const s = subject("ovs-driver")
 	d, err := findDriver(reader, kind)
@@ -110,17 +89,24 @@ func checkDriver(reader driverReader, kind string) []Finding {
 		return s.failed("set the key ovs-driver, or remove a driver", "%v", err)
 	case err != nil:
 		return s.unknown("run `netcfg -q "+d.Kind.Component+"`", "%v", err)
+	case d.Build.Check() != nil:
+		return s.failed("install the driver of Open vSwitch 3.7: `netcfg -u "+d.Kind.Component+"` takes this one off first",
+			"%s: %v", d.Path, d.Build.Check())
 	case !d.Loaded:
 		return s.failed("see the check driver-signature and the event log System; `sc.exe start "+d.Kind.Service+
 			"` says why it does not start", "the driver %s is installed (%s), but Windows has not loaded it", d.Kind.Service,
 			d.Path)
 	}
-	if d.Debug {
+	switch {
+	case d.Build.Version == ovsdriver.Version{}:
+		return s.unknown("see that it is of Open vSwitch "+ovsdriver.FirstSound.String()+" or later", "%s is loaded, and "+
+			"does not say of which Open vSwitch it is", d.Path)
+	case d.Build.Debug:
 		return s.warning("install a driver that was built for release (--with-vstudiotarget=Release)",
 			"%s is a debug build: it stops the machine (bug check) as soon as there are two internal ports, and Weft has more",
 			d.Path)
 	}
-	return s.ok("%s (%s) is loaded", d.Path, d.Kind.Name)
+	return s.ok("%s (%s %v) is loaded", d.Path, d.Kind.Name, d.Build.Version)
 }
 
 // Whom the kernel trusts without test signing: since Windows 10 1607 and Server 2016 new drivers are

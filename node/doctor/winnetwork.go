@@ -319,6 +319,37 @@ func assessExtension(ctx context.Context, service hnsReader, network hns.Network
 	return append(found, s.ok("%s is enabled", kind.Title)...)
 }
 
+// extensionReader lists the virtual switches on which an extension is enabled.
+type extensionReader interface {
+	ExtensionSwitches(ctx context.Context, extension string) ([]string, error)
+}
+
+// checkExtensionSwitches looks for the extension on switches other than that of weft's HNS network. Open vSwitch makes
+// no vNIC of a port of type internal while it is enabled on two (create_wmi_port of lib/wmi.c), and its driver serves
+// the first that comes (OvsExtAttach of Switch.c).
+func checkExtensionSwitches(ctx context.Context, drivers driverReader, reader extensionReader,
+	config Config) []Finding {
+	const s = subject("extension-switches")
+	d, err := findDriver(drivers, config.OVSDriver)
+	if err != nil {
+		return s.unknown("", "there is no driver whose extension could be enabled")
+	}
+	switches, err := reader.ExtensionSwitches(ctx, d.Kind.Title)
+	if err != nil {
+		return s.unknown("run `Get-VMSwitch | Get-VMSwitchExtension`", "%v", err)
+	}
+	others := slices.DeleteFunc(switches, func(name string) bool { return name == config.HNSNetwork })
+	if len(others) > 0 {
+		slices.Sort(others)
+		return s.failed("run `Disable-VMSwitchExtension -VMSwitchName '"+others[0]+"' -Name '"+d.Kind.Title+"'`, or "+
+			"remove the switch; then restart ovs-vswitchd and the agent", "the extension is enabled on the virtual switch "+
+			"%s, which is not weft's: while it is on two, Open vSwitch makes no vNIC for a port, and the driver serves one "+
+			"switch alone",
+			strings.Join(others, ", "))
+	}
+	return s.ok("the extension is enabled on no other virtual switch")
+}
+
 // checkForeignNetworks: an adapter has one virtual switch, so the networks of a former CNI plugin on it
 // are in the way.
 func checkForeignNetworks(ctx context.Context, reader adapterReader, service hnsReader, config Config) []Finding {

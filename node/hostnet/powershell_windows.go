@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -71,6 +72,15 @@ func (Native) Rename(a Adapter, alias string) error {
 	_, err := powershell(context.Background(), fmt.Sprintf("Get-NetAdapter -InterfaceIndex %d | Rename-NetAdapter "+
 		"-NewName %s", a.Index, quote(alias)))
 	return err
+}
+
+// ExtensionSwitches are the virtual switches on which the extension of that name is enabled, those that HNS does not
+// know among them.
+func (Native) ExtensionSwitches(ctx context.Context, extension string) ([]string, error) {
+	said, err := powershell(ctx, "Get-VMSwitch | Get-VMSwitchExtension | Where-Object Name -eq "+quote(extension)+
+		" | Where-Object Enabled -eq $true | ForEach-Object SwitchName")
+	return slices.DeleteFunc(strings.Split(strings.ReplaceAll(said, "\r\n", "\n"), "\n"),
+		func(name string) bool { return name == "" }), err
 }
 
 // vmAdapter finds the host's adapter on a virtual switch, as Hyper-V has it: by its MAC address, in digits alone.

@@ -3,6 +3,7 @@ package windows
 import (
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/ovsdriver"
 )
 
 // New is the platform over this Windows' own HNS and iphlpapi.
@@ -10,6 +11,9 @@ func New(config Config) (*Platform, error) {
 	service, err := hns.NewHCSShim()
 	if err != nil {
 		return nil, err
+	}
+	if config.DriverBuild == nil {
+		config.DriverBuild = ovsdriver.InstalledBuild
 	}
 	return NewOver(config, service, hostnet.Native{})
 }

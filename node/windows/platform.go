@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/ovsdriver"
 	"github.com/weftnet/weft/node/platform"
 )
 
@@ -26,6 +27,9 @@ type Config struct {
 	Network string
 	// Driver is the kind of Open vSwitch's driver, the user's key ovs-driver; empty: the one that the switch has.
 	Driver string
+	// DriverBuild tells of which Open vSwitch an installed driver is; fs.ErrNotExist where it is not installed. Default:
+	// the file that Windows loads says it.
+	DriverBuild func(ovsdriver.Kind) (ovsdriver.Build, error)
 	// EncapAddress is the node's tunnel end point, which the uplink holds.
 	EncapAddress netip.Addr
 	// StateFile keeps what the host's networking was like before the HNS network was made.

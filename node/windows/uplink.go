@@ -252,6 +252,9 @@ func (u *sharing) makeNetwork(ctx context.Context, adapters []hostnet.Adapter) (
 	if err := checkNames(adapters); err != nil {
 		return hns.Network{}, err
 	}
+	if err := u.checkDrivers(ctx); err != nil {
+		return hns.Network{}, err
+	}
 	routes, err := u.host.Routes(adapter)
 	if err != nil {
 		return hns.Network{}, fmt.Errorf("list the routes by adapter %s: %w", adapter.Alias, err)
@@ -350,6 +353,9 @@ func (u *sharing) enableDriver(ctx context.Context, network hns.Network) (ovsdri
 			"with its driver (Get-VMSwitchExtension lists it then) and see that the driver is signed; for another driver "+
 			"than %s set the key ovs-driver (%s): %w",
 			driver.Title, driver.Name, ovsdriver.Names(), hns.ErrNoExtension)
+	}
+	if err := u.checkDriver(ctx, driver); err != nil {
+		return driver, err
 	}
 	enabled, err := u.hns.EnsureExtension(ctx, network, driver.Extension)
 	if err == nil && enabled {

@@ -186,6 +186,24 @@ var Limits = []Limit{
 		Forbids: []string{"set tcp6", "set udp6"},
 	},
 	{
+		Feature: "set of DSCP",
+		Effect: "a set of IPv4 that changes the class of traffic breaks the header's checksum, and the packet's receiver " +
+			"drops it",
+		Answer:  "no flow of OVN's or weft's sets it: weft has no rows QoS",
+		Source:  "Actions.c: OvsUpdateIPv4Header; Offload.c: ChecksumUpdate16",
+		Forbids: []string{"set ipv4_dscp"},
+	},
+	{
+		Feature: "headers in pieces",
+		Effect: "of a TCP or UDP packet whose addresses are set or translated the driver wants 20 bytes in one piece of " +
+			"memory, however long its headers are. Where the first piece ends within them, it writes behind it: the machine " +
+			"may stop",
+		Answer: "nothing. In which pieces packets come is Windows' choice, and not known. The emulated extension has every " +
+			"packet in one piece",
+		Source: "Actions.c: OvsUpdateIPv4Header, OvsUpdateAddressAndPort, OvsUpdateAddressAndPortForIpv6 reckon hdrSize, " +
+			"OvsGetHeaderBySize; BufferMgmt.c: OvsPartialCopyNBL",
+	},
+	{
 		Feature: "congestion bits",
 		Effect: "a router between the nodes that marks a tunnel's packet (ECN) marks the packet alone: a set of the class " +
 			"of traffic leaves these two bits to a packet of IPv4, and all to one of IPv6. A tunnel over IPv6 has no class of " +

@@ -97,13 +97,3 @@ func (h heard) collided(since time.Time) (bool, error) {
 	fmt.Fprintf(os.Stderr, "the driver's faults with ports have met %v: %v\n", silent, h.failed())
 	return true, nil
 }
-
-// executed tells what packets of Windows nodes have met. It is an error if Windows does something else there.
-func executed() error {
-	if !emulated() {
-		return nil
-	}
-	names, err := cluster.Try("executed")
-	fmt.Println("datapath actions of Windows nodes:\n" + names)
-	return err
-}

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	flag.Parse()
-	cluster.Name = *labName
+	cluster = labtest.Lab{Name: *labName, StandIn: !emulated()}
 	if !*keep {
 		defer cluster.Down()
 	}
@@ -66,10 +66,5 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	code := m.Run()
-	if err := executed(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+	return cluster.Run(m)
 }

@@ -3,6 +3,7 @@ package hns
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -34,6 +35,8 @@ var cmdlets = []struct {
 	{form(`Get-VMSwitch \| Where-Object Name -eq ` + literal + ` \| Remove-VMSwitch -Force`), (*Service).removeSwitch},
 	{form(`ipconfig /renew`), func(*Service, Host, []string) (string, error) { return "", nil }}, // no DHCP here
 	{form(`\(Get-VMSwitch -Name ` + literal + `\)\.SoftwareRscEnabled`), (*Service).softwareRSC},
+	{form(`Get-VMSwitch \| Get-VMSwitchExtension \| Where-Object Name -eq ` + literal + ` \| Where-Object Enabled -eq ` +
+		`\$true \| ForEach-Object SwitchName`), (*Service).extensionSwitches},
 	{form(`Set-VMSwitch -Name ` + literal + ` -EnableSoftwareRsc \$true`), (*Service).enableSoftwareRSC},
 }
 
@@ -213,6 +216,24 @@ func (s *Service) softwareRSC(_ Host, args []string) (string, error) {
 		return "True", nil
 	}
 	return "False", nil
+}
+
+// extensionSwitches are those that have the extension enabled, one per line.
+func (s *Service) extensionSwitches(_ Host, args []string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.faults.vmmsMissing() {
+		_, err := s.managed("")
+		return "", err
+	}
+	var names []string
+	for _, n := range s.objects.Networks {
+		gone := n.Adapter == "" && slices.Contains(external, n.Type)
+		if !gone && slices.ContainsFunc(n.Extensions, func(e Extension) bool { return e.IsEnabled && e.Name == args[0] }) {
+			names = append(names, n.Name)
+		}
+	}
+	return strings.Join(names, "\r\n"), nil
 }
 
 func (s *Service) enableSoftwareRSC(_ Host, args []string) (string, error) {

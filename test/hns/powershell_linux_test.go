@@ -78,6 +78,21 @@ func TestPowerShellRemovesTheSwitch(t *testing.T) {
 	}
 }
 
+// Hyper-V lists the switches that have an extension enabled.
+func TestPowerShellListsExtensions(t *testing.T) {
+	const list = "Get-VMSwitch | Get-VMSwitchExtension | Where-Object Name -eq 'Open vSwitch Extension' | Where-Object " +
+		"Enabled -eq $true | ForEach-Object SwitchName"
+	m := newMachine(t)
+	weft := m.unnamedNetwork()
+	m.mustPowershell(list, "")
+	m.enableExtension(weft)
+	m.mustPowershell(list, "weft")
+	m.enableExtension(must(t, m.service, "HcnCreateNetwork", "", 0, `{"Name":"lab","Type":"Private"}`))
+	m.mustPowershell(list, "weft\r\nlab")
+	m.mustPowershell("Get-VMSwitch | Where-Object Name -eq 'weft' | Remove-VMSwitch -Force", "")
+	m.mustPowershell(list, "lab")
+}
+
 func TestWhatPowerShellRefuses(t *testing.T) {
 	m := newMachine(t)
 	m.unnamedNetwork()

@@ -96,21 +96,34 @@ type connection struct {
 // conntrack has the driver's tables.
 type conntrack struct {
 	faults      Faults
-	connections map[connKey][]*connection // by bucket, the newest one first
+	connections *table[connKey, *connection] // by bucket
 	total       int
 	zones       map[uint16]int
 	limits      map[uint16]uint32
 	limit       uint32
-	nat         map[natKey][]*translation
-	unnat       map[natKey][]*translation
+	nat         *table[natKey, *translation]
+	unnat       *table[natKey, *translation]
 	cleaned     time.Time
 	collisions  []Collision // the last ones, see collide
 }
 
 func (c *conntrack) init(faults Faults) {
-	*c = conntrack{faults: faults, connections: map[connKey][]*connection{}, zones: map[uint16]int{},
-		limits: map[uint16]uint32{}, limit: maxConnections,
-		nat: map[natKey][]*translation{}, unnat: map[natKey][]*translation{}}
+	*c = conntrack{faults: faults, zones: map[uint16]int{}, limits: map[uint16]uint32{}, limit: maxConnections,
+		connections: newTable[connKey, *connection](connectionLists, faults),
+		nat:         newTable[natKey, *translation](translationLists, faults),
+		unnat:       newTable[natKey, *translation](translationLists, faults)}
+}
+
+func (c *conntrack) setFaults(faults Faults) {
+	c.faults = faults
+	c.connections.setFaults(faults)
+	c.nat.setFaults(faults)
+	c.unnat.setFaults(faults)
+}
+
+// compared is how many entries of its tables were looked at.
+func (c *conntrack) compared() uint64 {
+	return c.connections.compared + c.nat.compared + c.unnat.compared
 }
 
 func (c *conntrack) zoneLimit(zone uint16) uint32 {
@@ -122,7 +135,7 @@ func (c *conntrack) zoneLimit(zone uint16) uint32 {
 
 // lookup: Conntrack.c, OvsCtLookup. One that has expired hides others of the same key.
 func (c *conntrack) lookup(k connKey, now time.Time) (found *connection, reply bool) {
-	for _, conn := range c.connections[k.bucket()] {
+	for conn := range c.connections.of(k.bucket()) {
 		switch conn.key {
 		case k:
 		case k.reversed():
@@ -140,26 +153,14 @@ func (c *conntrack) lookup(k connKey, now time.Time) (found *connection, reply b
 
 // add: Conntrack.c, OvsCtAddEntry.
 func (c *conntrack) add(conn *connection) {
-	bucket := conn.key.bucket()
-	c.connections[bucket] = append([]*connection{conn}, c.connections[bucket]...)
+	c.connections.add(conn.key.bucket(), conn)
 	c.total++
 	c.zones[conn.key.zone]++
 }
 
 // remove: Conntrack.c, OvsCtEntryDelete.
 func (c *conntrack) remove(conn *connection) {
-	bucket := conn.key.bucket()
-	var rest []*connection
-	for _, other := range c.connections[bucket] {
-		if other != conn {
-			rest = append(rest, other)
-		}
-	}
-	if len(rest) == 0 {
-		delete(c.connections, bucket)
-	} else {
-		c.connections[bucket] = rest
-	}
+	c.connections.remove(conn.key.bucket(), conn)
 	conn.removed = true
 	c.total--
 	c.zones[conn.key.zone]--
@@ -174,17 +175,9 @@ func (c *conntrack) clean(now time.Time) {
 		return
 	}
 	c.cleaned = now
-	for _, conn := range c.all() {
+	for _, conn := range c.connections.all() {
 		if conn.expiration.Before(now) {
 			c.remove(conn)
 		}
 	}
-}
-
-func (c *conntrack) all() []*connection {
-	all := make([]*connection, 0, c.total)
-	for _, bucket := range c.connections {
-		all = append(all, bucket...)
-	}
-	return all
 }

@@ -32,7 +32,7 @@ var verbs = map[string]verb{
 	"faults": {"[LIST]", "switch the driver's known faults, as all,-stale-tuple; without a list tell them",
 		switchFaults},
 	"executed": {"", "tell as JSON how often packets have met each action, each set of a field and each helper, and how " +
-		"many flows match each field", executed},
+		"many flows match each field; fails if these names are not written down", executed},
 	"status": {"", "tell as JSON how the extension is", status},
 }
 
@@ -103,7 +103,11 @@ func switchFaults(e *Extension, arg string) (string, error) {
 }
 
 func executed(e *Extension, _ string) (string, error) {
-	text, err := json.Marshal(e.Executed())
+	counts := e.Executed()
+	if err := e.Recorded(); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(counts)
 	return string(text), err
 }
 
@@ -125,6 +129,8 @@ type Status struct {
 	Hits, Misses, Lost uint64
 	// PutOff is how many recirculations and samples a packet has put off, the most of any. DeferredQueueSize bounds it.
 	PutOff int
+	// Compared is how many entries of its tables of flows, connections and translations it has looked at.
+	Compared uint64
 	// Losses counts packets by why they have gone no further, beside those that flows drop.
 	Losses map[string]uint64
 }
@@ -133,9 +139,9 @@ type Status struct {
 func (e *Extension) Status() Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := Status{Enabled: e.Enabled(), VMMS: e.vmms.Load(), Flows: len(e.flows), Connections: e.ct.total,
+	s := Status{Enabled: e.Enabled(), VMMS: e.vmms.Load(), Flows: e.flows.count, Connections: e.ct.total,
 		Hits: e.stats.hits, Misses: e.stats.misses, Lost: e.stats.lost,
-		PutOff: e.stats.putOff, Losses: maps.Clone(e.stats.losses)}
+		PutOff: e.stats.putOff, Compared: e.flows.compared + e.ct.compared(), Losses: maps.Clone(e.stats.losses)}
 	for _, v := range e.vports {
 		s.Ports = append(s.Ports, v.name)
 	}

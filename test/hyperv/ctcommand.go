@@ -72,7 +72,7 @@ func (e *Extension) dispatchConntrack(m message) ([][]byte, error) {
 
 // flush: Conntrack.c, OvsCtFlush. Zone 0 is all of them.
 func (c *conntrack) flush(zone uint16) {
-	for _, conn := range c.all() {
+	for _, conn := range c.connections.all() {
 		if zone == 0 || conn.key.zone == zone {
 			c.remove(conn)
 		}
@@ -82,7 +82,7 @@ func (c *conntrack) flush(zone uint16) {
 
 // flushTuple forgets the connections of a tuple, and, by the driver's fault, all translations of the zone.
 func (c *conntrack) flushTuple(zone uint16, t tuple4, fault bool) {
-	for _, conn := range c.all() {
+	for _, conn := range c.connections.all() {
 		k := conn.key
 		same := [4]byte(k.src.addr[:4]) == t.src && [4]byte(k.dst.addr[:4]) == t.dst && k.proto == t.proto
 		ports := k.src.port == t.portSrc && k.dst.port == t.portDst
@@ -126,7 +126,7 @@ func parseCtTuple(data []byte) (tuple4, error) {
 
 func (e *Extension) dumpConnections() ([][]byte, error) {
 	var bodies [][]byte
-	for _, conn := range e.ct.all() {
+	for _, conn := range e.ct.connections.all() {
 		attrs, err := encode(func(a *netlink.AttributeEncoder) error { return e.encodeConnection(a, conn) })
 		if err != nil {
 			return nil, err

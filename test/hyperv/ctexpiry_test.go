@@ -131,7 +131,7 @@ func TestTCPTimeouts(t *testing.T) {
 					send(t, e, h, tcp(client, server, 1000, 80, s.flags, s.seq, s.ack), ct(t, 1, false))
 				}
 			}
-			if got := e.ct.all()[0].expiration.Sub(e.now()); got != c.limit {
+			if got := e.ct.connections.all()[0].expiration.Sub(e.now()); got != c.limit {
 				t.Errorf("it is remembered for %v, want %v", got, c.limit)
 			}
 		})
@@ -268,14 +268,14 @@ func TestFlushOfIPv6(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e, h := bare(t, KnownFaults())
 			send(t, e, h, c.frame, ct(t, 1, true))
-			k := e.ct.all()[0].key
+			k := e.ct.connections.all()[0].key
 			attrs := nested(t, 0, func(a *netlink.AttributeEncoder) {
 				a.Nested(ctaTupleOrig, k.encode)
 				a.Bytes(ctaZone, []byte{0, 1})
 			}).data
 			_, err := e.dispatch(message{kind: ctDelete, body: append([]byte{2, 0, 0, 0}, attrs...)})
-			if refused := err != nil; refused != (c.left == 1) || len(e.ct.all()) != c.left {
-				t.Errorf("%v, %d connections are left", err, len(e.ct.all()))
+			if refused := err != nil; refused != (c.left == 1) || len(e.ct.connections.all()) != c.left {
+				t.Errorf("%v, %d connections are left", err, len(e.ct.connections.all()))
 			}
 		})
 	}

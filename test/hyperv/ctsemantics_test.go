@@ -405,11 +405,11 @@ func TestFlushOfAZone(t *testing.T) {
 			t.Fatal(err)
 		}
 		var zones, translated []uint16
-		for _, conn := range e.ct.all() {
+		for _, conn := range e.ct.connections.all() {
 			zones = append(zones, conn.key.zone)
 		}
-		for at := range e.ct.nat {
-			translated = append(translated, at.zone)
+		for _, of := range e.ct.nat.all() {
+			translated = append(translated, of.key.zone)
 		}
 		slices.Sort(zones)
 		slices.Sort(translated)

@@ -36,7 +36,7 @@ func getDatapath(e *Extension, r request) ([][]byte, error) {
 		stats := native.AppendUint64(nil, e.stats.hits)
 		stats = native.AppendUint64(stats, e.stats.misses)
 		stats = native.AppendUint64(stats, e.stats.lost)
-		a.Bytes(datapathAttrStats, native.AppendUint64(stats, uint64(len(e.flows))))
+		a.Bytes(datapathAttrStats, native.AppendUint64(stats, uint64(e.flows.count)))
 		return nil
 	}))
 }

@@ -90,15 +90,15 @@ func TestFlowOverFlow(t *testing.T) {
 			if _, err := put(c.command, 4, c.clear); err != nil {
 				t.Fatal(err)
 			}
-			if f := e.lookup(&k); len(e.flows) != 1 || f.packets != c.want {
-				t.Fatalf("%d flows, the one has seen %d packets", len(e.flows), f.packets)
+			if f := e.lookup(&k); e.flows.count != 1 || f.packets != c.want {
+				t.Fatalf("%d flows, the one has seen %d packets", e.flows.count, f.packets)
 			}
 			e.ingress(e.vports[3], frame)
 			if len(h.sent["pod4"]) != 1 || len(h.sent["vEth-Ethernet"]) != 3 {
 				t.Errorf("%d frames by the new flow, %d by the old one", len(h.sent["pod4"]), len(h.sent["vEth-Ethernet"]))
 			}
 			answer, err := put(cmdDelete, 0, false)
-			if err != nil || native.Uint64(answer[flowAttrStats]) != c.want+1 || len(e.flows) != 0 {
+			if err != nil || native.Uint64(answer[flowAttrStats]) != c.want+1 || e.flows.count != 0 {
 				t.Errorf("deleted: %v, %v", answer, err)
 			}
 		})
@@ -114,7 +114,7 @@ func TestPutOffBeforeAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.recirc = 1
-	e.flows[e.lookupKey(k)] = &flow{key: k, actions: []attribute{act(actionOutput, 4)}}
+	e.flows.add(e.lookupKey(k), &flow{key: k, actions: []attribute{act(actionOutput, 4)}})
 	o := send(t, e, h, lost, act(actionRecirc, 1), ct(t, 1, false))
 	if o.err == nil || len(o.out) != 0 {
 		t.Fatalf("%+v", o)

@@ -38,7 +38,7 @@ type Extension struct {
 	mu       sync.Mutex // of all that follows: packets go one after the other
 	faults   Faults
 	vports   map[uint32]*vport
-	flows    map[key]*flow
+	flows    *table[key, *flow]
 	stats    datapathStats
 	deferred []deferredAction
 	head     int // of the queue's places, how many were given out since it was empty
@@ -48,8 +48,12 @@ type Extension struct {
 	peers    map[peerKey]*peer
 	frags    map[fragmentKey]*fragments
 	executed map[string]uint64 // by name, see Executed
-	probing  bool              // the actions at hand are those by which ovs-vswitchd finds out what there is
-	now      func() time.Time
+	// unwritten are the lines that Record has not got yet, the first one perhaps in part, and recordErr is why.
+	unwritten []byte
+	recordErr error
+	// probing: the actions at hand are those by which ovs-vswitchd finds out what there is.
+	probing bool
+	now     func() time.Time
 }
 
 type datapathStats struct {
@@ -70,12 +74,13 @@ func New(config Config) *Extension { return newExtension(config, linuxHost{}) }
 
 func newExtension(config Config, h host) *Extension {
 	e := &Extension{config: config, log: config.Log, host: h, sockets: map[uint32]*socket{}, vports: map[uint32]*vport{},
-		flows: map[key]*flow{}, meters: map[uint32]*meter{}, peers: map[peerKey]*peer{}, frags: map[fragmentKey]*fragments{},
+		meters: map[uint32]*meter{}, peers: map[peerKey]*peer{}, frags: map[fragmentKey]*fragments{},
 		executed: map[string]uint64{}, stats: datapathStats{losses: map[string]uint64{}}, faults: maps.Clone(config.Faults),
 		now: time.Now}
 	if e.faults == nil {
 		e.faults = Faults{}
 	}
+	e.flows = newTable[key, *flow](flowLists, e.faults)
 	e.ct.init(e.faults)
 	e.enabled.Store(true)
 	e.vmms.Store(true)
@@ -102,7 +107,7 @@ func (e *Extension) reset() {
 		v.close()
 	}
 	clear(e.vports)
-	clear(e.flows)
+	e.flows.clear()
 	clear(e.meters)
 	clear(e.peers)
 	clear(e.frags)
@@ -132,7 +137,7 @@ func (e *Extension) SetFaults(f Faults) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.faults = maps.Clone(f)
-	e.ct.faults = e.faults
+	e.ct.setFaults(e.faults)
 	e.rekey()
 }
 

@@ -41,11 +41,13 @@ const (
 	FTPHelper Fault = "ftp-helper"
 	// FirstPacket: the first packet to a tunnel's peer is lost.
 	FirstPacket Fault = "first-packet"
+	// FixedTables: the tables have a fixed number of lists, which become long.
+	FixedTables Fault = "fixed-tables"
 )
 
 // AllFaults are the driver's as it is.
 var AllFaults = []Fault{StaleTuple, TrackedIPv6, ICMPErrors, SetIPv6, NDTarget, FlushNAT, NATPort, DNATPort,
-	OtherProtocol, ErrorBegins, ICMPv6Length, Protocols, FTPHelper, FirstPacket}
+	OtherProtocol, ErrorBegins, ICMPv6Length, Protocols, FTPHelper, FirstPacket, FixedTables}
 
 // Faults are those that are switched on.
 type Faults map[Fault]bool

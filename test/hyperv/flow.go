@@ -39,22 +39,22 @@ func (e *Extension) lookupKey(k key) key {
 	return k
 }
 
-func (e *Extension) lookup(k *key) *flow { return e.flows[e.lookupKey(*k)] }
+func (e *Extension) lookup(k *key) *flow { return e.flows.first(e.lookupKey(*k)) }
 
 // rekey puts the flows in their places after a fault was switched.
 func (e *Extension) rekey() {
-	flows := make(map[key]*flow, len(e.flows))
-	for _, f := range e.flows {
-		flows[e.lookupKey(f.key)] = f
+	flows := e.flows.all()
+	e.flows = newTable[key, *flow](flowLists, e.faults)
+	for _, f := range flows {
+		e.flows.add(e.lookupKey(f.key), f)
 	}
-	e.flows = flows
 }
 
 // putFlow: Flow.c, OvsFlowNlCmdHandler and HandleFlowPut. A mask is not looked at, nor is a flow's
 // unique identifier. A new flow over one that is there takes its place.
 func putFlow(e *Extension, r request) ([][]byte, error) {
 	if r.command == cmdDelete && len(r.raw) == 0 {
-		clear(e.flows)
+		e.flows.clear()
 		return one(r.answer(func(*netlink.AttributeEncoder) error { return nil }))
 	}
 	rawKey, ok := r.attrs[flowAttrKey]
@@ -78,7 +78,7 @@ func putFlow(e *Extension, r request) ([][]byte, error) {
 		e.recordFlow(attrs, r.attrs)
 	}
 	place := e.lookupKey(k)
-	old := e.flows[place]
+	old := e.flows.first(place)
 	stats := flow{}
 	if old != nil {
 		stats = *old
@@ -87,13 +87,14 @@ func putFlow(e *Extension, r request) ([][]byte, error) {
 	case r.command == cmdDelete && old == nil, r.command == cmdSet && old == nil:
 		return nil, unix.ENOENT
 	case r.command == cmdDelete:
-		delete(e.flows, place)
+		e.flows.remove(place, old)
 	default:
 		f := &flow{key: k, raw: r.attrs[flowAttrActions], actions: actions}
 		if _, forget := r.attrs[flowAttrClear]; old != nil && !forget {
 			f.packets, f.bytes, f.used, f.tcpFlags = old.packets, old.bytes, old.used, old.tcpFlags
 		}
-		e.flows[place] = f
+		e.flows.remove(place, old)
+		e.flows.add(place, f)
 	}
 	return one(r.answer(func(a *netlink.AttributeEncoder) error {
 		a.Bytes(flowAttrKey, rawKey)
@@ -160,8 +161,8 @@ func isZero(b []byte) bool {
 // _FlowNlDumpCmdHandler.
 func getFlow(e *Extension, r request) ([][]byte, error) {
 	if r.dump {
-		bodies := make([][]byte, 0, len(e.flows))
-		for _, f := range e.flows {
+		bodies := make([][]byte, 0, e.flows.count)
+		for _, f := range e.flows.all() {
 			body, err := f.encode(r.command)
 			if err != nil {
 				return nil, err

@@ -92,8 +92,8 @@ func TestFlowsAreTold(t *testing.T) {
 	e, _ := bare(t, KnownFaults())
 	frame := tcp(client, server, 1000, 80, tcpSYN, 1, 0)
 	k := keyOf(t, e, frame)
-	e.flows[e.lookupKey(k)] = &flow{key: k, raw: []byte{8, 0, actionOutput, 0, 4, 0, 0, 0},
-		actions: []attribute{act(actionOutput, 4)}}
+	e.flows.add(e.lookupKey(k), &flow{key: k, raw: []byte{8, 0, actionOutput, 0, 4, 0, 0, 0},
+		actions: []attribute{act(actionOutput, 4)}})
 	e.ingress(e.vports[3], frame)
 	attrs := nested(t, 0, func(a *netlink.AttributeEncoder) { a.Nested(flowAttrKey, k.encode) }).data
 	for name, m := range map[string]message{

@@ -80,7 +80,7 @@ func TestOtherProtocol(t *testing.T) {
 					if got := o.key.ct.state &^ stateTracked; !c.lost && got != c.state {
 						t.Errorf("state %#x, want %#x", got, c.state)
 					}
-					conn := e.ct.all()[0]
+					conn := e.ct.connections.all()[0]
 					if c.begins == protoTCP && c.comes == protoUDP &&
 						(conn.peers[0].state != udpAnswered || conn.expiration.Sub(start) != otherBoth) {
 						t.Errorf("the connection's state is %d, its end in %v", conn.peers[0].state, conn.expiration.Sub(start))

@@ -12,7 +12,6 @@ import (
 // takes away when they are idle.
 func TestForwarding(t *testing.T) {
 	n := startNode(t, KnownFaults())
-	n.VS("set", "open_vswitch", ".", "other_config:max-idle=1000")
 	one, two := n.pod(1), n.pod(2)
 	n.flows("actions=normal")
 	if got := one.ping(two.address, 10); got != 10 {
@@ -28,6 +27,7 @@ func TestForwarding(t *testing.T) {
 	if s := n.extension.Status(); s.Hits < 20 || s.Misses == 0 {
 		t.Errorf("%+v", s)
 	}
+	n.VS("set", "open_vswitch", ".", "other_config:max-idle=1000")
 	nodetest.Eventually(t, 20*time.Second, func() error {
 		if dump := n.ctl("dpctl/dump-flows"); strings.Contains(dump, "ipv4") {
 			return errPending

@@ -165,7 +165,7 @@ func FuzzActions(f *testing.F) {
 			if err != nil {
 				return
 			}
-			e.flows[e.lookupKey(k)] = &flow{key: k, actions: actions}
+			e.flows.add(e.lookupKey(k), &flow{key: k, actions: actions})
 			_ = e.execute(p, 1, &k, l, actions)
 			if len(e.deferred) > DeferredQueueSize || e.level != 0 {
 				t.Errorf("%d put off, level %d", len(e.deferred), e.level)

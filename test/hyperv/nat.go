@@ -2,8 +2,6 @@
 
 package hyperv
 
-import "slices"
-
 // The flags of a translation (NAT_ACTION_*).
 const (
 	natReverse = 1 << iota
@@ -92,8 +90,8 @@ type translation struct {
 }
 
 // find is the newest translation with a key, by the fault of whichever protocol and version of IP.
-func (c *conntrack) find(table map[natKey][]*translation, k connKey) *translation {
-	for _, t := range table[k.nat()] {
+func (c *conntrack) find(table *table[natKey, *translation], k connKey) *translation {
+	for t := range table.of(k.nat()) {
 		if of := t.conn.key; c.faults[OtherProtocol] || of.proto == k.proto && of.ether == k.ether {
 			return t
 		}
@@ -216,8 +214,8 @@ func (conn *connection) setTranslated(address [16]byte, port uint16) {
 
 func (c *conntrack) remember(conn *connection) {
 	t := &translation{conn.key.nat(), conn.rev.nat(), conn}
-	c.nat[t.key] = append([]*translation{t}, c.nat[t.key]...)
-	c.unnat[t.value] = append([]*translation{t}, c.unnat[t.value]...)
+	c.nat.add(t.key, t)
+	c.unnat.add(t.value, t)
 }
 
 // forget: Conntrack-nat.c, OvsNatDeleteKey. Of several translations of a key it forgets the newest one, whichever
@@ -229,23 +227,15 @@ func (c *conntrack) forget(k connKey) {
 }
 
 func (c *conntrack) drop(t *translation) {
-	for table, at := range map[*map[natKey][]*translation]natKey{&c.nat: t.key, &c.unnat: t.value} {
-		rest := slices.DeleteFunc((*table)[at], func(other *translation) bool { return other == t })
-		if len(rest) == 0 {
-			delete(*table, at)
-		} else {
-			(*table)[at] = rest
-		}
-	}
+	c.nat.remove(t.key, t)
+	c.unnat.remove(t.value, t)
 }
 
 // flushNAT: Conntrack-nat.c, OvsNatFlush. Zone 0 is all of them.
 func (c *conntrack) flushNAT(zone uint16) {
-	for _, list := range c.nat {
-		for _, t := range slices.Clone(list) {
-			if zone == 0 || t.key.zone == zone {
-				c.drop(t)
-			}
+	for _, t := range c.nat.all() {
+		if zone == 0 || t.key.zone == zone {
+			c.drop(t)
 		}
 	}
 }

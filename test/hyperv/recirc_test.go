@@ -22,7 +22,7 @@ func recirculating(t *testing.T, frame []byte, times int, before ...attribute) (
 		if id == times {
 			next = act(actionOutput, 4)
 		}
-		e.flows[e.lookupKey(k)] = &flow{key: k, actions: append(slices.Clone(before), next)}
+		e.flows.add(e.lookupKey(k), &flow{key: k, actions: append(slices.Clone(before), next)})
 	}
 	return e, h
 }

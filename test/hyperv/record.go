@@ -4,7 +4,6 @@ package hyperv
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 )
@@ -151,7 +150,7 @@ func actionsOfSample(data []byte) []attribute {
 }
 
 // countSet records which field a packet meets a set of. Of IPv6 it names the parts that change, since the driver
-// changes none, and of IPv4 the one that it keeps.
+// changes none, and of IPv4 the one that it keeps and the one that breaks the header's checksum.
 func (f *forwarding) countSet(data []byte) {
 	list, err := parseAttributes(data)
 	if err != nil || len(list) == 0 {
@@ -166,8 +165,14 @@ func (f *forwarding) countSet(data []byte) {
 		name += "6"
 	case field.kind == keyTunnel:
 		e.countTunnel("set ", field.data, false)
-	case field.kind == keyIPv4 && len(field.data) == 12 && len(header) >= 20 && (field.data[9]^header[1])&3 != 0:
-		e.record("set ipv4_ecn")
+	case field.kind == keyIPv4 && len(field.data) == 12 && len(header) >= 20:
+		changes := field.data[9] ^ header[1]
+		if changes&3 != 0 {
+			e.record("set ipv4_ecn")
+		}
+		if changes&^3 != 0 {
+			e.record("set ipv4_dscp")
+		}
 	case field.kind == keyIPv6 && len(field.data) == 40 && len(header) >= 40:
 		for part, changes := range ipv6Changes(header, field.data) {
 			if changes {
@@ -211,13 +216,35 @@ func (e *Extension) record(name string) {
 	if e.probing {
 		return
 	}
-	e.executed[name]++
-	if e.executed[name] > 1 || e.config.Record == nil {
+	if e.executed[name]++; e.executed[name] == 1 {
+		e.unwritten = append(append(e.unwritten, name...), '\n')
+	}
+	e.writeRecord()
+}
+
+// writeRecord writes down what has not been. What fails is tried again with each name that is met, and told when
+// somebody asks.
+func (e *Extension) writeRecord() {
+	if e.config.Record == nil || len(e.unwritten) == 0 {
 		return
 	}
-	if _, err := io.WriteString(e.config.Record, name+"\n"); err != nil {
-		e.log.Error("what packets meet is not written down", "name", name, "err", err)
+	n, err := e.config.Record.Write(e.unwritten)
+	e.unwritten = e.unwritten[n:]
+	if err != nil && e.recordErr == nil {
+		e.log.Error("what packets meet is not written down", "err", err)
 	}
+	e.recordErr = err
+}
+
+// Recorded is an error unless all that packets have met is written down, where it is to be.
+func (e *Extension) Recorded() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.writeRecord()
+	if e.recordErr != nil {
+		return fmt.Errorf("what packets meet is not written down: %w", e.recordErr)
+	}
+	return nil
 }
 
 // recordFlow records of a flow what the driver passes over, and what it matches.

@@ -4,6 +4,7 @@ package hyperv
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"net/netip"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/ovn/capability"
 )
@@ -61,7 +63,8 @@ func TestTheRecordNamesAll(t *testing.T) {
 // recordable are all names that the record may have, but for numbers.
 func recordable() []string {
 	names := []string{recircLost, userspaceLost, helperFTP, helperTFTP, orphan, overlong, "push_vlan again",
-		"push_vlan 802.1ad", "sample actions", "set tcp6", "set udp6", "set ipv4_ecn", "match vlan again", "match ipv6_label"}
+		"push_vlan 802.1ad", "sample actions", "set tcp6", "set udp6", "set ipv4_ecn", "set ipv4_dscp", "match vlan again",
+		"match ipv6_label"}
 	for part := range ipv6Changes(make([]byte, 40), make([]byte, 40)) {
 		names = append(names, "set ipv6_"+part)
 	}
@@ -290,13 +293,14 @@ func TestRecordOfActions(t *testing.T) {
 		"a sample's outputs": {four, []attribute{sample(output)}, []string{"output", "sample", "sample actions"}},
 		"four samples": {four, []attribute{sample(within(within(within(upcall))))}, []string{"sample", "sample actions",
 			"sample nesting 2", "sample nesting 3", "sample nesting 4", userspaceLost}},
-		"a hash":              {four, []attribute{{actionHash, make([]byte, 8)}}, []string{"hash"}},
-		"another algorithm":   {four, []attribute{symmetric}, []string{"hash", "hash algorithm 1"}},
-		"a tag":               {four, []attribute{tag}, []string{"push_vlan"}},
-		"two tags":            {four, []attribute{tag, tag}, []string{"push_vlan", "push_vlan again"}},
-		"a provider's tag":    {four, []attribute{provider}, []string{"push_vlan", "push_vlan 802.1ad"}},
-		"IPv4":                {four, []attribute{field(keyIPv4, with(ipv4, 10, 63))}, []string{"set ipv4"}},
-		"IPv4's class":        {four, []attribute{field(keyIPv4, with(ipv4, 9, 0xb8))}, []string{"set ipv4"}},
+		"a hash":            {four, []attribute{{actionHash, make([]byte, 8)}}, []string{"hash"}},
+		"another algorithm": {four, []attribute{symmetric}, []string{"hash", "hash algorithm 1"}},
+		"a tag":             {four, []attribute{tag}, []string{"push_vlan"}},
+		"two tags":          {four, []attribute{tag, tag}, []string{"push_vlan", "push_vlan again"}},
+		"a provider's tag":  {four, []attribute{provider}, []string{"push_vlan", "push_vlan 802.1ad"}},
+		"IPv4":              {four, []attribute{field(keyIPv4, with(ipv4, 10, 63))}, []string{"set ipv4"}},
+		"IPv4's class": {four, []attribute{field(keyIPv4, with(ipv4, 9, 0xb8))},
+			[]string{"set ipv4", "set ipv4_dscp"}},
 		"IPv4's congestion":   {four, []attribute{field(keyIPv4, with(ipv4, 9, 3))}, []string{"set ipv4", "set ipv4_ecn"}},
 		"IPv6, as it is":      {six, []attribute{field(keyIPv6, ipv6)}, []string{"set ipv6"}},
 		"IPv6's source":       {six, []attribute{set6(15, 9)}, []string{"set ipv6", "set ipv6_src"}},
@@ -407,5 +411,40 @@ func TestRecord(t *testing.T) {
 	}
 	if e.Executed()["output"] != 2 {
 		t.Error(e.Executed())
+	}
+}
+
+// full is a disk that has room for so many bytes.
+type full struct {
+	bytes.Buffer
+	room int
+}
+
+func (f *full) Write(text []byte) (int, error) {
+	n := min(f.room, len(text))
+	f.room -= n
+	_, _ = f.Buffer.Write(text[:n])
+	if n < len(text) {
+		return n, unix.ENOSPC
+	}
+	return n, nil
+}
+
+// What cannot be written down is told by whoever asks, and is written once there is room.
+func TestRecordThatCannotBeWritten(t *testing.T) {
+	e, h := bare(t, KnownFaults())
+	disk := &full{room: 3}
+	e.config.Record = disk
+	send(t, e, h, udp(client, server, 1, 2, "x"), act(77, 0), act(actionOutput, 4))
+	if text, err := e.Control([]string{"executed"}); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("%q, %v", text, err)
+	}
+	disk.room = 100
+	text, err := e.Control([]string{"executed"})
+	if err != nil || !strings.Contains(text, `"output":1`) {
+		t.Errorf("%q, %v", text, err)
+	}
+	if disk.String() != "action 77\noutput\n" {
+		t.Errorf("%q", disk.String())
 	}
 }

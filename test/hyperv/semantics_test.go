@@ -293,7 +293,7 @@ func TestTunnel(t *testing.T) {
 	if _, err := e.faults.extract(&packet{data: outer}, 2, tunnelKey{}, &k); err != nil {
 		t.Fatal(err)
 	}
-	e.flows[e.lookupKey(k)] = &flow{key: k, actions: []attribute{act(actionOutput, 1)}}
+	e.flows.add(e.lookupKey(k), &flow{key: k, actions: []attribute{act(actionOutput, 1)}})
 	o := send(t, e, h, inner, into, act(actionOutput, 5))
 	if o.err != nil || len(o.out["Ethernet"]) != 1 {
 		t.Fatalf("the second: %+v", o)
@@ -306,7 +306,7 @@ func TestTunnel(t *testing.T) {
 	if _, err := e.faults.extract(&packet{data: inner}, 5, tunnel, &back); err != nil {
 		t.Fatal(err)
 	}
-	e.flows[e.lookupKey(back)] = &flow{key: back, actions: []attribute{act(actionOutput, 4)}}
+	e.flows.add(e.lookupKey(back), &flow{key: back, actions: []attribute{act(actionOutput, 4)}})
 	arrived := sendFrom(t, e, h, 1, o.out["Ethernet"][0], act(actionOutput, 2))
 	if arrived.err != nil || len(arrived.out["pod4"]) != 1 || !slices.Equal(arrived.out["pod4"][0], inner) ||
 		len(arrived.out["vEth-Ethernet"]) != 0 {

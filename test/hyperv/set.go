@@ -68,7 +68,9 @@ func (f *forwarding) write(at int, value []byte, sums ...[]byte) {
 	copy(place, value)
 }
 
-// setIPv4: Actions.c, OvsUpdateIPv4Header. The class of traffic keeps its two bits of congestion.
+// setIPv4: Actions.c, OvsUpdateIPv4Header. The class of traffic keeps its two bits of congestion. Its other six are
+// compared with all eight that are wanted. Where they differ, the header's checksum is changed as if the class was the
+// first byte of its word, and not the second (Offload.c, ChecksumUpdate16): the packet's receiver drops it.
 func (f *forwarding) setIPv4(want []byte, k *key) error {
 	b, l3 := f.packet.data, f.layers.l3
 	if !f.layers.ipv4 || len(b) < l3+20 {
@@ -78,7 +80,10 @@ func (f *forwarding) setIPv4(want []byte, k *key) error {
 	f.write(l3+12, want[:4], header, transport)
 	f.write(l3+16, want[4:8], header, transport)
 	f.write(l3+8, []byte{want[10], b[l3+9]}, header)
-	f.write(l3, []byte{b[l3], b[l3+1]&3 | want[9]&^3}, header)
+	if class := b[l3+1]; class>>2 != want[9]&^3 {
+		b[l3+1] = class&3 | want[9]&^3
+		update(header, []byte{class, 0}, []byte{b[l3+1], 0})
+	}
 	n := &k.network
 	copy(n.src[:4], want)
 	copy(n.dst[:4], want[4:])

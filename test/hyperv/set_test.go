@@ -17,7 +17,7 @@ func setting(t *testing.T, field uint16, value []byte) attribute {
 }
 
 // A set of Ethernet, IPv4, TCP and UDP changes the packet and its key. The bits of congestion stay, and so do all
-// other fields, without an error.
+// other fields, without an error. One of the class of traffic breaks the header's checksum: see TestSetOfTheClass.
 func TestSet(t *testing.T) {
 	class := func(tos uint8) []byte { return []byte{10, 0, 0, 1, 10, 0, 0, 2, protoTCP, tos, 64, 0} }
 	syn, query := tcp(client, server, 1000, 80, tcpSYN, 1, 0), udp(client, server, 1000, 53, "q")
@@ -63,8 +63,47 @@ func TestSet(t *testing.T) {
 			if _, err := e.faults.extract(&packet{data: got}, 3, tunnelKey{}, &k); err != nil || k != o.key {
 				t.Errorf("the key is %+v, and the packet's %+v", o.key, k)
 			}
-			if k.network.proto == protoTCP || k.network.proto == protoUDP {
+			if got[15] == c.frame[15] && (k.network.proto == protoTCP || k.network.proto == protoUDP) {
 				sound(t, got)
+			}
+		})
+	}
+}
+
+// A set of the class of traffic changes the header's checksum as if the class was in the place of the version. Where
+// the six bits of the packet's class are the eight that are wanted, nothing is set.
+func TestSetOfTheClass(t *testing.T) {
+	for name, c := range map[string]struct{ from, want, class uint8 }{
+		"a class":            {0, 0xb8, 0xb8},
+		"none":               {0xb8, 0, 0},
+		"with congestion":    {0xbb, 0x10, 0x13},
+		"the same":           {0xb8, 0xb8, 0xb8},
+		"the fourth of it":   {0xb0, 0x2c, 0xb0},
+		"congestion is kept": {0, 3, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			frame := tcp(client, server, 1000, 80, tcpSYN, 1, 0)
+			frame[15] = c.from
+			copy(frame[24:], []byte{0, 0})
+			order.PutUint16(frame[24:], fold(checksum(0, frame[14:34])))
+			e, h := bare(t, KnownFaults())
+			o := send(t, e, h, frame, setting(t, keyIPv4, []byte{10, 0, 0, 1, 10, 0, 0, 2, protoTCP, c.want, 64, 0}),
+				act(actionOutput, 4))
+			if o.err != nil || len(o.out["pod4"]) != 1 {
+				t.Fatalf("%+v", o)
+			}
+			got := o.out["pod4"][0]
+			if got[15] != c.class || o.key.network.tos != c.class {
+				t.Errorf("the class is %#x, and the key's %#x", got[15], o.key.network.tos)
+			}
+			changed, right := c.class != c.from, fold(checksum(0, got[14:34])) == 0
+			if right == changed {
+				t.Errorf("the class has changed: %t; the checksum is right: %t", changed, right)
+			}
+			// As the driver reckons: with words as the processor has them, whose first byte is the low one.
+			sum := uint32(^native.Uint16(frame[24:])) + uint32(^uint16(c.from)) + uint32(c.class)
+			if want := fold(sum); changed && native.Uint16(got[24:]) != want {
+				t.Errorf("the checksum is %#x, want %#x", native.Uint16(got[24:]), want)
 			}
 		})
 	}

@@ -30,7 +30,7 @@ func tunnelled(t *testing.T, faults Faults) (*Extension, noHost, []attribute) {
 	if _, err := e.faults.extract(&packet{data: outer}, 2, tunnelKey{}, &k); err != nil {
 		t.Fatal(err)
 	}
-	e.flows[e.lookupKey(k)] = &flow{key: k, actions: []attribute{act(actionOutput, 1)}}
+	e.flows.add(e.lookupKey(k), &flow{key: k, actions: []attribute{act(actionOutput, 1)}})
 	into := nested(t, actionSet, func(a *netlink.AttributeEncoder) {
 		a.Nested(keyTunnel, func(a *netlink.AttributeEncoder) error {
 			a.Bytes(tunnelID, order.AppendUint64(nil, 7))
@@ -125,7 +125,7 @@ func TestTheLastTunnelCounts(t *testing.T) {
 	if _, err := e.faults.extract(&packet{data: outer}, 2, tunnelKey{}, &k); err != nil {
 		t.Fatal(err)
 	}
-	e.flows[e.lookupKey(k)] = &flow{key: k, actions: []attribute{act(actionOutput, 1)}}
+	e.flows.add(e.lookupKey(k), &flow{key: k, actions: []attribute{act(actionOutput, 1)}})
 	send(t, e, h, udp(client, server, 1000, 53, "q"), into...)
 	resolved(t, e)
 	for len(h.sent["Ethernet"]) > 0 {

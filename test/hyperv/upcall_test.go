@@ -192,7 +192,7 @@ func TestMissAfterTunnel(t *testing.T) {
 		t.Fatalf("%v; the tunnel's port has heard %+v", o.err, first)
 	}
 	k := first[0].key
-	e.flows[e.lookupKey(k)] = &flow{key: k, actions: []attribute{act(actionRecirc, 9)}}
+	e.flows.add(e.lookupKey(k), &flow{key: k, actions: []attribute{act(actionRecirc, 9)}})
 	o = sendFrom(t, e, h, 1, outer, act(actionOutput, 2))
 	heard := adapter()
 	if o.err != nil || len(tunnel()) != 0 || len(heard) != 1 || heard[0].key.recirc != 9 || heard[0].key.inPort != 5 {
@@ -227,7 +227,7 @@ func TestDisconnectedPort(t *testing.T) {
 					t.Fatal(err)
 				}
 				k.recirc = 1
-				e.flows[e.lookupKey(k)] = &flow{key: k, actions: []attribute{act(actionOutput, 4)}}
+				e.flows.add(e.lookupKey(k), &flow{key: k, actions: []attribute{act(actionOutput, 4)}})
 			}
 			if gone, ok := strings.CutPrefix(c.disconnected, "-"); ok {
 				removePort(t, e, gone)

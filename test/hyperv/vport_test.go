@@ -64,8 +64,8 @@ func TestSwitchedOffForgetsAll(t *testing.T) {
 	counts := func() map[string]int {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		return map[string]int{"ports": len(e.vports), "flows": len(e.flows), "connections": e.ct.total,
-			"translations": len(e.ct.nat), "meters": len(e.meters), "peers": len(e.peers), "fragments": len(e.frags)}
+		return map[string]int{"ports": len(e.vports), "flows": e.flows.count, "connections": e.ct.total,
+			"translations": e.ct.nat.count, "meters": len(e.meters), "peers": len(e.peers), "fragments": len(e.frags)}
 	}
 	for what, n := range counts() {
 		if n == 0 {

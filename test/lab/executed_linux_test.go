@@ -1,40 +1,70 @@
 package lab
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/weftnet/weft/test/lab/machine"
 )
 
-// TestExecuted: the record is of all starts of a node, and what the table forbids is an error.
-func TestExecuted(t *testing.T) {
-	l := &Lab{files: files{dir: t.TempDir()}}
-	l.Windows = 1
-	if names, err := l.Executed("w1"); err != nil || len(names) != 0 {
-		t.Fatalf("before its start: %v, %v", names, err)
-	}
-	file := filepath.Join(machine.Dir(l.dir, "w1"), "hyperv", "executed")
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
+// The record is of all starts of a node.
+func TestReadRecord(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "executed")
+	if _, err := readRecord(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a record: %v", err)
 	}
 	if err := os.WriteFile(file, []byte("output\nct\noutput\nset ipv4\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	names, err := l.Executed("w1")
-	if err != nil || !slices.Equal(names, []string{"ct", "output", "set ipv4"}) {
+	if names, err := readRecord(file); err != nil || !slices.Equal(names, []string{"ct", "output", "set ipv4"}) {
 		t.Errorf("%q, %v", names, err)
 	}
+}
+
+// A record proves something if it has what each node's packets meet, and all that the emulator knows.
+func TestCheckRecord(t *testing.T) {
+	whole := []string{"ct", "output", "recirc", "set ipv4"}
+	for name, c := range map[string]struct {
+		record []string
+		told   string
+		want   string // of the error; empty: none
+	}{
+		"whole":                             {whole, `{"ct":3,"output":9,"recirc":3,"set ipv4":1}`, ""},
+		"an emulator that has just started": {whole, `{}`, ""},
+		"empty":                             {nil, `{}`, `lacks ["ct" "output" "recirc"]`},
+		"of no pod's packets":               {[]string{"output"}, `{"output":9}`, `lacks ["ct" "recirc"]`},
+		"of another path":                   {nil, `{"ct":3,"output":9,"recirc":3}`, "not the emulated extension's"},
+		"not all written down":              {whole, `{"clone":1,"output":9}`, `lacks ["clone"]`},
+		"no answer":                         {whole, ``, "says"},
+	} {
+		err := checkRecord(c.record, []byte(c.told))
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Only Windows nodes on the emulated extension have a record, and while they run.
+func TestExecutedOfNodesWithoutARecord(t *testing.T) {
+	l := &Lab{files: files{dir: t.TempDir()}}
+	l.Windows = 1
+	for _, node := range []string{"l1", "w1"} {
+		if names, err := l.Executed(t.Context(), node); err == nil {
+			t.Errorf("%s: %q", node, names)
+		}
+	}
+}
+
+// What the table forbids is an error.
+func TestForbidden(t *testing.T) {
+	names := []string{"ct", "output", "set ipv4"}
 	if err := Forbidden("w1", names); err != nil {
 		t.Error(err)
 	}
 	if err := Forbidden("w1", append(names, "clone")); err == nil || !strings.Contains(err.Error(), `w1 met "clone"`) {
 		t.Errorf("clone: %v", err)
-	}
-	if _, err := l.Executed("l1"); err == nil {
-		t.Error("a Linux node has a record")
 	}
 }

@@ -5,6 +5,7 @@ package hnstest
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/ovsdriver"
 )
 
 // OVSExtension is the GUID of Open vSwitch's extension.
@@ -36,6 +38,8 @@ type Machine struct {
 
 	// Driver: Open vSwitch's extension is installed.
 	Driver bool
+	// DriverVersion is of which Open vSwitch its file says that it is.
+	DriverVersion ovsdriver.Version
 	// Other is the ID of another driver's extension that is installed, too.
 	Other string
 	// Moves: Windows moves the host's addresses to and from a virtual switch by itself.
@@ -74,7 +78,8 @@ type adapter struct {
 
 // New is a machine with the driver, and no adapter.
 func New() *Machine {
-	return &Machine{Driver: true, Moves: true, namespaces: map[string]*namespace{}, faults: map[string]func() error{}}
+	return &Machine{Driver: true, DriverVersion: ovsdriver.Version{Major: 3, Minor: 7}, Moves: true,
+		namespaces: map[string]*namespace{}, faults: map[string]func() error{}}
 }
 
 // AddAdapter plugs an adapter in.
@@ -371,6 +376,16 @@ func (m *Machine) Switch(id string) (hns.Switch, error) {
 			hns.SameID(n.driver, m.Other)})
 	}
 	return s, nil
+}
+
+// DriverBuild is what the file of an installed driver says.
+func (m *Machine) DriverBuild(kind ovsdriver.Kind) (ovsdriver.Build, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if there := m.Driver && hns.SameID(kind.Extension, OVSExtension) || hns.SameID(kind.Extension, m.Other); !there {
+		return ovsdriver.Build{}, fs.ErrNotExist
+	}
+	return ovsdriver.Build{Version: m.DriverVersion}, nil
 }
 
 func (m *Machine) EnableExtension(id, extension string) error {

@@ -23,7 +23,8 @@ func New(t *testing.T, change ...func(*windows.Config)) *Bench {
 	t.Helper()
 	b := &Bench{Node: hnstest.NewNode(t)}
 	b.Config = windows.Config{
-		Network: "weft", EncapAddress: hnstest.NodeAddress, StateFile: filepath.Join(nodetest.Folder(t), "host.json"),
+		Network: "weft", DriverBuild: b.DriverBuild, EncapAddress: hnstest.NodeAddress,
+		StateFile: filepath.Join(nodetest.Folder(t), "host.json"),
 		PodSubnets: func() []netip.Prefix {
 			return []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:1::/64")}
 		},

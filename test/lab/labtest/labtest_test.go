@@ -2,6 +2,7 @@ package labtest_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,5 +78,82 @@ func TestPollEndsWithTheLastError(t *testing.T) {
 	never := errors.New("never")
 	if err := labtest.Poll(10*time.Millisecond, func() error { return never }); !errors.Is(err, never) {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// ended is a package's tests with that exit code.
+type ended int
+
+func (e ended) Run() int { return int(e) }
+
+// The tests of a package end with the record of what the packets of its lab's Windows nodes have met.
+func TestTestsEndWithTheRecord(t *testing.T) {
+	const executed = "--name one executed|"
+	for name, c := range map[string]struct {
+		code, want int
+		standIn    bool
+		told       string
+	}{
+		"well":      {0, 0, false, executed},
+		"failed":    {2, 2, false, executed},
+		"no record": {0, 0, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, told := newLab(t)
+			l.StandIn = c.standIn
+			if code := l.Run(ended(c.code)); code != c.want {
+				t.Errorf("exit code %d, want %d", code, c.want)
+			}
+			if c.standIn {
+				return
+			}
+			if got := told(); got != c.told {
+				t.Errorf("told %q", got)
+			}
+		})
+	}
+	l, _ := newLab(t)
+	if err := os.WriteFile("../../bin/weftlab", []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if code := l.Run(ended(0)); code != 1 {
+		t.Errorf("a record that is not whole: exit code %d", code)
+	}
+}
+
+// No test of the repository that has a lab with Windows nodes forgets the record: a package's tests are run by the
+// lab, and a script asks by itself.
+func TestNoTestForgetsTheRecord(t *testing.T) {
+	found := map[string]int{}
+	if err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+		kind := filepath.Ext(path)
+		if err != nil || entry.IsDir() || kind != ".go" && kind != ".sh" {
+			return err
+		}
+		code, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		has := func(text string) bool { return strings.Contains(string(code), text) }
+		var forgets bool
+		switch {
+		case entry.Name() == "labtest_test.go": // this one
+			return nil
+		case kind == ".go" && has("lab/labtest\"") && has("func TestMain("):
+			forgets = !has(".Run(m)") || has("m.Run()")
+		case kind == ".sh" && has("lab up ") && has("--windows"):
+			forgets = !has("lab executed") && !has("show executed")
+		default:
+			return nil
+		}
+		if found[kind]++; forgets {
+			t.Errorf("%s does not ask what the packets of Windows nodes have met", path)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if found[".go"] < 2 || found[".sh"] < 3 {
+		t.Errorf("only %v were found", found)
 	}
 }

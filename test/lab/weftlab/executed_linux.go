@@ -14,7 +14,7 @@ func executedCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use: "executed",
 		Short: "Tell what datapath actions the packets of Windows nodes have met; fails if there is one that Windows " +
-			"does not do",
+			"does not do, or if the record of a node is not whole",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := o.open()
@@ -23,7 +23,7 @@ func executedCommand(o *options) *cobra.Command {
 			}
 			var errs []error
 			for _, node := range l.WindowsNodes() {
-				names, err := l.Executed(node)
+				names, err := l.Executed(cmd.Context(), node)
 				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", node, strings.Join(names, ", "))
 				errs = append(errs, err, lab.Forbidden(node, names))
 			}
