@@ -52,7 +52,12 @@ type machine struct {
 	unfit        map[string]string
 	unready      string // what the node lacks when the agent has started
 	problem      error  // the stand-in was asked for what it does not know
-	alone        bool   // a module runs in the background, where the connection does not matter
+	config       string // what the agent that runs has read
+	releaseTime  int    // seconds that the host takes to give the adapter back
+	limit        int    // seconds that Ansible gives the module that runs in the background
+	severs       string // the module after which the connection is lost once, before it can answer
+	severed      bool
+	alone        bool // a module runs in the background, where the connection does not matter
 	wine         *wineHost
 }
 
@@ -185,6 +190,7 @@ func (m *machine) module(stdin string) (rc int, stdout string) {
 	var asked struct {
 		Args    map[string]any `json:"module_args"`
 		Job     string         `json:"async_jid"`
+		Limit   int            `json:"async_timeout_sec"`
 		Actions []string
 	}
 	if err := json.Unmarshal([]byte(payload.FindString(parts[len(parts)-1])), &asked); err != nil {
@@ -203,7 +209,7 @@ func (m *machine) module(stdin string) (rc int, stdout string) {
 		return 1, ""
 	}
 	before := slices.Clone(m.story)
-	m.alone = asked.Job != ""
+	m.alone, m.limit = asked.Job != "", asked.Limit
 	result := handle(m, args, check)
 	if check && !slices.Equal(before, m.story) {
 		m.fail("%s has changed something in check mode: %v", name, m.story[len(before):])
@@ -213,6 +219,9 @@ func (m *machine) module(stdin string) (rc int, stdout string) {
 		m.jobs[asked.Job] = result
 		result = reply{"started": 1, "finished": 0, "ansible_job_id": asked.Job,
 			"results_file": `C:\Users\admin\.ansible_async\` + asked.Job}
+	}
+	if name == m.severs && !check {
+		m.severs, m.severed = "", true
 	}
 	answer, err := json.Marshal(result)
 	must(m, err)
@@ -247,4 +256,12 @@ func texts(v any) []string {
 		out = append(out, text(v))
 	}
 	return out
+}
+
+// cut is whether the connection was lost before the module that just ran could answer.
+func (m *machine) cut() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	defer func() { m.severed = false }()
+	return m.severed
 }

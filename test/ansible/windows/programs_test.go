@@ -5,11 +5,16 @@ package windows
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 )
 
-const agentService = "weft-node"
+const (
+	agentService = "weft-node"
+	configFile   = `C:\ProgramData\weft\weft.yaml`
+	hostFile     = `C:\ProgramData\weft\host.json` // what the host had before the agent made its switch
+)
 
 // command runs a program: those of Windows and of Open vSwitch as far as the plays know them, and weft.exe.
 func command(m *machine, args map[string]any, check bool) reply {
@@ -96,7 +101,7 @@ func (m *machine) runWeft(argv []string) reply {
 		if rc > 2 { // it was not asked well
 			return reply{"failed": true, "changed": true, "rc": rc, "stdout": "", "stderr": out, "msg": "non-zero return code"}
 		}
-		report := m.examine(out, isTemporary(argv[0]))
+		report := m.examine(out)
 		code := map[string]int{"ok": 0, "failed": 2}
 		rc, known := code[report.Result]
 		if !known {
@@ -122,8 +127,19 @@ func (m *machine) runWeft(argv []string) reply {
 			return fail("the agent runs")
 		}
 		m.lost, m.pass = m.cuts, m.after
+		if m.releaseTime > m.limit {
+			m.tell("weft %s is killed", words)
+			return reply{"failed": true, "msg": "timed out waiting for module completion"}
+		}
 		if rc != 0 {
 			return fail(out)
+		}
+		if m.wine == nil {
+			must(m, os.RemoveAll(m.local(hostFile)))
+			if s := m.services["ovsdb-server"]; s == nil || !s.Running {
+				return fail("the host has its adapter for itself, but weft's bridges are still in Open vSwitch's database: " +
+					"start it and repeat this")
+			}
 		}
 		return reply{"changed": true, "rc": 0, "stdout": out, "stderr": ""}
 	}
@@ -161,6 +177,12 @@ func (m *machine) weftService(argv []string, fail func(string) reply) reply {
 		}
 		if s := m.services[agentService]; !s.Running {
 			s.Running, m.lost, m.pass = true, m.cuts, m.after
+			if m.wine == nil {
+				m.write(hostFile, []byte("the host's adapter"))
+				config, err := os.ReadFile(m.local(configFile))
+				must(m, err)
+				m.config = string(config)
+			}
 		}
 		if m.unready != "" {
 			return fail("the node is not ready after 5m0s: " + m.unready)
@@ -199,7 +221,7 @@ var notHere = []string{
 }
 
 // examine is the doctor's report: its own where weft.exe has run, and what the machine is said to lack.
-func (m *machine) examine(out string, before bool) examination {
+func (m *machine) examine(out string) examination {
 	report := examination{Schema: "weft.net/doctor/v1",
 		Findings: []finding{{"configuration", "ok", "the configuration is complete", ""}}}
 	if m.wine != nil {
@@ -211,7 +233,7 @@ func (m *machine) examine(out string, before bool) examination {
 			return slices.Contains(notHere, f.Check)
 		})
 	}
-	if before && !m.driver {
+	if !m.driver && m.wine == nil {
 		report.Findings = append(report.Findings, finding{"ovs-driver", "failed", "the driver OVSExt is not installed",
 			"install Open vSwitch for Windows"})
 	}
