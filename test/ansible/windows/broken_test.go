@@ -4,6 +4,8 @@ package windows
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -56,4 +58,31 @@ func TestAgentIsNotStartedOnWhatTheDoctorFails(t *testing.T) {
 	b.machines["placed"].unfit = map[string]string{}
 	b.take("placed")
 	b.succeeded(b.play("windows.yml"), "placed")
+}
+
+// TestConfigurationOfABrokenPlayIsTakenUp: the agent has the keys that are in its file, whichever run wrote them.
+func TestConfigurationOfABrokenPlayIsTakenUp(t *testing.T) {
+	b := newBench(t)
+	m := b.host("h1", nil)
+	b.install("h1")
+	trust := filepath.Join(b.folder, "pki/tunnel/trust.crt")
+	whole, err := os.ReadFile(trust)
+	check(t, err)
+	check(t, os.Remove(trust))
+	b.hosts["h1"]["weft_gateway"] = "shared"
+	b.take()
+	if failure := b.play("windows.yml").failure("h1"); failure == "" || strings.Contains(m.config, "shared") {
+		t.Fatalf("the play was to fail at its certificates: %q, and the agent has\n%s", failure, m.config)
+	}
+	m.changes()
+	check(t, os.WriteFile(trust, whole, 0o600))
+	b.succeeded(b.play("windows.yml"), "h1")
+	if story := m.changes(); !strings.Contains(m.config, `"gateway": "shared"`) {
+		t.Errorf("the agent has\n%s\nafter\n%s", m.config, story)
+	}
+	again := b.play("windows.yml")
+	b.succeeded(again, "h1")
+	if story := m.changes(); story != "" || len(again.changed("h1")) > 0 {
+		t.Errorf("a third run changed %v\n%s", again.changed("h1"), story)
+	}
 }
