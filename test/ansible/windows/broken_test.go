@@ -86,3 +86,13 @@ func TestConfigurationOfABrokenPlayIsTakenUp(t *testing.T) {
 		t.Errorf("a third run changed %v\n%s", again.changed("h1"), story)
 	}
 }
+
+// TestSlowReleaseIsWaitedFor: HNS, Open vSwitch and Windows may each let the release wait, for some 400 s together.
+func TestSlowReleaseIsWaitedFor(t *testing.T) {
+	b := newBench(t)
+	m := b.host("h1", nil)
+	b.install("h1")
+	m.releaseTime = 420
+	b.succeeded(b.play("uninstall.yml"), "h1")
+	b.clean(t, m, false)
+}
