@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -16,7 +17,7 @@ const start = "weft service start --ready 300s"
 // adopt has the machine run an Open vSwitch that the roles have not installed, and use it as it is.
 func (b *bench) adopt(m *machine) {
 	maps.Copy(b.hosts[m.name], map[string]any{"weft_windows_ovs_package": "", "weft_windows_ovs_checksum": ""})
-	m.driver = true
+	m.drivers["OVSExt"] = "3.7.1 its own"
 	for _, name := range []string{"ovsdb-server", "ovs-vswitchd"} {
 		m.services[name] = &service{Path: "its own", Start: "auto", Recovery: make([]map[string]any, 1), Running: true}
 	}
@@ -31,6 +32,34 @@ func (b *bench) install(names ...string) {
 		b.succeeded(result, name)
 		b.machines[name].changes()
 	}
+}
+
+// openVSwitch runs a part of the role that installs Open vSwitch, and no more.
+func (b *bench) openVSwitch(part string) outcome {
+	b.Helper()
+	return b.play("openvswitch.yml", "-e", "part="+part)
+}
+
+// like adds a host that is as another one is by now, with variables of its own.
+func (b *bench) like(name, other string) *machine {
+	b.Helper()
+	from := b.machines[other]
+	m := b.host(name, maps.Clone(b.hosts[other]))
+	check(b.T, copyFolder(from.root, m.root))
+	for service, s := range from.services {
+		own := *s
+		m.services[service] = &own
+	}
+	for name, store := range from.stores {
+		m.stores[name] = slices.Clone(store)
+	}
+	for folder, access := range from.access {
+		m.access[folder] = slices.Clone(access)
+	}
+	m.rules, m.drivers, m.signers = maps.Clone(from.rules), maps.Clone(from.drivers), maps.Clone(from.signers)
+	m.exclusions, m.products = slices.Clone(from.exclusions), slices.Clone(from.products)
+	m.testSigning, m.testNext, m.config = from.testSigning, from.testNext, from.config
+	return m
 }
 
 // TestAgentIsNotStartedOnWhatTheDoctorFails: what a role would have to mend stops the play where no role mends it, and
@@ -95,4 +124,182 @@ func TestSlowReleaseIsWaitedFor(t *testing.T) {
 	m.releaseTime = 420
 	b.succeeded(b.play("uninstall.yml"), "h1")
 	b.clean(t, m, false)
+}
+
+// wants has the host get a package of the bench.
+func (b *bench) wants(name, file string, more map[string]any) {
+	maps.Copy(b.hosts[name], map[string]any{"weft_windows_ovs_package": filepath.Join(b.folder, file),
+		"weft_windows_ovs_checksum": b.packages[file]})
+	maps.Copy(b.hosts[name], more)
+}
+
+// works: Open vSwitch runs with this driver alone, and the agent, where there is one, over it.
+func (m *machine) works(t *testing.T, service, driver string) {
+	t.Helper()
+	for _, name := range []string{"ovsdb-server", "ovs-vswitchd"} {
+		if s := m.services[name]; s == nil || !s.Running {
+			t.Errorf("%s: the service %s does not run: %+v", m.name, name, s)
+		}
+	}
+	if s := m.services[agentService]; s != nil && !s.Running {
+		t.Errorf("%s: the agent does not run", m.name)
+	}
+	if len(m.drivers) != 1 || !strings.HasPrefix(m.drivers[service], driver) {
+		t.Errorf("%s: the drivers are %q", m.name, m.drivers)
+	}
+}
+
+// TestUpgradeOfOpenVSwitchThatBreaksOffGoesOn: wherever the connection is lost, the next run ends as the one that was
+// broken off would have, be it with the new package or with the one of before.
+func TestUpgradeOfOpenVSwitchThatBreaksOffGoesOn(t *testing.T) {
+	b := newBench(t)
+	steps := map[string]string{"release": "weft node release", "driver": "netcfg -u", "placed": "files from",
+		"new": "netcfg -l", "back": `C:\openvswitch is removed`, "off": "netcfg -u"}
+	b.host("installed", nil)
+	b.install("installed")
+	var names []string
+	for name, step := range steps {
+		b.like(name, "installed")
+		b.wants(name, "openvswitch-3.7.2.zip", nil)
+		b.machines[name].severs = step
+		names = append(names, name)
+	}
+	b.take(names...)
+	result := b.play("upgrade.yml")
+	for _, name := range names {
+		if result.Stats[name].Unreachable == 0 {
+			t.Errorf("%s: the connection was to be lost, and it said %q after\n%s", name, result.failure(name),
+				b.machines[name].changes())
+		}
+		b.machines[name].changes()
+		b.machines[name].lost = 0 // by the time of the next run the host answers again
+	}
+	b.wants("back", "openvswitch-3.7.1.zip", nil)
+	b.take(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "off" })...)
+	result = b.play("upgrade.yml")
+	b.take("off")
+	b.succeeded(b.play("uninstall.yml"), "off")
+	b.clean(t, b.machines["off"], false)
+	for _, name := range names {
+		m := b.machines[name]
+		switch name {
+		case "off":
+			continue
+		case "back":
+			m.works(t, "OVSExt", "3.7.1")
+		default:
+			m.works(t, "OVSExt", "3.7.2")
+		}
+		b.succeeded(result, name)
+	}
+}
+
+// TestPackageIsLookedAtBeforeTheNetworkIsTaken: a package that is refused costs the host nothing, and one that can only
+// be looked into when it is installed is followed by whichever comes next.
+func TestPackageIsLookedAtBeforeTheNetworkIsTaken(t *testing.T) {
+	b := newBench(t)
+	b.host("zip", nil)
+	b.install("zip")
+	b.like("url", "zip")
+	b.like("msi", "zip")
+	testSigned := map[string]string{"ovsext.sys": testCertificate, "ovsext.cat": testCertificate}
+	b.wants("zip", "openvswitch-3.7.2.zip", nil)
+	b.machines["zip"].signers = testSigned
+	b.wants("url", "openvswitch-3.7.2.zip", map[string]any{"weft_windows_ovs_package": "https://packages.example/gone.zip"})
+	b.wants("msi", "openvswitch.msi", nil)
+	signed := b.machines["msi"].signers
+	b.machines["msi"].signers = testSigned
+	b.take()
+	result := b.play("upgrade.yml")
+	for name, words := range map[string]string{"zip": "ovsext.cat is signed by WDKTestCert", "url": "404"} {
+		if failure, story := result.failure(name), b.machines[name].changes(); !strings.Contains(failure, words) ||
+			strings.Contains(story, "release") {
+			t.Errorf("%s: %s\n%s", name, failure, story)
+		}
+		b.machines[name].works(t, "OVSExt", "3.7.1")
+	}
+	if failure := result.failure("msi"); !strings.Contains(failure, "The package was removed again") {
+		t.Errorf("msi: %s", failure)
+	}
+	b.machines["msi"].signers = signed
+	b.wants("msi", "openvswitch-3.7.1.zip", nil)
+	b.take("msi")
+	b.succeeded(b.play("upgrade.yml"), "msi")
+	b.machines["msi"].works(t, "OVSExt", "3.7.1")
+}
+
+// TestInstallerThatIsBrokenOffIsFinished: by a restart that nobody has given leave for, or by a lost connection.
+func TestInstallerThatIsBrokenOffIsFinished(t *testing.T) {
+	b := newBench(t)
+	names := []string{"restart", "lost", "refused", "off"}
+	for _, name := range names {
+		m := b.host(name, nil)
+		b.wants(name, "openvswitch.msi", nil)
+		m.needsRestart = true
+		if name != "restart" {
+			m.severs = "the package openvswitch.msi is installed"
+		}
+	}
+	b.take()
+	result := b.openVSwitch("main")
+	if failure := result.failure("restart"); !strings.Contains(failure, "set weft_windows_allow_reboot") {
+		t.Errorf("restart: %s", failure)
+	}
+	b.take("off")
+	b.succeeded(b.openVSwitch("uninstall"), "off")
+	b.clean(t, b.machines["off"], false)
+	b.hosts["lost"]["weft_windows_allow_reboot"] = true
+	b.take("restart", "lost", "refused")
+	result = b.openVSwitch("main")
+	b.succeeded(result, "lost")
+	b.machines["lost"].works(t, "OVSExt", "3.7.1")
+	if m := b.machines["lost"]; m.boots != 2 {
+		t.Errorf("lost: it was not restarted, though the installer waits for it")
+	}
+	for _, name := range []string{"restart", "refused"} {
+		if failure := result.failure(name); !strings.Contains(failure, "set weft_windows_allow_reboot") {
+			t.Errorf("%s: it has not been restarted, and the play says %q", name, failure)
+		}
+		b.machines[name].restart()
+	}
+	b.take("restart", "refused")
+	result = b.openVSwitch("main")
+	for _, name := range []string{"restart", "refused"} {
+		b.succeeded(result, name)
+		b.machines[name].works(t, "OVSExt", "3.7.1")
+	}
+}
+
+// TestWhatWasWrittenDownIsTakenOff: other variables than those of the installation take off what it has brought.
+func TestWhatWasWrittenDownIsTakenOff(t *testing.T) {
+	b := newBench(t)
+	trial := map[string]any{"weft_windows_allow_test_signing": true, "weft_windows_allow_reboot": true}
+	b.host("dbosoft", trial).signers = map[string]string{"ovsext.sys": testCertificate, "ovsext.cat": testCertificate}
+	b.host("former", nil)
+	b.take("dbosoft", "former")
+	b.openVSwitch("main")
+	b.like("msi", "dbosoft")
+	const signer = "Microsoft Windows Hardware Compatibility Publisher"
+	b.machines["dbosoft"].signers = map[string]string{"DBO_OVSE.sys": signer, "DBO_OVSE.cat": signer}
+	b.wants("dbosoft", "dbosoft.zip", map[string]any{"weft_windows_ovs_driver": "dbosoft", "weft_windows_allow_test_signing": false})
+	b.machines["msi"].signers = map[string]string{"ovsext.sys": signer, "ovsext.cat": signer}
+	b.wants("msi", "openvswitch.msi", nil)
+	former := b.machines["former"] // what release 1.0.0 has written down
+	check(t, os.Remove(former.local(`C:\openvswitch\weft-package.json`)))
+	former.write(`C:\openvswitch\weft-package.sha256`, []byte(b.packages["openvswitch-3.7.1.zip"]))
+	b.wants("former", "openvswitch-3.7.2.zip", nil)
+	b.take()
+	result := b.openVSwitch("upgrade")
+	exclusions := map[string]string{"dbosoft": `C:\openvswitch\usr\sbin\ovsdb-server.exe`,
+		"msi": `C:\openvswitch\bin\ovsdb-server.exe`, "former": `C:\openvswitch\usr\sbin\ovsdb-server.exe`}
+	for name, exclusion := range exclusions {
+		m := b.machines[name]
+		b.succeeded(result, name)
+		if !slices.Equal(m.exclusions, []string{exclusion}) || len(m.stores["Root"])+len(m.stores["TrustedPublisher"]) > 0 {
+			t.Errorf("%s: exclusions %q, certificates %v", name, m.exclusions, m.stores)
+		}
+	}
+	b.machines["dbosoft"].works(t, "DBO_OVSE", "3.7.1")
+	b.machines["msi"].works(t, "OVSExt", "3.7.1")
+	former.works(t, "OVSExt", "3.7.2")
 }

@@ -34,14 +34,14 @@ type machine struct {
 	exclusions   []string                  // of Defender
 	balancers    int                       // load balancers of kube-proxy's in HNS
 	processes    []string
-	driver       bool // installed
-	testSigning  bool // started with it
-	testNext     bool // starts with it
+	drivers      map[string]string // those that are installed, by their services, with their file's content
+	testSigning  bool              // started with it
+	testNext     bool              // starts with it
 	secureBoot   bool
-	pending      bool // Windows waits for a restart
-	needsRestart bool // the driver makes it so
+	pending      bool     // Windows waits for a restart
+	needsRestart bool     // the driver or the installer makes it so
+	renames      []string // files that Windows replaces when it starts
 	products     []string
-	component    string            // the driver's
 	signers      map[string]string // of the driver's files, see signature
 	boots        int
 	lost         int              // how many calls the connection is lost for
@@ -55,7 +55,7 @@ type machine struct {
 	config       string // what the agent that runs has read
 	releaseTime  int    // seconds that the host takes to give the adapter back
 	limit        int    // seconds that Ansible gives the module that runs in the background
-	severs       string // the module after which the connection is lost once, before it can answer
+	severs       string // words of the change after which the connection is lost once, before the module can answer
 	severed      bool
 	alone        bool // a module runs in the background, where the connection does not matter
 	wine         *wineHost
@@ -83,8 +83,8 @@ const managementService = "vmms"
 
 func newMachine(name, root string) *machine {
 	m := &machine{
-		component: "OVSExt",
-		name:      name, root: root, build: "20348", services: map[string]*service{managementService: {Path: "vmms.exe",
+		drivers: map[string]string{},
+		name:    name, root: root, build: "20348", services: map[string]*service{managementService: {Path: "vmms.exe",
 			Start: "auto", Running: true}}, rules: map[string]map[string]any{}, stores: map[string][]string{},
 		access: map[string][]string{},
 		jobs:   map[string]reply{}, unfit: map[string]string{}, boots: 1, cuts: 3,
@@ -157,8 +157,7 @@ func (m *machine) execute(command, stdin string) (rc int, stdout string) {
 		return 0, fmt.Sprintf("%d\r\n", 133000000000000000+m.boots)
 	case strings.Contains(script, "shutdown.exe /r"):
 		m.tell("restart")
-		m.boots++
-		m.testSigning, m.pending, m.needsRestart = m.testNext, false, false
+		m.restart()
 		m.lost = 2
 		return 0, `{"rc":0,"stdout":"","stderr":""}`
 	case afterRestart.MatchString(script): // whether one can log in again
@@ -166,6 +165,11 @@ func (m *machine) execute(command, stdin string) (rc int, stdout string) {
 	}
 	m.fail("unknown script\n%s", script)
 	return 1, ""
+}
+
+func (m *machine) restart() {
+	m.boots++
+	m.testSigning, m.pending, m.needsRestart, m.renames = m.testNext, false, false, nil
 }
 
 func decode(command string) string {
@@ -220,7 +224,7 @@ func (m *machine) module(stdin string) (rc int, stdout string) {
 		result = reply{"started": 1, "finished": 0, "ansible_job_id": asked.Job,
 			"results_file": `C:\Users\admin\.ansible_async\` + asked.Job}
 	}
-	if name == m.severs && !check {
+	if last := len(m.story) - 1; m.severs != "" && len(m.story) > len(before) && strings.Contains(m.story[last], m.severs) {
 		m.severs, m.severed = "", true
 	}
 	answer, err := json.Marshal(result)

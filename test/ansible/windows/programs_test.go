@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -43,25 +44,15 @@ func command(m *machine, args map[string]any, check bool) reply {
 			}
 		}
 		return done("INFO: No tasks are running which match the specified criteria.")
-	case program == "netcfg.exe" && strings.HasPrefix(line, "-l ") && strings.HasSuffix(line, " -c s -i "+m.component):
-		if !m.has(argv[2]) {
-			return reply{"failed": true, "rc": 1, "msg": "no " + argv[2]}
-		}
-		if m.signers["ovsext.sys"] == "WDKTestCert" && !(m.testSigning && slices.Contains(m.stores["TrustedPublisher"],
-			"THUMB")) {
-			return reply{"failed": true, "rc": 1, "msg": "0x800b0109: the root certificate is not trusted"}
+	case program == "netcfg.exe" && len(argv) == 7 && argv[1] == "-l" && strings.Join(argv[3:6], " ") == "-c s -i":
+		return m.installDriver(argv[2], argv[6])
+	case program == "netcfg.exe" && len(argv) == 3 && argv[1] == "-u":
+		if _, exists := m.drivers[argv[2]]; !exists {
+			return reply{"failed": true, "rc": 1, "msg": "no component " + argv[2]}
 		}
 		m.tell("netcfg %s", line)
-		m.driver, m.pending = true, m.needsRestart
+		delete(m.drivers, argv[2])
 		return done("")
-	case program == "netcfg.exe" && line == "-u "+m.component:
-		m.tell("netcfg %s", line)
-		m.driver = false
-		return done("")
-	case program == "bcdedit.exe" && strings.HasPrefix(line, "/set testsigning "):
-		m.tell("bcdedit %s", line)
-		m.testNext = line == "/set testsigning on"
-		return done("The operation completed successfully.")
 	case program == "ovsdb-tool.exe" && argv[1] == "create":
 		if !m.has(argv[3]) {
 			return reply{"failed": true, "rc": 1, "msg": "no schema " + argv[3]}
@@ -79,6 +70,30 @@ func command(m *machine, args map[string]any, check bool) reply {
 	}
 	m.fail("unknown program %q", argv)
 	return reply{"failed": true, "rc": 1}
+}
+
+// installDriver is netcfg -l: the file beside the inf becomes the driver.
+func (m *machine) installDriver(inf, component string) reply {
+	signer, content := "", ""
+	entries, err := os.ReadDir(filepath.Dir(m.local(inf)))
+	must(m, err)
+	for _, entry := range entries {
+		name := entry.Name()
+		if strings.EqualFold(name, strings.TrimSuffix(inf[strings.LastIndex(inf, `\`)+1:], ".inf")+".sys") {
+			file, err := os.ReadFile(filepath.Join(filepath.Dir(m.local(inf)), name))
+			must(m, err)
+			signer, content = m.signers[name], string(file)
+		}
+	}
+	switch {
+	case content == "" || !m.has(inf):
+		return reply{"failed": true, "rc": 1, "msg": "no " + inf}
+	case signer == testCertificate && !(m.testSigning && slices.Contains(m.stores["TrustedPublisher"], "THUMB")):
+		return reply{"failed": true, "rc": 1, "msg": "0x800b0109: the root certificate is not trusted"}
+	}
+	m.tell("netcfg -l %s -c s -i %s", inf, component)
+	m.drivers[component], m.pending = content, m.needsRestart
+	return reply{"changed": true, "rc": 0, "stdout": "", "stderr": ""}
 }
 
 // runWeft is what weft.exe does as far as Windows sees it; on the machine that has Wine it is run, too.
@@ -233,7 +248,7 @@ func (m *machine) examine(out string) examination {
 			return slices.Contains(notHere, f.Check)
 		})
 	}
-	if !m.driver && m.wine == nil {
+	if len(m.drivers) == 0 && m.wine == nil {
 		report.Findings = append(report.Findings, finding{"ovs-driver", "failed", "the driver OVSExt is not installed",
 			"install Open vSwitch for Windows"})
 	}
