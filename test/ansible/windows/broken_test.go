@@ -270,6 +270,36 @@ func TestInstallerThatIsBrokenOffIsFinished(t *testing.T) {
 	}
 }
 
+// TestTestSigningIsThatOfTheNextStart: what this Windows was started with does not say how it starts next.
+func TestTestSigningIsThatOfTheNextStart(t *testing.T) {
+	b := newBench(t)
+	for _, name := range []string{"upgraded", "again", "untouched"} {
+		m := b.host(name, map[string]any{"weft_windows_allow_test_signing": true, "weft_windows_allow_reboot": name != "untouched"})
+		m.signers = map[string]string{"ovsext.sys": testCertificate, "ovsext.cat": testCertificate}
+	}
+	b.take()
+	result := b.openVSwitch("main")
+	b.succeeded(result, "upgraded")
+	b.wants("upgraded", "openvswitch-3.7.2.zip", nil)
+	b.take("upgraded")
+	b.succeeded(b.openVSwitch("upgrade"), "upgraded")
+	if m := b.machines["upgraded"]; !m.testSigning || !m.testNext {
+		t.Errorf("after an upgrade Windows starts without test signing:\n%s", m.changes())
+	}
+	delete(b.hosts["untouched"], "weft_windows_allow_test_signing") // what was switched on is written down
+	b.take("again", "untouched")
+	result = b.openVSwitch("uninstall")
+	for _, name := range []string{"again", "untouched"} {
+		b.succeeded(result, name)
+		b.clean(t, b.machines[name], false)
+	}
+	b.take("again")
+	b.succeeded(b.openVSwitch("main"), "again")
+	if m := b.machines["again"]; !m.testNext {
+		t.Errorf("taken off and installed without a restart between, Windows starts without test signing")
+	}
+}
+
 // TestWhatWasWrittenDownIsTakenOff: other variables than those of the installation take off what it has brought.
 func TestWhatWasWrittenDownIsTakenOff(t *testing.T) {
 	b := newBench(t)
@@ -295,8 +325,9 @@ func TestWhatWasWrittenDownIsTakenOff(t *testing.T) {
 	for name, exclusion := range exclusions {
 		m := b.machines[name]
 		b.succeeded(result, name)
-		if !slices.Equal(m.exclusions, []string{exclusion}) || len(m.stores["Root"])+len(m.stores["TrustedPublisher"]) > 0 {
-			t.Errorf("%s: exclusions %q, certificates %v", name, m.exclusions, m.stores)
+		if !slices.Equal(m.exclusions, []string{exclusion}) || len(m.stores["Root"])+len(m.stores["TrustedPublisher"]) > 0 ||
+			m.testNext {
+			t.Errorf("%s: exclusions %q, certificates %v, test signing %v", name, m.exclusions, m.stores, m.testNext)
 		}
 	}
 	b.machines["dbosoft"].works(t, "DBO_OVSE", "3.7.1")

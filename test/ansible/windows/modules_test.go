@@ -229,6 +229,15 @@ func script(m *machine, args map[string]any, check bool) reply {
 			}
 		}
 		return reply{"changed": changed}
+	case "test-signing.ps1":
+		state := text(parameters["State"])
+		changed := m.testNext != (state == "on")
+		if check || !changed {
+			return reply{"changed": false}
+		}
+		m.tell("bcdedit /set testsigning %s", state)
+		m.testNext = state == "on"
+		return reply{"changed": true}
 	case "load-balancers.ps1":
 		changed := m.balancers > 0
 		if changed && !check {
