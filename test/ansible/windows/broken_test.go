@@ -205,7 +205,8 @@ func TestPackageIsLookedAtBeforeTheNetworkIsTaken(t *testing.T) {
 	testSigned := map[string]string{"ovsext.sys": testCertificate, "ovsext.cat": testCertificate}
 	b.wants("zip", "openvswitch-3.7.2.zip", nil)
 	b.machines["zip"].signers = testSigned
-	b.wants("url", "openvswitch-3.7.2.zip", map[string]any{"weft_windows_ovs_package": "https://packages.example/gone.zip"})
+	b.wants("url", "openvswitch-3.7.2.zip",
+		map[string]any{"weft_windows_ovs_package": "https://packages.example/gone.zip"})
 	b.wants("msi", "openvswitch.msi", nil)
 	signed := b.machines["msi"].signers
 	b.machines["msi"].signers = testSigned
@@ -274,7 +275,8 @@ func TestInstallerThatIsBrokenOffIsFinished(t *testing.T) {
 func TestTestSigningIsThatOfTheNextStart(t *testing.T) {
 	b := newBench(t)
 	for _, name := range []string{"upgraded", "again", "untouched"} {
-		m := b.host(name, map[string]any{"weft_windows_allow_test_signing": true, "weft_windows_allow_reboot": name != "untouched"})
+		m := b.host(name, map[string]any{"weft_windows_allow_test_signing": true,
+			"weft_windows_allow_reboot": name != "untouched"})
 		m.signers = map[string]string{"ovsext.sys": testCertificate, "ovsext.cat": testCertificate}
 	}
 	b.take()
@@ -311,7 +313,8 @@ func TestWhatWasWrittenDownIsTakenOff(t *testing.T) {
 	b.like("msi", "dbosoft")
 	const signer = "Microsoft Windows Hardware Compatibility Publisher"
 	b.machines["dbosoft"].signers = map[string]string{"DBO_OVSE.sys": signer, "DBO_OVSE.cat": signer}
-	b.wants("dbosoft", "dbosoft.zip", map[string]any{"weft_windows_ovs_driver": "dbosoft", "weft_windows_allow_test_signing": false})
+	b.wants("dbosoft", "dbosoft.zip",
+		map[string]any{"weft_windows_ovs_driver": "dbosoft", "weft_windows_allow_test_signing": false})
 	b.machines["msi"].signers = map[string]string{"ovsext.sys": signer, "ovsext.cat": signer}
 	b.wants("msi", "openvswitch.msi", nil)
 	former := b.machines["former"] // what release 1.0.0 has written down
@@ -333,4 +336,41 @@ func TestWhatWasWrittenDownIsTakenOff(t *testing.T) {
 	b.machines["dbosoft"].works(t, "DBO_OVSE", "3.7.1")
 	b.machines["msi"].works(t, "OVSExt", "3.7.1")
 	former.works(t, "OVSExt", "3.7.2")
+}
+
+// TestNoDriverButThePackages: the driver that stops the machine, and one that another hand has brought, get no agent,
+// be there daemons of its own or not.
+func TestNoDriverButThePackages(t *testing.T) {
+	b := newBench(t)
+	const antrea = "3.0.5 of Antrea's"
+	b.host("container", nil).drivers["OVSExt"] = antrea
+	b.host("containeradopted", map[string]any{"weft_windows_ovs_package": ""}).drivers["OVSExt"] = antrea
+	adopted := b.host("adopted", nil)
+	b.adopt(adopted)
+	adopted.drivers["OVSExt"] = antrea
+	b.file("openvswitch-3.0.5.zip", openVSwitchZip(t, "3.0.5", "ovsext"))
+	b.host("old", nil)
+	b.wants("old", "openvswitch-3.0.5.zip", nil)
+	b.host("kept", nil).keepsDriver = antrea
+	b.host("replaced", nil)
+	b.take()
+	result := b.openVSwitch("main")
+	b.refused(result, "container", "has a driver OVSExt that this role has not installed", "")
+	b.refused(result, "containeradopted", "has no service ovs-vswitchd", "")
+	b.refused(result, "adopted", "it stops the machine (blue screen)", "")
+	for name, words := range map[string]string{"old": "is 3.0.5: before 3.6 it stops the machine",
+		"kept": "and not the driver of"} {
+		if failure, story := result.failure(name), b.machines[name].changes(); !strings.Contains(failure, words) ||
+			strings.Contains(story, "service ovs-vswitchd") || name == "old" && strings.Contains(story, "netcfg") {
+			t.Errorf("%s: %s\n%s", name, failure, story)
+		}
+	}
+	b.succeeded(result, "replaced")
+	m := b.machines["replaced"]
+	m.changes()
+	m.drivers["OVSExt"] = antrea
+	b.take("replaced")
+	b.refused(b.openVSwitch("main"), "replaced", "or its driver of another package", "")
+	b.succeeded(b.openVSwitch("upgrade"), "replaced")
+	m.works(t, "OVSExt", "3.7.1")
 }

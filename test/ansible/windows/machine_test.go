@@ -39,6 +39,7 @@ type machine struct {
 	testNext     bool              // starts with it
 	secureBoot   bool
 	pending      bool     // Windows waits for a restart
+	keepsDriver  string   // the file that Windows installs in place of the package's
 	needsRestart bool     // the driver or the installer makes it so
 	renames      []string // files that Windows replaces when it starts
 	products     []string
@@ -224,7 +225,7 @@ func (m *machine) module(stdin string) (rc int, stdout string) {
 		result = reply{"started": 1, "finished": 0, "ansible_job_id": asked.Job,
 			"results_file": `C:\Users\admin\.ansible_async\` + asked.Job}
 	}
-	if last := len(m.story) - 1; m.severs != "" && len(m.story) > len(before) && strings.Contains(m.story[last], m.severs) {
+	if told := strings.Join(m.story[len(before):], "\n"); m.severs != "" && strings.Contains(told, m.severs) {
 		m.severs, m.severed = "", true
 	}
 	answer, err := json.Marshal(result)

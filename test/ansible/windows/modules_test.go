@@ -4,9 +4,12 @@ package windows
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -229,6 +232,13 @@ func script(m *machine, args map[string]any, check bool) reply {
 			}
 		}
 		return reply{"changed": changed}
+	case "driver.ps1":
+		content, exists := m.drivers[text(parameters["Service"])]
+		if !exists {
+			return reply{"changed": false, "result": map[string]any{"exists": false, "path": "", "version": "", "checksum": ""}}
+		}
+		return reply{"changed": false, "result": fileFacts(content, map[string]any{"exists": true,
+			"path": `C:\Windows\System32\drivers\` + text(parameters["Driver"]) + ".sys"})}
 	case "test-signing.ps1":
 		state := text(parameters["State"])
 		changed := m.testNext != (state == "on")
@@ -271,9 +281,20 @@ func (m *machine) signatures(folder, driver string) []map[string]any {
 				status = "Valid"
 			}
 		}
-		found = append(found, map[string]any{"name": name, "status": status, "signer": signer, "thumbprint": "THUMB"})
+		content, err := os.ReadFile(filepath.Join(m.local(folder), name))
+		must(m, err)
+		found = append(found, fileFacts(string(content), map[string]any{"name": name, "status": status, "signer": signer,
+			"thumbprint": "THUMB"}))
 	}
 	return found
+}
+
+// fileFacts adds a file's version, by which its content begins here, and its checksum.
+func fileFacts(content string, facts map[string]any) map[string]any {
+	digest := sha256.Sum256([]byte(content))
+	facts["version"], _, _ = strings.Cut(content, " ")
+	facts["checksum"] = hex.EncodeToString(digest[:])
+	return facts
 }
 
 var installerFiles = []string{`bin\ovs-vsctl.exe`, `bin\ovsdb-tool.exe`, `driver\ovsext.sys`, `driver\ovsext.cat`,

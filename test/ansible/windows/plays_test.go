@@ -230,7 +230,8 @@ C:\openvswitch: what the folder above allows is absent`
 	b.refused(result, "wrongdownload", "did not match", staged)
 	b.refused(result, "testsignedinstaller", "The package was removed again",
 		staged+"\nfile C:\\Program Files\\weft-ovs-package\\openvswitch.msi\n"+closed+
-			"\nthe package openvswitch.msi is installed with INSTALLDIR=C:\\openvswitch\nthe package of Open vSwitch is removed\n"+
+			"\nthe package openvswitch.msi is installed with INSTALLDIR=C:\\openvswitch\n"+
+			"the package of Open vSwitch is removed\n"+
 			"C:\\Program Files\\weft-ovs-package is removed\nC:\\openvswitch is removed")
 	if failure := result.failure("secureboot"); !strings.Contains(failure, "Secure Boot is on") ||
 		len(b.machines["secureboot"].drivers) > 0 {

@@ -3,6 +3,7 @@
 package windows
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -92,7 +93,7 @@ func (m *machine) installDriver(inf, component string) reply {
 		return reply{"failed": true, "rc": 1, "msg": "0x800b0109: the root certificate is not trusted"}
 	}
 	m.tell("netcfg -l %s -c s -i %s", inf, component)
-	m.drivers[component], m.pending = content, m.needsRestart
+	m.drivers[component], m.pending = cmp.Or(m.keepsDriver, content), m.needsRestart
 	return reply{"changed": true, "rc": 0, "stdout": "", "stderr": ""}
 }
 
