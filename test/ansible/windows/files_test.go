@@ -6,6 +6,7 @@ import (
 	"archive/zip"
 	"crypto/sha1"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 
 var fileModules = map[string]func(m *machine, args map[string]any, check bool) reply{
 	"win_stat": stat,
+	"slurp":    slurp,
 	"win_file": setFile,
 	"win_owner": func(m *machine, args map[string]any, check bool) reply {
 		return m.allow(args, check, "%s is %s's", args["user"])
@@ -59,8 +61,19 @@ func stat(m *machine, args map[string]any, _ bool) reply {
 	found := map[string]any{"exists": true, "isdir": info.IsDir(), "size": info.Size()}
 	if !info.IsDir() {
 		found["checksum"] = sum(path, sha1.New())
+		if text(args["checksum_algorithm"]) == "sha256" {
+			found["checksum"] = sum(path, sha256.New())
+		}
 	}
 	return reply{"changed": false, "stat": found}
+}
+
+func slurp(m *machine, args map[string]any, _ bool) reply {
+	content, err := os.ReadFile(m.local(text(args["src"])))
+	if err != nil {
+		return reply{"failed": true, "msg": "Path " + text(args["src"]) + " is not found"}
+	}
+	return reply{"changed": false, "content": base64.StdEncoding.EncodeToString(content), "encoding": "base64"}
 }
 
 func (m *machine) write(path string, content []byte) {

@@ -34,14 +34,15 @@ type machine struct {
 	exclusions   []string                  // of Defender
 	balancers    int                       // load balancers of kube-proxy's in HNS
 	processes    []string
-	driver       bool // installed
-	testSigning  bool // started with it
-	testNext     bool // starts with it
+	drivers      map[string]string // those that are installed, by their services, with their file's content
+	testSigning  bool              // started with it
+	testNext     bool              // starts with it
 	secureBoot   bool
-	pending      bool // Windows waits for a restart
-	needsRestart bool // the driver makes it so
+	pending      bool     // Windows waits for a restart
+	keepsDriver  string   // the file that Windows installs in place of the package's
+	needsRestart bool     // the driver or the installer makes it so
+	renames      []string // files that Windows replaces when it starts
 	products     []string
-	component    string            // the driver's
 	signers      map[string]string // of the driver's files, see signature
 	boots        int
 	lost         int              // how many calls the connection is lost for
@@ -52,7 +53,12 @@ type machine struct {
 	unfit        map[string]string
 	unready      string // what the node lacks when the agent has started
 	problem      error  // the stand-in was asked for what it does not know
-	alone        bool   // a module runs in the background, where the connection does not matter
+	config       string // what the agent that runs has read
+	releaseTime  int    // seconds that the host takes to give the adapter back
+	limit        int    // seconds that Ansible gives the module that runs in the background
+	severs       string // words of the change after which the connection is lost once, before the module can answer
+	severed      bool
+	alone        bool // a module runs in the background, where the connection does not matter
 	wine         *wineHost
 }
 
@@ -78,8 +84,8 @@ const managementService = "vmms"
 
 func newMachine(name, root string) *machine {
 	m := &machine{
-		component: "OVSExt",
-		name:      name, root: root, build: "20348", services: map[string]*service{managementService: {Path: "vmms.exe",
+		drivers: map[string]string{},
+		name:    name, root: root, build: "20348", services: map[string]*service{managementService: {Path: "vmms.exe",
 			Start: "auto", Running: true}}, rules: map[string]map[string]any{}, stores: map[string][]string{},
 		access: map[string][]string{},
 		jobs:   map[string]reply{}, unfit: map[string]string{}, boots: 1, cuts: 3,
@@ -152,8 +158,7 @@ func (m *machine) execute(command, stdin string) (rc int, stdout string) {
 		return 0, fmt.Sprintf("%d\r\n", 133000000000000000+m.boots)
 	case strings.Contains(script, "shutdown.exe /r"):
 		m.tell("restart")
-		m.boots++
-		m.testSigning, m.pending, m.needsRestart = m.testNext, false, false
+		m.restart()
 		m.lost = 2
 		return 0, `{"rc":0,"stdout":"","stderr":""}`
 	case afterRestart.MatchString(script): // whether one can log in again
@@ -161,6 +166,11 @@ func (m *machine) execute(command, stdin string) (rc int, stdout string) {
 	}
 	m.fail("unknown script\n%s", script)
 	return 1, ""
+}
+
+func (m *machine) restart() {
+	m.boots++
+	m.testSigning, m.pending, m.needsRestart, m.renames = m.testNext, false, false, nil
 }
 
 func decode(command string) string {
@@ -185,6 +195,7 @@ func (m *machine) module(stdin string) (rc int, stdout string) {
 	var asked struct {
 		Args    map[string]any `json:"module_args"`
 		Job     string         `json:"async_jid"`
+		Limit   int            `json:"async_timeout_sec"`
 		Actions []string
 	}
 	if err := json.Unmarshal([]byte(payload.FindString(parts[len(parts)-1])), &asked); err != nil {
@@ -203,7 +214,7 @@ func (m *machine) module(stdin string) (rc int, stdout string) {
 		return 1, ""
 	}
 	before := slices.Clone(m.story)
-	m.alone = asked.Job != ""
+	m.alone, m.limit = asked.Job != "", asked.Limit
 	result := handle(m, args, check)
 	if check && !slices.Equal(before, m.story) {
 		m.fail("%s has changed something in check mode: %v", name, m.story[len(before):])
@@ -213,6 +224,9 @@ func (m *machine) module(stdin string) (rc int, stdout string) {
 		m.jobs[asked.Job] = result
 		result = reply{"started": 1, "finished": 0, "ansible_job_id": asked.Job,
 			"results_file": `C:\Users\admin\.ansible_async\` + asked.Job}
+	}
+	if told := strings.Join(m.story[len(before):], "\n"); m.severs != "" && strings.Contains(told, m.severs) {
+		m.severs, m.severed = "", true
 	}
 	answer, err := json.Marshal(result)
 	must(m, err)
@@ -247,4 +261,12 @@ func texts(v any) []string {
 		out = append(out, text(v))
 	}
 	return out
+}
+
+// cut is whether the connection was lost before the module that just ran could answer.
+func (m *machine) cut() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	defer func() { m.severed = false }()
+	return m.severed
 }

@@ -4,9 +4,12 @@ package windows
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -49,8 +52,11 @@ func registry(m *machine, args map[string]any, _ bool) reply {
 			"CurrentBuildNumber": value(m.build), "ProductName": value("Windows Server"),
 			"InstallationType": value("Server Core"), "EditionID": value("ServerDatacenter"),
 		}}
-	case `HKLM:\SYSTEM\CurrentControlSet\Services\` + m.component:
-		return reply{"changed": false, "exists": m.driver}
+	case `HKLM:\SYSTEM\CurrentControlSet\Services\OVSExt`, `HKLM:\SYSTEM\CurrentControlSet\Services\DBO_OVSE`:
+		_, exists := m.drivers[key[strings.LastIndex(key, `\`)+1:]]
+		return reply{"changed": false, "exists": exists}
+	case `HKLM:\SYSTEM\CurrentControlSet\Control\Session Manager`:
+		return reply{"changed": false, "exists": len(m.renames) > 0, "value": m.renames, "type": "REG_MULTI_SZ"}
 	case `HKLM:\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\RebootPending`:
 		return reply{"changed": false, "exists": m.pending}
 	case `HKLM:\SYSTEM\CurrentControlSet\Control\SecureBoot\State`:
@@ -226,6 +232,22 @@ func script(m *machine, args map[string]any, check bool) reply {
 			}
 		}
 		return reply{"changed": changed}
+	case "driver.ps1":
+		content, exists := m.drivers[text(parameters["Service"])]
+		if !exists {
+			return reply{"changed": false, "result": map[string]any{"exists": false, "path": "", "version": "", "checksum": ""}}
+		}
+		return reply{"changed": false, "result": fileFacts(content, map[string]any{"exists": true,
+			"path": `C:\Windows\System32\drivers\` + text(parameters["Driver"]) + ".sys"})}
+	case "test-signing.ps1":
+		state := text(parameters["State"])
+		changed := m.testNext != (state == "on")
+		if check || !changed {
+			return reply{"changed": false}
+		}
+		m.tell("bcdedit /set testsigning %s", state)
+		m.testNext = state == "on"
+		return reply{"changed": true}
 	case "load-balancers.ps1":
 		changed := m.balancers > 0
 		if changed && !check {
@@ -259,10 +281,24 @@ func (m *machine) signatures(folder, driver string) []map[string]any {
 				status = "Valid"
 			}
 		}
-		found = append(found, map[string]any{"name": name, "status": status, "signer": signer, "thumbprint": "THUMB"})
+		content, err := os.ReadFile(filepath.Join(m.local(folder), name))
+		must(m, err)
+		found = append(found, fileFacts(string(content), map[string]any{"name": name, "status": status, "signer": signer,
+			"thumbprint": "THUMB"}))
 	}
 	return found
 }
+
+// fileFacts adds a file's version, by which its content begins here, and its checksum.
+func fileFacts(content string, facts map[string]any) map[string]any {
+	digest := sha256.Sum256([]byte(content))
+	facts["version"], _, _ = strings.Cut(content, " ")
+	facts["checksum"] = hex.EncodeToString(digest[:])
+	return facts
+}
+
+var installerFiles = []string{`bin\ovs-vsctl.exe`, `bin\ovsdb-tool.exe`, `driver\ovsext.sys`, `driver\ovsext.cat`,
+	`driver\ovsext.inf`, `conf\conf.db`, `conf\vswitch.ovsschema`}
 
 // installer is msiexec with the package of Open vSwitch's own build.
 func installer(m *machine, args map[string]any, check bool) reply {
@@ -274,10 +310,13 @@ func installer(m *machine, args map[string]any, check bool) reply {
 		}
 		if installed && !check {
 			m.tell("the package of Open vSwitch is removed")
-			m.products, m.driver = nil, false
+			m.products = nil
+			delete(m.drivers, "OVSExt")
 			delete(m.services, "ovs-vswitchd")
 			delete(m.services, "ovsdb-server")
-			must(m, os.RemoveAll(m.local(`C:\openvswitch`)))
+			for _, file := range installerFiles { // what others have put there stays
+				must(m, os.Remove(m.local(`C:\openvswitch\`+file)))
+			}
 		}
 		return reply{"changed": installed, "reboot_required": false, "rc": 0}
 	}
@@ -297,15 +336,17 @@ func installer(m *machine, args map[string]any, check bool) reply {
 	if !named {
 		m.fail("where is the package installed? %v", arguments)
 	}
-	for _, file := range []string{`bin\ovs-vsctl.exe`, `bin\ovsdb-tool.exe`, `driver\ovsext.sys`, `driver\ovsext.cat`,
-		`driver\ovsext.inf`, `conf\conf.db`, `conf\vswitch.ovsschema`} {
-		m.write(folder+`\`+file, []byte(file))
+	for _, file := range installerFiles {
+		m.write(folder+`\`+file, []byte("3.7.1 "+file))
 	}
 	recovery := []map[string]any{{"type": "restart", "delay_ms": 1000.}}
 	m.services["ovsdb-server"] = &service{Path: folder + `\bin\ovsdb-server.exe --service`, Start: "auto",
 		Dependencies: []string{"vmms"}, Recovery: recovery, Running: true}
 	m.services["ovs-vswitchd"] = &service{Path: folder + `\bin\ovs-vswitchd.exe --service`, Start: "auto",
 		Dependencies: []string{"ovsdb-server"}, Recovery: recovery, Running: true}
-	m.products, m.driver = []string{product}, true
+	m.products, m.drivers["OVSExt"] = []string{product}, `3.7.1 driver\ovsext.sys`
+	if m.needsRestart {
+		m.renames = []string{`\??\C:\openvswitch\bin\ovs-vswitchd.exe.new`, `\??\C:\openvswitch\bin\ovs-vswitchd.exe`}
+	}
 	return reply{"changed": true, "reboot_required": m.needsRestart, "rc": 0}
 }

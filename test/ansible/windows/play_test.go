@@ -106,6 +106,9 @@ func (p *plays) answer(line []byte) map[string]any {
 	}
 	if asked.Kind == "exec" {
 		rc, stdout := m.execute(asked.Command, asked.Stdin)
+		if m.cut() {
+			return map[string]any{"lost": true}
+		}
 		return map[string]any{"rc": rc, "stdout": base64.StdEncoding.EncodeToString([]byte(stdout)), "stderr": ""}
 	}
 	m.mu.Lock()

@@ -131,7 +131,7 @@ func TestInstallOnManyKindsOfHosts(t *testing.T) {
 	b.host("installer", map[string]any{"weft_windows_ovs_package": msi,
 		"weft_windows_ovs_checksum": b.packages["openvswitch.msi"]})
 	adopted := b.host("adopted", map[string]any{"weft_windows_ovs_package": "", "weft_windows_ovs_checksum": ""})
-	adopted.driver = true
+	adopted.drivers["OVSExt"] = "3.7.1 its own"
 	for _, name := range []string{"ovsdb-server", "ovs-vswitchd"} {
 		adopted.services[name] = &service{Path: "its own", Start: "auto", Recovery: make([]map[string]any, 1), Running: true}
 	}
@@ -163,7 +163,7 @@ func TestInstallOnManyKindsOfHosts(t *testing.T) {
 	untold.signers = signed
 	told := b.host("dbosoft", map[string]any{"weft_windows_ovs_driver": "dbosoft"})
 	maps.Copy(b.hosts["dbosoft"], dbosoft)
-	told.signers, told.component = signed, "DBO_OVSE"
+	told.signers = signed
 	delete(b.host("norole", nil).services, managementService)
 	b.host("nopackage", map[string]any{"weft_windows_ovs_package": ""})
 	b.host("unfit", nil).unfit["containerd"] = "start containerd"
@@ -230,9 +230,11 @@ C:\openvswitch: what the folder above allows is absent`
 	b.refused(result, "wrongdownload", "did not match", staged)
 	b.refused(result, "testsignedinstaller", "The package was removed again",
 		staged+"\nfile C:\\Program Files\\weft-ovs-package\\openvswitch.msi\n"+closed+
-			"\nthe package openvswitch.msi is installed with INSTALLDIR=C:\\openvswitch\nthe package of Open vSwitch is removed")
+			"\nthe package openvswitch.msi is installed with INSTALLDIR=C:\\openvswitch\n"+
+			"the package of Open vSwitch is removed\n"+
+			"C:\\Program Files\\weft-ovs-package is removed\nC:\\openvswitch is removed")
 	if failure := result.failure("secureboot"); !strings.Contains(failure, "Secure Boot is on") ||
-		b.machines["secureboot"].driver {
+		len(b.machines["secureboot"].drivers) > 0 {
 		t.Errorf("Secure Boot and test signing: %s\n%s", failure, b.machines["secureboot"].changes())
 	}
 	if failure := result.failure("mustrestart"); !strings.Contains(failure, "set weft_windows_allow_reboot") ||
@@ -349,9 +351,9 @@ func (b *bench) clean(t *testing.T, m *machine, ownOpenVSwitch bool) {
 		}
 	}
 	if len(m.rules) > 0 || len(m.exclusions) > 0 || len(m.stores["Root"])+len(m.stores["TrustedPublisher"]) > 0 ||
-		m.driver != ownOpenVSwitch || m.testNext {
+		len(m.drivers) > 0 != ownOpenVSwitch || m.testNext {
 		t.Errorf("%s: left are rules %v, exclusions %v, certificates %v, driver %v, test signing %v", m.name, m.rules,
-			m.exclusions, m.stores, m.driver, m.testNext)
+			m.exclusions, m.stores, m.drivers, m.testNext)
 	}
 	services := slices.DeleteFunc(slices.Sorted(maps.Keys(m.services)), func(name string) bool {
 		return name == managementService

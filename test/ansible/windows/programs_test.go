@@ -3,13 +3,20 @@
 package windows
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
 
-const agentService = "weft-node"
+const (
+	agentService = "weft-node"
+	configFile   = `C:\ProgramData\weft\weft.yaml`
+	hostFile     = `C:\ProgramData\weft\host.json` // what the host had before the agent made its switch
+)
 
 // command runs a program: those of Windows and of Open vSwitch as far as the plays know them, and weft.exe.
 func command(m *machine, args map[string]any, check bool) reply {
@@ -38,25 +45,15 @@ func command(m *machine, args map[string]any, check bool) reply {
 			}
 		}
 		return done("INFO: No tasks are running which match the specified criteria.")
-	case program == "netcfg.exe" && strings.HasPrefix(line, "-l ") && strings.HasSuffix(line, " -c s -i "+m.component):
-		if !m.has(argv[2]) {
-			return reply{"failed": true, "rc": 1, "msg": "no " + argv[2]}
-		}
-		if m.signers["ovsext.sys"] == "WDKTestCert" && !(m.testSigning && slices.Contains(m.stores["TrustedPublisher"],
-			"THUMB")) {
-			return reply{"failed": true, "rc": 1, "msg": "0x800b0109: the root certificate is not trusted"}
+	case program == "netcfg.exe" && len(argv) == 7 && argv[1] == "-l" && strings.Join(argv[3:6], " ") == "-c s -i":
+		return m.installDriver(argv[2], argv[6])
+	case program == "netcfg.exe" && len(argv) == 3 && argv[1] == "-u":
+		if _, exists := m.drivers[argv[2]]; !exists {
+			return reply{"failed": true, "rc": 1, "msg": "no component " + argv[2]}
 		}
 		m.tell("netcfg %s", line)
-		m.driver, m.pending = true, m.needsRestart
+		delete(m.drivers, argv[2])
 		return done("")
-	case program == "netcfg.exe" && line == "-u "+m.component:
-		m.tell("netcfg %s", line)
-		m.driver = false
-		return done("")
-	case program == "bcdedit.exe" && strings.HasPrefix(line, "/set testsigning "):
-		m.tell("bcdedit %s", line)
-		m.testNext = line == "/set testsigning on"
-		return done("The operation completed successfully.")
 	case program == "ovsdb-tool.exe" && argv[1] == "create":
 		if !m.has(argv[3]) {
 			return reply{"failed": true, "rc": 1, "msg": "no schema " + argv[3]}
@@ -74,6 +71,30 @@ func command(m *machine, args map[string]any, check bool) reply {
 	}
 	m.fail("unknown program %q", argv)
 	return reply{"failed": true, "rc": 1}
+}
+
+// installDriver is netcfg -l: the file beside the inf becomes the driver.
+func (m *machine) installDriver(inf, component string) reply {
+	signer, content := "", ""
+	entries, err := os.ReadDir(filepath.Dir(m.local(inf)))
+	must(m, err)
+	for _, entry := range entries {
+		name := entry.Name()
+		if strings.EqualFold(name, strings.TrimSuffix(inf[strings.LastIndex(inf, `\`)+1:], ".inf")+".sys") {
+			file, err := os.ReadFile(filepath.Join(filepath.Dir(m.local(inf)), name))
+			must(m, err)
+			signer, content = m.signers[name], string(file)
+		}
+	}
+	switch {
+	case content == "" || !m.has(inf):
+		return reply{"failed": true, "rc": 1, "msg": "no " + inf}
+	case signer == testCertificate && !(m.testSigning && slices.Contains(m.stores["TrustedPublisher"], "THUMB")):
+		return reply{"failed": true, "rc": 1, "msg": "0x800b0109: the root certificate is not trusted"}
+	}
+	m.tell("netcfg -l %s -c s -i %s", inf, component)
+	m.drivers[component], m.pending = cmp.Or(m.keepsDriver, content), m.needsRestart
+	return reply{"changed": true, "rc": 0, "stdout": "", "stderr": ""}
 }
 
 // runWeft is what weft.exe does as far as Windows sees it; on the machine that has Wine it is run, too.
@@ -96,7 +117,7 @@ func (m *machine) runWeft(argv []string) reply {
 		if rc > 2 { // it was not asked well
 			return reply{"failed": true, "changed": true, "rc": rc, "stdout": "", "stderr": out, "msg": "non-zero return code"}
 		}
-		report := m.examine(out, isTemporary(argv[0]))
+		report := m.examine(out)
 		code := map[string]int{"ok": 0, "failed": 2}
 		rc, known := code[report.Result]
 		if !known {
@@ -122,8 +143,19 @@ func (m *machine) runWeft(argv []string) reply {
 			return fail("the agent runs")
 		}
 		m.lost, m.pass = m.cuts, m.after
+		if m.releaseTime > m.limit {
+			m.tell("weft %s is killed", words)
+			return reply{"failed": true, "msg": "timed out waiting for module completion"}
+		}
 		if rc != 0 {
 			return fail(out)
+		}
+		if m.wine == nil {
+			must(m, os.RemoveAll(m.local(hostFile)))
+			if s := m.services["ovsdb-server"]; s == nil || !s.Running {
+				return fail("the host has its adapter for itself, but weft's bridges are still in Open vSwitch's database: " +
+					"start it and repeat this")
+			}
 		}
 		return reply{"changed": true, "rc": 0, "stdout": out, "stderr": ""}
 	}
@@ -161,6 +193,12 @@ func (m *machine) weftService(argv []string, fail func(string) reply) reply {
 		}
 		if s := m.services[agentService]; !s.Running {
 			s.Running, m.lost, m.pass = true, m.cuts, m.after
+			if m.wine == nil {
+				m.write(hostFile, []byte("the host's adapter"))
+				config, err := os.ReadFile(m.local(configFile))
+				must(m, err)
+				m.config = string(config)
+			}
 		}
 		if m.unready != "" {
 			return fail("the node is not ready after 5m0s: " + m.unready)
@@ -199,7 +237,7 @@ var notHere = []string{
 }
 
 // examine is the doctor's report: its own where weft.exe has run, and what the machine is said to lack.
-func (m *machine) examine(out string, before bool) examination {
+func (m *machine) examine(out string) examination {
 	report := examination{Schema: "weft.net/doctor/v1",
 		Findings: []finding{{"configuration", "ok", "the configuration is complete", ""}}}
 	if m.wine != nil {
@@ -211,7 +249,7 @@ func (m *machine) examine(out string, before bool) examination {
 			return slices.Contains(notHere, f.Check)
 		})
 	}
-	if before && !m.driver {
+	if len(m.drivers) == 0 && m.wine == nil {
 		report.Findings = append(report.Findings, finding{"ovs-driver", "failed", "the driver OVSExt is not installed",
 			"install Open vSwitch for Windows"})
 	}

@@ -1,4 +1,4 @@
-# signature.ps1: who signed the files of a driver, and what Windows says of each signature.
+# signature.ps1: who signed the files of a driver, what Windows says of each signature, and which files they are.
 [CmdletBinding(SupportsShouldProcess)]
 param(
     [Parameter(Mandatory)][string]$Folder,
@@ -13,6 +13,14 @@ $Ansible.Result = @($files | ForEach-Object {
             $signer = $signature.SignerCertificate.GetNameInfo([Security.Cryptography.X509Certificates.X509NameType]::SimpleName, $false)
             $thumbprint = $signature.SignerCertificate.Thumbprint
         }
-        @{ name = $_.Name; status = $signature.Status.ToString(); signer = $signer; thumbprint = $thumbprint }
+        $version = ''
+        $has = [Diagnostics.FileVersionInfo]::GetVersionInfo($_.FullName)
+        if ($has.FileVersion) {
+            $version = "$($has.FileMajorPart).$($has.FileMinorPart).$($has.FileBuildPart)"
+        }
+        @{
+            name = $_.Name; status = $signature.Status.ToString(); signer = $signer; thumbprint = $thumbprint; version = $version
+            checksum = (Get-FileHash -LiteralPath $_.FullName -Algorithm SHA256).Hash.ToLower()
+        }
     })
 $Ansible.Changed = $false

@@ -11,4 +11,5 @@ weft service install -- --config C:\ProgramData\weft\weft.yaml
 file C:\ProgramData\weft\ca.crt
 file C:\ProgramData\weft\tls.crt
 file C:\ProgramData\weft\tls.key
+file C:\ProgramData\weft\weft-node.started
 weft service start --ready 300s

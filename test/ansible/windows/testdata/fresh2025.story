@@ -7,7 +7,7 @@ C:\openvswitch: S-1-5-18 is allowed FullControl
 C:\openvswitch: S-1-5-32-544 is allowed FullControl
 C:\openvswitch: what the folder above allows is absent
 files from C:\Program Files\weft-ovs-package\unpacked\openvswitch\ to C:\openvswitch\
-file C:\openvswitch\weft-package.sha256
+file C:\openvswitch\weft-package.json
 C:\Program Files\weft-ovs-package is removed
 netcfg -l C:\openvswitch\driver\ovsext.inf -c s -i OVSExt
 Defender's exclusion of C:\openvswitch\usr\sbin\ovsdb-server.exe: present
@@ -30,4 +30,5 @@ weft service install -- --config C:\ProgramData\weft\weft.yaml
 file C:\ProgramData\weft\ca.crt
 file C:\ProgramData\weft\tls.crt
 file C:\ProgramData\weft\tls.key
+file C:\ProgramData\weft\weft-node.started
 weft service start --ready 300s

@@ -6,7 +6,7 @@ C:\openvswitch: S-1-5-18 is allowed FullControl
 C:\openvswitch: S-1-5-32-544 is allowed FullControl
 C:\openvswitch: what the folder above allows is absent
 the package openvswitch.msi is installed with INSTALLDIR=C:\openvswitch
-file C:\openvswitch\weft-package.sha256
+file C:\openvswitch\weft-package.json
 C:\Program Files\weft-ovs-package is removed
 Defender's exclusion of C:\openvswitch\bin\ovsdb-server.exe: present
 service ovsdb-server is changed
@@ -24,4 +24,5 @@ weft service install -- --config C:\ProgramData\weft\weft.yaml
 file C:\ProgramData\weft\ca.crt
 file C:\ProgramData\weft\tls.crt
 file C:\ProgramData\weft\tls.key
+file C:\ProgramData\weft\weft-node.started
 weft service start --ready 300s

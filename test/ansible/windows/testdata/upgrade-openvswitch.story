@@ -1,3 +1,6 @@
+folder C:\Program Files\weft-ovs-package\unpacked
+file C:\Program Files\weft-ovs-package\openvswitch.zip
+C:\Program Files\weft-ovs-package\openvswitch.zip is unpacked
 service weft-node is stopped
 weft node release --config C:\ProgramData\weft\weft.yaml
 service ovs-vswitchd is removed
@@ -5,16 +8,13 @@ service ovsdb-server is removed
 netcfg -u OVSExt
 Defender's exclusion of C:\openvswitch\usr\sbin\ovsdb-server.exe: absent
 C:\openvswitch is removed
-folder C:\Program Files\weft-ovs-package\unpacked
-file C:\Program Files\weft-ovs-package\openvswitch.zip
-C:\Program Files\weft-ovs-package\openvswitch.zip is unpacked
 folder C:\openvswitch
 C:\openvswitch is S-1-5-32-544's
 C:\openvswitch: S-1-5-18 is allowed FullControl
 C:\openvswitch: S-1-5-32-544 is allowed FullControl
 C:\openvswitch: what the folder above allows is absent
 files from C:\Program Files\weft-ovs-package\unpacked\openvswitch\ to C:\openvswitch\
-file C:\openvswitch\weft-package.sha256
+file C:\openvswitch\weft-package.json
 C:\Program Files\weft-ovs-package is removed
 netcfg -l C:\openvswitch\driver\ovsext.inf -c s -i OVSExt
 Defender's exclusion of C:\openvswitch\usr\sbin\ovsdb-server.exe: present
