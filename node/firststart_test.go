@@ -390,7 +390,7 @@ func TestFirstStartThatLosesSomethingAtAnyCall(t *testing.T) {
 						s.alone()
 					}
 					loss.mend(s)
-					s.takeUpTime = 2 * time.Second
+					s.takeUpTime = 20 * time.Second
 					s.whole(s.start())
 				})
 			}
