@@ -36,7 +36,7 @@ test: lab check ## everything that must pass
 	+@$(MAKE) --no-print-directory -j2 cluster-test units
 
 .PHONY: units
-units: # one after the other, so that the cluster's tests begin with the first. Windows' wait, and those with many cases compute
+units: # the cluster's tests begin with the first; Windows' wait for most of their time, while those with many cases compute
 	+@$(MAKE) --no-print-directory unit-race
 	+@$(MAKE) --no-print-directory -j2 windows-unit unit-cases
 
@@ -70,7 +70,7 @@ UNIT_TEST := nice -n 5 go test -count 1 -vet off -p 2
 MANY_CASES := TestALookAtAllFindsNothingNew|TestAddressesComeToTheSameAsAColdStart|TestAskingChangesNothing|TestControllerAndAgentAgree|TestControllerAndAgentChooseTheSameEndpoints|TestCostlyServicesOfManyNodes|TestEventsComeToTheSameAsAColdStart|TestPoliciesComeToTheSameAsAColdStart|TestSoManyPortsOfSoManyNodes|TestTheGuardsTimeIsPaced|TestTogether
 MANY_CASES_IN := ./ovn ./ovn/southbound ./ovsdb ./test/hostports
 
-# The symbols of a debugger, without which linking with the race detector takes three quarters of the time.
+# Without a debugger's symbols, linking with the race detector takes three quarters of the time.
 NO_DEBUGGER := -ldflags -w
 
 .PHONY: unit-race unit-cases
