@@ -11,7 +11,6 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
-	"github.com/weftnet/weft/test/cases"
 )
 
 // tables are those of the Northbound database that the tests' changes use.
@@ -194,7 +193,6 @@ func TestThousandsInFewTransactions(t *testing.T) {
 
 // TestTogether: changes that belong together are one transaction, more of them than others get, up to a bound.
 func TestTogether(t *testing.T) {
-	cases.Long(t)
 	s := realStage(t)
 	s.start()
 	s.replace(node("l1"))
