@@ -36,9 +36,9 @@ test: lab check ## everything that must pass
 	+@$(MAKE) --no-print-directory -j2 cluster-test units
 
 .PHONY: units
-units: # one after the other, so that the cluster's tests begin with the first
-	+@$(MAKE) --no-print-directory unit
-	+@$(MAKE) --no-print-directory windows-unit
+units: # the cluster's tests begin with the first; Windows' wait for most of their time, while those with many cases compute
+	+@$(MAKE) --no-print-directory unit-race
+	+@$(MAKE) --no-print-directory -j2 windows-unit unit-cases
 
 # All of the tests' files, those of `make cluster-test` and `make test-ansible` too.
 TEST_TAGS := cluster,ansible
@@ -64,10 +64,25 @@ lint:
 # both want a processor. With more of them, what waits for an answer waits for a processor.
 UNIT_TEST := nice -n 5 go test -count 1 -vet off -p 2
 
-unit: ovn $(LAB)/wine/.complete $(LAB)/hyperkube ## unit tests, and those against a real ovsdb-server, OVN, API server and Wine, with the race detector
+# Tests that try a tenth of their cases with -short, and where they are (test/cases). The race detector makes them take
+# several times as long, and finds in a tenth what it finds in all of them. So it gets the tenth, and all of them run
+# without it.
+MANY_CASES := TestALookAtAllFindsNothingNew|TestAddressesComeToTheSameAsAColdStart|TestAskingChangesNothing|TestControllerAndAgentAgree|TestControllerAndAgentChooseTheSameEndpoints|TestCostlyServicesOfManyNodes|TestEventsComeToTheSameAsAColdStart|TestPoliciesComeToTheSameAsAColdStart|TestSoManyPortsOfSoManyNodes|TestTheGuardsTimeIsPaced
+MANY_CASES_IN := ./ovn ./ovn/southbound ./test/hostports
+
+# Without a debugger's symbols, linking with the race detector takes three quarters of the time.
+NO_DEBUGGER := -ldflags -w
+
+.PHONY: unit-race unit-cases
+unit: unit-race unit-cases ## unit tests, and those against a real ovsdb-server, OVN, API server and Wine, with the race detector
+
+unit-race: ovn $(LAB)/wine/.complete $(LAB)/hyperkube
 	@CGO_ENABLED=1 $(GO_BUILD) "compiling what the unit tests test, for the race detector" go build -race ./...
-	CGO_ENABLED=1 $(UNIT_TEST) -race -timeout 25m ./...
-	cd test/lab/sctp && CGO_ENABLED=1 $(UNIT_TEST) -race ./...
+	CGO_ENABLED=1 $(UNIT_TEST) $(NO_DEBUGGER) -race -short -parallel 8 -timeout 25m ./...
+	cd test/lab/sctp && CGO_ENABLED=1 $(UNIT_TEST) $(NO_DEBUGGER) -race ./...
+
+unit-cases: ovn
+	$(UNIT_TEST) -run '^($(MANY_CASES))$$' $(MANY_CASES_IN)
 	cd test/oracle && $(UNIT_TEST) -v ./...
 	cd test/oracle/services && $(UNIT_TEST) -v ./...
 

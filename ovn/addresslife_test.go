@@ -22,6 +22,7 @@ import (
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/test/cases"
 )
 
 // TestAddressesComeToTheSameAsAColdStart plays random lives of what wants addresses of one small network outside:
@@ -31,7 +32,7 @@ import (
 // at rest writes nothing, neither rows nor annotations, and at the end the Northbound is what a cold start makes of
 // the objects that are left.
 func TestAddressesComeToTheSameAsAColdStart(t *testing.T) {
-	for seed := range *lives {
+	for seed := range cases.Of(*lives) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			l := newAddressLife(t, seed)

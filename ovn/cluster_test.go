@@ -18,6 +18,7 @@ import (
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/test/cases"
 )
 
 // TestWholeCluster shows all of the Northbound as text: what an operator sees.
@@ -80,7 +81,7 @@ var lives = flag.Uint64("lives", 20, "how many random lives of clusters are play
 // TestEventsComeToTheSameAsAColdStart plays random lives of clusters, event by event in batches, and
 // compares with a controller that starts at the end and sees only what is left.
 func TestEventsComeToTheSameAsAColdStart(t *testing.T) {
-	for seed := range *lives {
+	for seed := range cases.Of(*lives) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			s := testSettings(t, func(c *settings.Config) {

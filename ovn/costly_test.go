@@ -19,6 +19,7 @@ import (
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/test/cases"
 )
 
 // costly is a Service of many ports with so many endpoints, as the API server has it, and of everything else that has a
@@ -114,6 +115,7 @@ func TestCostlyServices(t *testing.T) {
 // TestCostlyServicesOfManyNodes: where each node has rows of its own of a Service, all of these have a bound, too, and
 // the Service is told how to do without. What one node can bear is served whole in a small cluster.
 func TestCostlyServicesOfManyNodes(t *testing.T) {
+	cases.Long(t)
 	for _, c := range []struct {
 		name string
 		edit func(s *objects.Service, all, first *objects.EndpointSlice) // first has the first port, all the others
@@ -200,6 +202,7 @@ func eachForItsNode(list ...*objects.EndpointSlice) {
 // A Service of very many sticky ports has so many rows for all nodes that even one endpoint of each is too much: it has
 // fewer ports.
 func TestSoManyPortsOfSoManyNodes(t *testing.T) {
+	cases.Long(t)
 	w := newWorld()
 	o := w.service("big", "10.96.0.10")
 	o.ClientIP, o.StickySeconds, o.Ports = true, 100, nil

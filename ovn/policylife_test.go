@@ -19,6 +19,7 @@ import (
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/test/cases"
 )
 
 // TestPoliciesComeToTheSameAsAColdStart plays random lives of pods, namespaces, nodes and policies. The rows are
@@ -27,7 +28,7 @@ import (
 // there what belongs together is parted. At the end the Northbound is what a controller makes of it that sees only what
 // is left.
 func TestPoliciesComeToTheSameAsAColdStart(t *testing.T) {
-	for seed := range *lives {
+	for seed := range cases.Of(*lives) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			l := newPolicyLife(t, seed)

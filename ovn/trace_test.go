@@ -33,7 +33,7 @@ func compile(t testing.TB, s *settings.Settings, w *world) *ovn {
 	if err := engine.Replace(context.Background(), c.takeEverything()); err != nil {
 		t.Fatal(err)
 	}
-	ovsdbtest.Run(t, "ovn-nbctl", "--timeout=60", "--db="+o.northbound.Endpoint, "--wait=sb", "sync")
+	ovsdbtest.Run(t, "ovn-nbctl", "--timeout=300", "--db="+o.northbound.Endpoint, "--wait=sb", "sync")
 	return o
 }
 
@@ -68,12 +68,12 @@ func (o *ovn) wantGateway(chassis ...string) {
 	o.t.Helper()
 	sbctl := func(args ...string) string {
 		return strings.TrimSpace(ovsdbtest.Run(o.t, "ovn-sbctl",
-			append([]string{"--timeout=60", "--db=" + o.southbound.Endpoint}, args...)...))
+			append([]string{"--timeout=300", "--db=" + o.southbound.Endpoint}, args...)...))
 	}
 	for i, name := range chassis {
 		sbctl("chassis-add", name, "geneve", fmt.Sprintf("192.0.2.%d", 1+i))
 	}
-	ovsdbtest.Run(o.t, "ovn-nbctl", "--timeout=60", "--db="+o.northbound.Endpoint, "--wait=sb", "sync")
+	ovsdbtest.Run(o.t, "ovn-nbctl", "--timeout=300", "--db="+o.northbound.Endpoint, "--wait=sb", "sync")
 	group := sbctl("--bare", "--columns=ha_chassis_group", "find", "Port_Binding", "logical_port=cr-rtoe@shared")
 	var got []string
 	for _, member := range strings.Fields(sbctl("--bare", "--columns=ha_chassis", "list", "HA_Chassis_Group", group)) {

@@ -11,13 +11,14 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/test/cases"
 )
 
 // TestALookAtAllFindsNothingNew plays the random lives of addresses, with pools and EgressIPs that select nodes by
 // labels, and more that change of nodes, and after each step has everything looked at again. No row, status or Event
 // follows from that: what an event makes a difference to was looked at with it.
 func TestALookAtAllFindsNothingNew(t *testing.T) {
-	for seed := range *lives {
+	for seed := range cases.Of(*lives) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			l := &selectiveLife{newAddressLife(t, 1000+seed)}

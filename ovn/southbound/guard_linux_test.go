@@ -143,10 +143,10 @@ func (s *southbound) as(node string) (endpoint string) {
 	return "unix:" + path
 }
 
-// until waits for what comes soon.
+// until waits for what comes soon, on a busy machine less so.
 func (s *southbound) until(what string, condition func() bool) {
 	s.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.Fatal(what)
 		}

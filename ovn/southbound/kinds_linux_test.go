@@ -71,6 +71,7 @@ func TestMonitorsThatStayAreCounted(t *testing.T) {
 		conn := s.asNode()
 		held := 0
 		for ; held <= maxMonitors; held++ {
+			s.forgive()
 			answer, err := ask(conn, "monitor_cond", monitor(held))
 			if err != nil || !strings.Contains(answer, `"error":null`) {
 				break

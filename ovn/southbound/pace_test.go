@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weftnet/weft/test/cases"
 )
 
 // heard are the requests that a server gets of a connection.
@@ -233,45 +235,48 @@ func TestReadingsOfAllConnectionsArePaced(t *testing.T) {
 
 // TestTheGuardsTimeIsPaced: what a node asks for costs the guard, too, and the more so if it is refused.
 func TestTheGuardsTimeIsPaced(t *testing.T) {
-	for _, c := range []struct {
-		what, request string
-	}{
-		{"small requests", `{"id":1,"method":"steal","params":[]}`},
-		{"large requests", `{"id":1,"method":"monitor","params":["OVN_Southbound",1,{"Chassis":[{"where":["` +
-			strings.Repeat("x", longestRequest/2) + `"]}]}]}`},
-	} {
+	t.Run("small requests", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { requestsArePaced(t, `{"id":1,"method":"steal","params":[]}`) })
+	})
+	t.Run("large requests", func(t *testing.T) {
+		cases.Long(t)
 		synctest.Test(t, func(t *testing.T) {
-			g := &Guard{metrics: newMetrics(), log: slog.New(slog.NewTextHandler(io.Discard, nil))}
-			var answers atomic.Int64
-			for range 2 {
-				client, _, _ := pipes(t, g)
-				go func() {
-					for {
-						if _, err := io.WriteString(client, c.request); err != nil {
-							return
-						}
-					}
-				}()
-				go func() {
-					for m := (&messages{from: client}); ; answers.Add(1) {
-						if _, err := m.next(); err != nil {
-							return
-						}
-					}
-				}()
-			}
-			time.Sleep(time.Minute)
-			most := (requestBurst+60*requestRate)/(requestCost+len(c.request)) + 1
-			if n := int(answers.Load()); n < most*9/10 || n > most {
-				t.Errorf("%s: %d are answered in a minute, want %d", c.what, n, most)
-			}
-			other, _, _ := pipesOf(t, g, "another")
-			go io.WriteString(other, c.request)
-			began := time.Now()
-			if _, err := (&messages{from: other}).next(); err != nil || time.Since(began) > 0 {
-				t.Errorf("%s: another node waits %s: %v", c.what, time.Since(began), err)
-			}
+			requestsArePaced(t, `{"id":1,"method":"monitor","params":["OVN_Southbound",1,{"Chassis":[{"where":["`+
+				strings.Repeat("x", longestRequest/2)+`"]}]}]}`)
 		})
+	})
+}
+
+func requestsArePaced(t *testing.T, request string) {
+	g := &Guard{metrics: newMetrics(), log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	var answers atomic.Int64
+	for range 2 {
+		client, _, _ := pipes(t, g)
+		go func() {
+			for {
+				if _, err := io.WriteString(client, request); err != nil {
+					return
+				}
+			}
+		}()
+		go func() {
+			for m := (&messages{from: client}); ; answers.Add(1) {
+				if _, err := m.next(); err != nil {
+					return
+				}
+			}
+		}()
+	}
+	time.Sleep(time.Minute)
+	most := (requestBurst+60*requestRate)/(requestCost+len(request)) + 1
+	if n := int(answers.Load()); n < most*9/10 || n > most {
+		t.Errorf("%d are answered in a minute, want %d", n, most)
+	}
+	other, _, _ := pipesOf(t, g, "another")
+	go io.WriteString(other, request)
+	began := time.Now()
+	if _, err := (&messages{from: other}).next(); err != nil || time.Since(began) > 0 {
+		t.Errorf("another node waits %s: %v", time.Since(began), err)
 	}
 }
 

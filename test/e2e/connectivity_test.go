@@ -41,16 +41,19 @@ func askUDP(pod, addr string, port int) (string, error) {
 func TestLargePacketsPass(t *testing.T) {
 	for _, pair := range [][2]string{{"l1", "l2"}, {"l1", "w1"}, {"w1", "l2"}, {"w1", "w2"}} {
 		for _, addr := range podAddresses(t, web(pair[1])) {
-			// 40,000 bytes make many full segments, through the tunnel and back.
-			out, err := cluster.In(web(pair[0]), "sh", "-c",
-				fmt.Sprintf("head -c 40000 /dev/zero | tr '\\0' x | nc -w 3 -q 1 %s 7000 | wc -c", addr))
-			if err != nil || strings.TrimSpace(out) != "40000" {
-				t.Errorf("%v: %s returned %q of 40000 bytes: %v", pair, addr, out, err)
-			}
-			// Two fragments, each as large as the pod believes that it may be.
-			if out, err := cluster.In(web(pair[0]), "ping", "-c", "2", "-W", "2", "-s", "2000", addr.String()); err != nil {
-				t.Errorf("%v: %s %v", pair, out, err)
-			}
+			t.Run(fmt.Sprintf("%s to %s by %s", pair[0], pair[1], addr), func(t *testing.T) {
+				t.Parallel()
+				// 40,000 bytes make many full segments, through the tunnel and back.
+				out, err := cluster.In(web(pair[0]), "sh", "-c",
+					fmt.Sprintf("head -c 40000 /dev/zero | tr '\\0' x | nc -w 3 -q 1 %s 7000 | wc -c", addr))
+				if err != nil || strings.TrimSpace(out) != "40000" {
+					t.Errorf("%q of 40000 bytes are returned: %v", out, err)
+				}
+				// Two fragments, each as large as the pod believes that it may be.
+				if out, err := cluster.In(web(pair[0]), "ping", "-c", "2", "-W", "2", "-s", "2000", addr.String()); err != nil {
+					t.Errorf("%s %v", out, err)
+				}
+			})
 		}
 	}
 }
@@ -96,9 +99,12 @@ func TestPodsReachTheAPIServerAndNames(t *testing.T) {
 func TestPodsReachTheOutside(t *testing.T) {
 	for _, node := range nodes {
 		for _, outside := range []string{"172.31.0.254", "fd00:31::254"} {
-			if out, err := cluster.In(web(node), "ping", "-c", "2", "-W", "3", outside); err != nil {
-				t.Errorf("%s to %s: %s %v", node, outside, out, err)
-			}
+			t.Run(node+" to "+outside, func(t *testing.T) {
+				t.Parallel()
+				if out, err := cluster.In(web(node), "ping", "-c", "2", "-W", "3", outside); err != nil {
+					t.Errorf("%s %v", out, err)
+				}
+			})
 		}
 	}
 }

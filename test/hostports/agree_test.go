@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/node/hostservice"
 	"github.com/weftnet/weft/ovn"
 	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/test/cases"
 )
 
 var (
@@ -28,7 +29,7 @@ var (
 // host's where nobody has, or a daemon; the host listens for whom OVN serves there; and its routes lead to what OVN
 // serves.
 func TestControllerAndAgentAgree(t *testing.T) {
-	for number := range uint64(*lives) {
+	for number := range uint64(cases.Of(*lives)) {
 		c, err := newCluster(*seed, number)
 		for range 25 {
 			if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/ovn"
+	"github.com/weftnet/weft/test/cases"
 )
 
 // portsOfLarge are so many that the endpoints of a Service are more than are served.
@@ -22,6 +23,7 @@ const portsOfLarge = 100
 
 // TestControllerAndAgentChooseTheSameEndpoints of a Service with policy Local that has more than are served.
 func TestControllerAndAgentChooseTheSameEndpoints(t *testing.T) {
+	cases.Long(t)
 	compared, full := 0, 0
 	for number := range uint64(3) {
 		c, err := newCluster(*seed, number)

@@ -85,19 +85,21 @@ func TestEachGatewayHasAnAddressOfItsOwn(t *testing.T) {
 	c := config(IPv4)
 	c.Gateway = GatewayOwn
 	c.Linux, c.Windows = 1, MaxNodes-1
+	holders := map[netip.Addr]string{}
+	for _, spec := range c.specs(someFiles) {
+		for _, i := range spec.Interfaces {
+			for _, address := range i.Addresses {
+				holders[netip.MustParsePrefix(address).Addr()] = spec.Name
+			}
+		}
+	}
 	for _, spec := range c.nodeSpecs(someFiles) {
 		gateway, err := netip.ParsePrefix(agentKey(t, spec, "gateway-addresses"))
 		if err != nil {
 			t.Fatalf("%s: %v", spec.Name, err)
 		}
-		for _, other := range c.specs(someFiles) {
-			for _, i := range other.Interfaces {
-				if slices.ContainsFunc(i.Addresses, func(a string) bool {
-					return netip.MustParsePrefix(a).Addr() == gateway.Addr()
-				}) {
-					t.Fatalf("the gateway of %s has the address of %s, %v", spec.Name, other.Name, gateway)
-				}
-			}
+		if holder, taken := holders[gateway.Addr()]; taken {
+			t.Fatalf("the gateway of %s has the address of %s, %v", spec.Name, holder, gateway)
 		}
 	}
 }
