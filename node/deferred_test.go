@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,27 +11,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weftnet/weft/cni"
-	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/nodeconfig"
-	"github.com/weftnet/weft/node/openvswitch"
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/platform/platformtest"
 )
-
-// newDeferredNode is a node whose devices come with their sandboxes, with all of the agent that attends to
-// them.
-func newDeferredNode(t *testing.T, change func(*nodeconfig.Config)) *bareNode {
-	t.Helper()
-	n := newBareNodeWith(t, func(c *nodeconfig.Config, f *platformtest.Fake) {
-		f.Deferred = true
-		if change != nil {
-			change(c)
-		}
-	})
-	n.installFlows()
-	n.follow()
-	return n
-}
 
 // follow runs the agent's parts for late devices; stop is a kill.
 func (n *bareNode) follow() (stop func()) {
@@ -43,66 +27,37 @@ func (n *bareNode) follow() (stop func()) {
 	return func() { cancel(); <-ended; <-ended }
 }
 
-func (n *bareNode) port(call *cni.Call) *vswitch.Interface {
-	device, _ := n.ovs.AttachedDevice(call.Attachment)
-	return device
-}
-
-func (n *bareNode) mustAdd(call *cni.Call) {
+// awaitEvent waits for an Event on the pod "web".
+func (n *bareNode) awaitEvent(reason string) {
 	n.t.Helper()
-	if _, err := n.attacher.Add(n.t.Context(), call); err != nil {
-		n.t.Fatal(err)
-	}
-}
-
-// whole waits until a pod has all that it is to have.
-func (n *bareNode) whole(call *cni.Call) {
-	n.t.Helper()
-	n.until(func() bool {
-		device := n.port(call)
-		return device != nil && device.Type == n.platform.PortType() &&
-			device.ExternalIDs[openvswitch.AttachedKey] == "true" && device.ExternalIDs[openvswitch.InstalledKey] == "true"
-	})
-	device := n.platform.Device(call.Attachment)
-	if !device.Configured || device.Endpoint.MTU != 1442 {
-		n.t.Errorf("the device is %+v", device)
-	}
-}
-
-// event waits for an Event on a pod.
-func (n *bareNode) event(reason string) string {
-	n.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+	nodetest.Eventually(n.t, 10*time.Second, func() error {
 		list, err := n.client.CoreV1().Events("shop").List(n.t.Context(), metav1.ListOptions{})
 		if err != nil {
-			n.t.Fatal(err)
+			return err
 		}
 		for _, e := range list.Items {
 			if e.Reason == reason && e.InvolvedObject.Kind == "Pod" && e.InvolvedObject.Name == "web" &&
 				e.InvolvedObject.UID == "u1" {
-				return e.Message
+				return nil
 			}
 		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	n.t.Fatalf("no Event %s", reason)
-	return ""
+		return errors.New("no Event " + reason)
+	})
 }
 
+// What the attacher reports of a device that comes late becomes Events, and is counted.
 func TestPodsAreToldByEvents(t *testing.T) {
-	n := newDeferredNode(t, func(c *nodeconfig.Config) { c.VNICTimeout = 50 * time.Millisecond })
-	call := n.pod("web", "u1", nil)
-	n.mustAdd(call)
-	if text := n.event("NetworkNotAttached"); !strings.Contains(text, "has not appeared") ||
-		!strings.Contains(text, cni.HostInterface(call.Attachment)) {
-		t.Errorf("the Event says %q", text)
-	}
-	if device := n.port(call); device == nil || device.Type != "" {
-		t.Errorf("the port is %+v", device)
-	}
+	n := newBareNodeWith(t, func(c *nodeconfig.Config, f *platformtest.Fake) {
+		f.Deferred, c.VNICTimeout = true, 50*time.Millisecond
+	})
+	n.InstallFlows()
+	n.follow()
+	call := n.Pod("web", "u1", nil)
+	n.MustAdd(call)
+	n.awaitEvent("NetworkNotAttached")
 	n.platform.StartSandbox(call.Netns)
-	n.whole(call)
-	n.event("NetworkAttached")
+	n.Whole(call)
+	n.awaitEvent("NetworkAttached")
 	recorder := httptest.NewRecorder()
 	n.probes().Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for _, want := range []string{"weft_arrival_seconds_count 1", "weft_late_arrivals_total 1",

@@ -59,7 +59,7 @@ func (s *firstStart) former() {
 	if err := s.n.ovs.Apply(s.Context(), s.n.ovs.Removing(hostnet.HostAdapter)); err != nil {
 		s.Fatal(err)
 	}
-	s.n.until(func() bool { return s.n.ovs.Bridge(hostnet.HostAdapter) == nil && s.n.ovs.Device("Ethernet") == nil })
+	s.n.Until(func() bool { return s.n.ovs.Bridge(hostnet.HostAdapter) == nil && s.n.ovs.Device("Ethernet") == nil })
 	if err := s.n.ovs.Apply(s.Context(), s.n.ovs.EnsureBridge(root, want)); err != nil {
 		s.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestANodeWithFormerNamesGetsOver(t *testing.T) {
 				s.NoVMMS = false
 			}
 			go func() { // ovs-vswitchd is started again when the names are right
-				s.n.until(func() bool { return s.Tunnels(hostnet.HostAdapter) })
+				s.n.Until(func() bool { return s.Tunnels(hostnet.HostAdapter) })
 				s.daemon.set(func(d *extensionDaemon) { d.dead = false })
 			}()
 			s.whole(s.start())

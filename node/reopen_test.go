@@ -44,7 +44,7 @@ func TestPortsAreOpenedWhenHyperVsManagementIsBack(t *testing.T) {
 			platform.Management{Device: platform.ManagementDevice, MTU: 1400}))); err != nil {
 		t.Fatal(err)
 	}
-	s.n.until(func() bool { return s.ofport(platform.ManagementDevice) == -1 })
+	s.n.Until(func() bool { return s.ofport(platform.ManagementDevice) == -1 })
 	if ports := s.n.ovs.Refused(openvswitch.TypeInternal); !slices.Equal(ports, []string{platform.ManagementDevice}) {
 		t.Errorf("the ports in error are %v", ports)
 	}
@@ -63,7 +63,7 @@ func TestPortsAreOpenedWhenHyperVsManagementIsBack(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var kept sync.WaitGroup
 	kept.Go(func() { _ = a.gateway.KeepPortsOpen(ctx) })
-	s.n.until(func() bool { return s.ofport(platform.ManagementDevice) > 0 })
+	s.n.Until(func() bool { return s.ofport(platform.ManagementDevice) > 0 })
 	if s.ofport(platform.ManagementDevice) <= 0 {
 		t.Error("the port is still in error")
 	}

@@ -88,16 +88,16 @@ func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
 	if err != nil || root.ExternalIDs["ovn-bridge-mappings"] != "external:vEthernet (Ethernet)" {
 		t.Errorf("settings %v, %v", root, err)
 	}
-	n.until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems()[health.Facts] == nil })
-	n.until(func() bool {
+	n.Until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems()[health.Facts] == nil })
+	n.Until(func() bool {
 		annotations, err := n.node.annotations()
 		if err != nil {
 			return false
 		}
 		facts, present, err := contract.Parse[contract.NodeFacts](annotations, contract.NodeFactsAnnotation)
-		return err == nil && present && facts.Gateway != nil && facts.Gateway.Network == "external" || n.lookAgain()
+		return err == nil && present && facts.Gateway != nil && facts.Gateway.Network == "external" || n.LookAgain()
 	})
-	n.until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems().All() == nil })
+	n.Until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems().All() == nil })
 	before := n.repairs()
 	n.gateway.ReconcileUplinkOnce(t.Context())
 	n.reconcileOnce(t.Context())
@@ -141,7 +141,7 @@ func TestHostGetsItsAdapterBack(t *testing.T) {
 	if n.platform.Called("ReleaseUplink") != 1 || !strings.Contains(n.uplinkProblem(), "Ethernet") {
 		t.Errorf("%d calls; %s", n.platform.Called("ReleaseUplink"), n.uplinkProblem())
 	}
-	n.until(func() bool { return n.ovs.Bridge("vEthernet (Ethernet)") == nil })
+	n.Until(func() bool { return n.ovs.Bridge("vEthernet (Ethernet)") == nil })
 	n.reconcileOnce(t.Context())
 	if n.ovs.Bridge("vEthernet (Ethernet)") != nil {
 		t.Error("the bridge is back without its switch")
@@ -184,7 +184,7 @@ func TestDaemonIsAskedOverNoBridgeWhereThereIsNoSwitch(t *testing.T) {
 			FailMode: vswitch.BridgeFailModeSecure})); err != nil {
 		t.Fatal(err)
 	}
-	n.until(func() bool { return n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil })
+	n.Until(func() bool { return n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil })
 	n.gateway.ReconcileUplinkOnce(t.Context())
 	if n.platform.Called("EnsureUplink") != 0 || n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil ||
 		!strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
@@ -212,7 +212,7 @@ func TestDeadDaemonIsNotAskedOverAForeignBridge(t *testing.T) {
 			FailMode: vswitch.BridgeFailModeStandalone})); err != nil {
 		t.Fatal(err)
 	}
-	n.until(func() bool { return n.ovs.Bridge("br-storage") != nil })
+	n.Until(func() bool { return n.ovs.Bridge("br-storage") != nil })
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the pods' subnets are not known", platform.ErrNoUplink))
 	n.gateway.ReconcileUplinkOnce(t.Context())
 	if n.platform.Called("EnsureUplink") != 1 || n.ovs.Bridge("br-storage") == nil {
@@ -260,13 +260,13 @@ func TestBridgesGoBeforeASwitchThatIsOutdated(t *testing.T) {
 func TestBridgeOfPodsOutlivesTheSwitch(t *testing.T) {
 	n := newUplinkNode(t, &openvswitchtest.Vswitchd{})
 	n.gateway.ReconcileUplinkOnce(t.Context())
-	n.until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems().All() == nil })
-	n.installFlows()
+	n.Until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems().All() == nil })
+	n.InstallFlows()
 	n.follow()
-	call := n.pod("web", "u1", nil)
-	n.mustAdd(call)
+	call := n.Pod("web", "u1", nil)
+	n.MustAdd(call)
 	n.platform.StartSandbox(call.Netns)
-	n.whole(call)
+	n.Whole(call)
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the network is lost", platform.ErrNoUplink))
 	n.gateway.ReconcileUplinkOnce(t.Context())
 	if len(n.ovs.Attached()) != 1 || n.ovs.Bridge("vEthernet (Ethernet)") != nil {
@@ -326,7 +326,7 @@ func TestUplinkThatFailsLater(t *testing.T) {
 				t.Error(n.uplinkProblem())
 			}
 			n.reconcileOnce(t.Context())
-			n.until(func() bool { return (n.ovs.Bridge("vEthernet (Ethernet)") == nil) == test.goes })
+			n.Until(func() bool { return (n.ovs.Bridge("vEthernet (Ethernet)") == nil) == test.goes })
 			if n.platform.Called("ReleaseUplink") != 0 {
 				t.Error("the agent has released what the platform sees to")
 			}
@@ -343,13 +343,13 @@ func TestUplinkThatFailsLater(t *testing.T) {
 func TestUplinksSwitchIsAnotherOne(t *testing.T) {
 	n := newUplinkNode(t, &openvswitchtest.Vswitchd{})
 	n.gateway.ReconcileUplinkOnce(t.Context())
-	n.until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems().All() == nil })
-	n.installFlows()
+	n.Until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems().All() == nil })
+	n.InstallFlows()
 	n.follow()
-	call := n.pod("web", "u1", nil)
-	n.mustAdd(call)
+	call := n.Pod("web", "u1", nil)
+	n.MustAdd(call)
 	n.platform.StartSandbox(call.Netns)
-	n.whole(call)
+	n.Whole(call)
 	n.platform.Change(func() {
 		n.platform.Uplink.Switch = "guid-2"
 		clear(n.platform.Devices)
@@ -366,8 +366,8 @@ func TestUplinksSwitchIsAnotherOne(t *testing.T) {
 	if bridge == nil || bridge.ExternalIDs[openvswitch.SwitchKey] != "guid-2" {
 		t.Fatalf("the bridge is %+v", bridge)
 	}
-	n.whole(call)
-	n.until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems().All() == nil })
+	n.Whole(call)
+	n.Until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems().All() == nil })
 }
 
 // watchBridge closes goes when there is no such bridge.
@@ -389,7 +389,7 @@ func (n *bareNode) watchBridge(ctx context.Context, name string, goes chan<- str
 func TestNobodyMakesTheOldSwitchsBridgeAgain(t *testing.T) {
 	n := newUplinkNode(t, &openvswitchtest.Vswitchd{})
 	n.gateway.ReconcileUplinkOnce(t.Context())
-	n.until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems().All() == nil })
+	n.Until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems().All() == nil })
 	n.platform.Change(func() { n.platform.Uplink.Switch = "guid-2" })
 	ctx, stop := context.WithCancel(t.Context())
 	var others sync.WaitGroup

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -14,13 +13,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apitypes "k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/attach/attachtest"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
@@ -35,6 +34,7 @@ import (
 // ovs-vswitchd and ovn-controller. It runs on every system.
 type bareNode struct {
 	*agent
+	*attachtest.Node
 	t        *testing.T
 	platform *platformtest.Fake
 	client   *fake.Clientset
@@ -68,6 +68,8 @@ func newBareNodeWith(t *testing.T, change func(*nodeconfig.Config, *platformtest
 	if n.agent, err = newAgent(config, n.platform, ovs, n.client); err != nil {
 		t.Fatal(err)
 	}
+	n.Node = &attachtest.Node{T: t, Platform: n.platform, Client: n.client, Database: ovs, Health: n.health,
+		Attach: func(ctx context.Context, call *cni.Call) error { _, err := n.attacher.Add(ctx, call); return err }}
 	go n.pods.Informer.RunWithContext(t.Context())
 	go n.node.informer.RunWithContext(t.Context())
 	if !cache.WaitForCacheSync(t.Context().Done(), n.pods.Informer.HasSynced, n.node.informer.HasSynced) {
@@ -80,7 +82,7 @@ func newBareNodeWith(t *testing.T, change func(*nodeconfig.Config, *platformtest
 	go openvswitchtest.InstallFlows(t.Context(), ovs, n.platform.PortType, func() []*vswitch.Interface {
 		return ovsdb.List(ovs.Client, func(i *vswitch.Interface) bool { return i.Name == platform.ManagementDevice })
 	})
-	n.until(func() bool {
+	n.Until(func() bool {
 		if config.SharesAdapter() {
 			return true // a test's own story
 		}
@@ -90,63 +92,10 @@ func newBareNodeWith(t *testing.T, change func(*nodeconfig.Config, *platformtest
 	return n
 }
 
-// until waits for what events in the replica bring about.
-func (n *bareNode) until(condition func() bool) {
-	n.t.Helper()
-	ctx, cancel := context.WithTimeout(n.t.Context(), 10*time.Second)
-	defer cancel()
-	if err := n.ovs.WaitFor(ctx, condition); err != nil {
-		n.t.Fatalf("%v; problems: %v", err, n.health.Problems().All())
-	}
-}
-
-// installFlows does what ovs-vswitchd and ovn-controller do for each new device.
-func (n *bareNode) installFlows() {
-	go openvswitchtest.InstallFlows(n.t.Context(), n.ovs, n.platform.PortType, n.ovs.Attached)
-}
-
-func (n *bareNode) pod(name, uid string, change func(*corev1.Pod)) *cni.Call {
-	n.t.Helper()
-	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: apitypes.UID(uid),
-		Annotations: map[string]string{
-			contract.PodNetworkAnnotation: `{"uid":"` + uid +
-				`","mac":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"gateways":["10.244.1.1"]}`,
-		}}}
-	if change != nil {
-		change(object)
-	}
-	if _, err := n.client.CoreV1().Pods("shop").Create(n.t.Context(), object, metav1.CreateOptions{}); err != nil {
-		n.t.Fatal(err)
-	}
-	return n.sandbox(name, uid)
-}
-
-func (n *bareNode) sandbox(name, uid string) *cni.Call {
-	path := "/sandbox/" + uid
-	n.platform.AddSandbox(path)
-	return &cni.Call{Attachment: cni.Attachment{ContainerID: "c-" + uid, IfName: "eth0"}, Netns: path,
-		Pod: cni.Pod{Namespace: "shop", Name: name, UID: uid}, Config: cni.NetworkConfig{Network: "weft"}}
-}
-
-// lookAgain touches the database so that until asks its condition again.
-func (n *bareNode) lookAgain() bool {
-	root, err := n.ovs.Root()
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	_, err = n.ovs.Transact(n.t.Context(), openvswitch.MutateRow(vswitch.OpenvSwitchTable, root.UUID,
-		openvswitch.SetKeys("external_ids", root.ExternalIDs,
-			map[string]string{"test": fmt.Sprint(time.Now().UnixNano())})...))
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	return false
-}
-
 func TestEndpointsTellHowTheNodeIs(t *testing.T) {
 	n := newBareNode(t)
-	n.installFlows()
-	if _, err := n.attacher.Add(t.Context(), n.pod("web", "u1", nil)); err != nil {
+	n.InstallFlows()
+	if _, err := n.attacher.Add(t.Context(), n.Pod("web", "u1", nil)); err != nil {
 		t.Fatal(err)
 	}
 	n.attacher.ObserveRequest("NONSENSE", 4, time.Second)
@@ -182,7 +131,7 @@ func TestFactsFollowTheConfiguration(t *testing.T) {
 	n.config.GatewayInterface = "ex0"
 	n.gateway.Config = n.config
 	n.reconcileOnce(t.Context())
-	n.until(func() bool { // the bridge first, its device when the bridge is there
+	n.Until(func() bool { // the bridge first, its device when the bridge is there
 		n.reconcileOnce(t.Context())
 		bridge, port := n.ovs.Bridge("br-ex"), n.ovs.Port("ex0")
 		return bridge != nil && port != nil && n.ovs.BridgeOf(port.UUID) != nil && n.ovs.BridgeOf(port.UUID).Name == "br-ex"
@@ -225,7 +174,7 @@ func TestForeignRowsAreLeftAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.until(func() bool { return n.ovs.Port("other0") != nil })
+	n.Until(func() bool { return n.ovs.Port("other0") != nil })
 	n.config.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("192.0.2.5/24")}
 	n.config.GatewayInterface = "other0"
 	n.gateway.Config = n.config
@@ -233,7 +182,7 @@ func TestForeignRowsAreLeftAlone(t *testing.T) {
 	if err := n.attacher.GC(t.Context(), "weft", nil); err != nil {
 		t.Fatal(err)
 	}
-	n.until(func() bool {
+	n.Until(func() bool {
 		n.reconcileOnce(t.Context())
 		root, err := n.ovs.Root()
 		return err == nil && root.ExternalIDs["system-id"] == "theirs" &&

@@ -42,7 +42,7 @@ func TestWindowsHostGetsItsAdapterBack(t *testing.T) {
 		})...)); err != nil {
 		t.Fatal(err)
 	}
-	n.until(func() bool {
+	n.Until(func() bool {
 		return n.ovs.Bridge("br-storage") != nil && n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil
 	})
 	machine.Fail("DeleteNetwork", func() error {
@@ -61,13 +61,13 @@ func TestWindowsHostGetsItsAdapterBack(t *testing.T) {
 		if machine.NetworkCount() != 0 {
 			t.Error("the HNS network is still there")
 		}
-		n.until(func() bool {
+		n.Until(func() bool {
 			return n.ovs.Bridge(nodeconfig.IntegrationBridge) == nil && n.ovs.Bridge("vEthernet (Ethernet)") == nil
 		})
 		if bridges := ovsdb.List[vswitch.Bridge](n.ovs.Client, nil); len(bridges) != 1 || bridges[0].Name != "br-storage" {
 			t.Errorf("bridges %v", bridges)
 		}
-		n.until(func() bool {
+		n.Until(func() bool {
 			root, err := n.ovs.Root()
 			return err == nil && maps.Equal(root.ExternalIDs,
 				map[string]string{"rack": "r7", "ovn-bridge-mappings": "storage:br-storage"})

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
 )
@@ -92,7 +93,7 @@ type annotator struct {
 	wanted  map[noteKey]*wish // not being written
 	order   []noteKey         // of wanted that do not rest, each once, the longest wanted first
 	writing map[noteKey]*wish
-	wake    chan struct{}
+	wake    signal.Signal
 }
 
 type noteKey struct {
@@ -125,7 +126,7 @@ const (
 func newAnnotator(write writeAnnotation, there func(objects.Key) bool, failed func(part.Annotation, error),
 	refused func(objects.Problem)) *annotator {
 	return &annotator{write: write, there: there, failed: failed, refused: refused,
-		wanted: map[noteKey]*wish{}, writing: map[noteKey]*wish{}, wake: make(chan struct{}, 1)}
+		wanted: map[noteKey]*wish{}, writing: map[noteKey]*wish{}, wake: signal.New()}
 }
 
 // set has annotations written; one that is being written with this value is not written again.
@@ -140,7 +141,7 @@ func (w *annotator) set(notes []part.Annotation) {
 		}
 	}
 	w.mu.Unlock()
-	w.signal()
+	w.wake.Set()
 }
 
 // want and forget keep order beside wanted; w.mu is held. Who waits or rests goes on doing so, unless
@@ -175,16 +176,9 @@ func (w *annotator) rest(k noteKey, it *wish, pause time.Duration) {
 		if w.wanted[k] == it { // and not another object's
 			it.resting = false
 			w.order = append(w.order, k)
-			w.signal()
+			w.wake.Set()
 		}
 	})
-}
-
-func (w *annotator) signal() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
 }
 
 // run writes until ctx is done, and returns when the last write has ended.
@@ -220,7 +214,7 @@ func (w *annotator) next() *wish {
 		w.forget(k)
 		w.writing[k] = it
 		if len(w.order) > 0 {
-			w.signal()
+			w.wake.Set()
 		}
 		return it
 	}
@@ -253,7 +247,7 @@ func (w *annotator) one(ctx context.Context, it *wish) {
 		w.rest(k, it, it.nextPause(err))
 	}
 	if len(w.order) > 0 {
-		w.signal()
+		w.wake.Set()
 	}
 }
 

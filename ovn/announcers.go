@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/weftnet/weft/models/rendezvous"
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/settings"
 )
@@ -178,7 +179,7 @@ func (b *announcerBook) moves(addr netip.Addr, s *serviceState, n *nodeState) bo
 	case s != nil && s.object != nil && s.object.Balancer.Local:
 		return slices.Contains(b.serving(s, addr.Is4()), n)
 	}
-	return way.node == "" || rendezvous(addr.String(), n.name) > rendezvous(addr.String(), way.node)
+	return way.node == "" || rendezvous.ForRows(addr.String(), n.name) > rendezvous.ForRows(addr.String(), way.node)
 }
 
 // wayIn decides where an address comes in: by the nodes of one network whose subnets hold it. Which subnet it has says
@@ -197,7 +198,7 @@ func (b *outsideBook) preferred(addr netip.Addr, p *poolState, network string, n
 			n.object.Labels.Has(corev1.LabelNodeExcludeBalancers) || !p.object.Nodes.Matches(n.object.Labels) {
 			continue
 		}
-		if rank := rendezvous(addr.String(), n.name); best == "" || rank > most {
+		if rank := rendezvous.ForRows(addr.String(), n.name); best == "" || rank > most {
 			best, most = n.name, rank
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/weftnet/weft/models/httpserver"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
@@ -194,14 +195,13 @@ func (c *controller) dial(ctx context.Context) (database, func(), error) {
 func (c *controller) run(ctx context.Context, dial dialer) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	e := &endpoints{metrics: c.metrics, profiling: c.config.Profiling, alive: c.alive, ready: c.ready}
-	served, err := e.serve(ctx, c.config.MetricsAddress)
+	serve, err := httpserver.Listen(ctx, c.config.MetricsAddress, c.endpoints())
 	if err != nil {
 		return err
 	}
 	var parts sync.WaitGroup
 	parts.Go(func() {
-		if err := served(); err != nil {
+		if err := serve(); err != nil {
 			stop(err)
 		}
 	})

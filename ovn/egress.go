@@ -2,8 +2,6 @@ package ovn
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/binary"
 	"iter"
 	"maps"
 	"net/netip"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/models/rendezvous"
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
@@ -250,7 +249,7 @@ func (b *egressBook) takeNumber(e *egressState) bool {
 	size := b.ids.Size
 	start := 0
 	if size > 1 {
-		start = size - 1 - int(rendezvous("", e.object.Name)%uint64(size/2))
+		start = size - 1 - int(rendezvous.ForRows("", e.object.Name)%uint64(size/2))
 	}
 	for i := range size {
 		if n := (start - i + size) % size; b.ids.Reserve(n) {
@@ -259,12 +258,6 @@ func (b *egressBook) takeNumber(e *egressState) bool {
 		}
 	}
 	return false
-}
-
-// rendezvous is how much a node is preferred for something, among others.
-func rendezvous(what, node string) uint64 {
-	sum := sha256.Sum256([]byte(what + "\x00" + node))
-	return binary.BigEndian.Uint64(sum[:])
 }
 
 // namespaceChanged has the pods of a namespace looked at again, whose labels have changed.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/rendezvous"
 	"github.com/weftnet/weft/ovn/capability"
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/objects"
@@ -157,7 +158,7 @@ func (b *egressBook) onNetwork(o *objects.EgressIP, nodes []*nodeState) (on []*n
 func prefer(what string, nodes []*nodeState, most int) []*nodeState {
 	rank := make(map[*nodeState]uint64, len(nodes))
 	for _, n := range nodes {
-		rank[n] = rendezvous(what, n.name)
+		rank[n] = rendezvous.ForRows(what, n.name)
 	}
 	byRank := func(a, b *nodeState) int { return cmp.Or(cmp.Compare(rank[b], rank[a]), cmp.Compare(a.name, b.name)) }
 	slices.SortFunc(nodes, func(a, b *nodeState) int {

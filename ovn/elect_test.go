@@ -14,6 +14,7 @@ import (
 	kubetesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"github.com/weftnet/weft/models/tenure"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -70,10 +71,8 @@ func (l *lock) Update(_ context.Context, r resourcelock.LeaderElectionRecord) er
 	return nil
 }
 
-func tenureOf(l *lock) *tenure {
-	t := &tenure{Interface: l, limit: 2 * time.Second}
-	t.work, t.stop = context.WithCancel(context.Background())
-	return t
+func leaseOf(l *lock) *lease {
+	return &lease{Interface: l, work: tenure.NewTerm(context.Background(), 2*time.Second)}
 }
 
 // TestOnlyTheHolderIsEntitled to claim the Northbound, and the work of anybody else ends.
@@ -81,59 +80,60 @@ func TestOnlyTheHolderIsEntitled(t *testing.T) {
 	away := errors.New("no answer")
 	for holder, want := range map[string]struct{ entitled, works bool }{"me": {true, true}, "another": {}, "": {},
 		"unknown": {works: true}} {
-		tenure := tenureOf(&lock{})
-		tenure.now = func(context.Context) (*coordinationv1.Lease, error) {
+		lease := leaseOf(&lock{})
+		lease.now = func(context.Context) (*coordinationv1.Lease, error) {
 			if holder == "unknown" {
 				return nil, away
 			}
-			lease := &coordinationv1.Lease{}
+			held := &coordinationv1.Lease{}
 			if holder != "" {
-				lease.Spec.HolderIdentity = &holder
+				held.Spec.HolderIdentity = &holder
 			}
-			return lease, nil
+			return held, nil
 		}
-		if err := tenure.entitled(t.Context()); (err == nil) != want.entitled || (tenure.work.Err() == nil) != want.works {
-			t.Errorf("held by %q: %v, and the work: %v", holder, err, tenure.work.Err())
+		if err := lease.entitled(t.Context()); (err == nil) != want.entitled || (lease.work.Err() == nil) != want.works {
+			t.Errorf("held by %q: %v, and the work: %v", holder, err, lease.work.Err())
 		}
 	}
 }
 
-func TestTenureEndsWithoutRenewal(t *testing.T) {
+func TestTheWorkEndsWithoutRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lock{takes: 400 * time.Millisecond}
 		me := resourcelock.LeaderElectionRecord{HolderIdentity: "me"}
-		tenure := tenureOf(l)
+		lease := leaseOf(l)
 		for range 3 {
-			if err := tenure.Update(t.Context(), me); err != nil {
+			if err := lease.Update(t.Context(), me); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
 		}
-		if tenure.work.Err() != nil {
+		if lease.work.Err() != nil {
 			t.Error("the work has ended though the Lease was renewed")
 		}
 		time.Sleep(599 * time.Millisecond)
 		synctest.Wait()
-		if tenure.work.Err() != nil {
+		if lease.work.Err() != nil {
 			t.Error("the work has ended before its time")
 		}
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		if tenure.work.Err() == nil {
+		if lease.work.Err() == nil {
 			t.Error("the work goes on after its time, which began with the last request")
 		}
-		if err := tenure.Update(t.Context(), me); err != nil {
+		if err := lease.Update(t.Context(), me); err != nil {
 			t.Fatal(err)
 		}
-		tenure.do(func(context.Context) { t.Error("there is work in a term that was over") })
+		lease.do(func(context.Context) { t.Error("there is work in a term that was over") })
 	})
 }
 
 func TestLeaseIsGivenBackAfterTheWork(t *testing.T) {
 	l := &lock{record: resourcelock.LeaderElectionRecord{HolderIdentity: "me"}}
-	tenure := tenureOf(l)
+	lease := leaseOf(l)
+	lease.work.Renewed(time.Now())
 	begun, left := make(chan struct{}), -1
-	go tenure.do(func(ctx context.Context) {
+	go lease.do(func(ctx context.Context) {
 		close(begun)
 		<-ctx.Done()
 		for deadline := time.Now().Add(50 * time.Millisecond); time.Now().Before(deadline); {
@@ -142,10 +142,10 @@ func TestLeaseIsGivenBackAfterTheWork(t *testing.T) {
 		left = l.updates
 	})
 	<-begun
-	if _, _, err := tenure.Get(t.Context()); err != nil {
+	if _, _, err := lease.Get(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := tenure.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil || left != 0 || l.updates != 1 {
+	if err := lease.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil || left != 0 || l.updates != 1 {
 		t.Errorf("given back: %v, %d times, %d of them before the work has ended", err, l.updates, left)
 	}
 }
@@ -153,11 +153,11 @@ func TestLeaseIsGivenBackAfterTheWork(t *testing.T) {
 // TestAnothersLeaseIsNotGivenBack: while the API server was away somebody else has taken it.
 func TestAnothersLeaseIsNotGivenBack(t *testing.T) {
 	l := &lock{record: resourcelock.LeaderElectionRecord{HolderIdentity: "another"}}
-	tenure := tenureOf(l)
-	if _, _, err := tenure.Get(t.Context()); err != nil {
+	lease := leaseOf(l)
+	if _, _, err := lease.Get(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := tenure.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err == nil || l.updates > 0 {
+	if err := lease.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err == nil || l.updates > 0 {
 		t.Errorf("error %v, %d updates", err, l.updates)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/models/rendezvous"
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/part"
@@ -100,7 +101,7 @@ func (b *livenessBook) change() ovsdb.Change {
 func ringOf(nodes []*nodeState) []*nodeState {
 	at := make(map[*nodeState]uint64, len(nodes))
 	for _, n := range nodes {
-		at[n] = rendezvous("alive", n.name)
+		at[n] = rendezvous.ForRows("alive", n.name)
 	}
 	slices.SortFunc(nodes, func(a, b *nodeState) int {
 		return cmp.Or(cmp.Compare(at[a], at[b]), cmp.Compare(a.name, b.name))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weftnet/weft/ovn/northbound/northboundtest"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
@@ -43,14 +44,24 @@ func TestAskingChangesNothing(t *testing.T) {
 	}
 }
 
-// TestPartsShareNothing: each kind is taken by one part, and each owner has its rows of one, which says so where parts
-// are wired.
+// TestPartsShareNothing: each kind is taken by one part. Each owner has its rows of one part, which says so where parts
+// are wired, and each word there is that of some owner. The rows are in tables and columns that Weft writes.
 func TestPartsShareNothing(t *testing.T) {
 	l := newAddressLife(t, 1)
 	policiesWorld(t, l.w)
 	mixedWorld(l.w)
+	l.w.put(append(l.w.policies(t, `{kind: AdminNetworkPolicy, metadata: {name: a}, spec: {subject: {namespaces: {}}}}`),
+		l.w.egressIP("a", "", "203.0.113.20"))...)
 	l.c.update(l.w.keys(), l.w.get)
-	kinds, words := map[*objects.Kind]int{}, map[string]int{}
+	l.c.takeChanges()
+	l.c.update(l.w.put(l.w.slice("dns-a", "dns", nil)), l.w.get) // its endpoints go
+	again := l.c.TakeExpected()
+	for _, o := range l.c.outcomes(true) {
+		again = append(again, part.Signal{What: part.Again, Name: string(o.Owner)})
+	}
+	l.c.takeChanges()
+	l.c.update(append(again, l.c.TakeExpected()...), l.w.get)
+	kinds, words, given := map[*objects.Kind]int{}, map[string]int{}, map[string]bool{}
 	for _, p := range l.c.parts {
 		for _, k := range p.takes {
 			if kinds[k]++; kinds[k] > 1 {
@@ -64,13 +75,21 @@ func TestPartsShareNothing(t *testing.T) {
 		}
 		for _, all := range []bool{false, true} {
 			for at, owner := range p.Dirty(all) {
-				if word, _ := part.Split(owner); !slices.Contains(p.gives, word) {
+				word, _ := part.Split(owner)
+				if given[word] = true; !slices.Contains(p.gives, word) {
 					t.Errorf("%s is of a part that gives %v", owner, p.gives)
 				}
+				northboundtest.Change(t, p, owner)
 				if at < 0 || at >= part.Stages || at == part.UnusedSets {
 					t.Errorf("%s has the stage %d", owner, at)
 				}
 			}
+		}
+	}
+	for word := range words {
+		if !given[word] {
+			t.Errorf("no part has an owner of %s; correct the word where parts are wired, or put such an object into this "+
+				"test's world", word)
 		}
 	}
 	if len(kinds) < 13 || len(words) < 15 {

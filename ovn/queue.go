@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/ovn/part"
 )
 
@@ -15,7 +16,7 @@ type queue struct {
 	mu      sync.Mutex
 	open    bool
 	entries map[part.Event]entry
-	wake    chan struct{} // holds a token while there are entries
+	wake    signal.Signal // is given while there are entries
 }
 
 // entry is when an object was first touched since the last take, and whether it was new then.
@@ -25,7 +26,7 @@ type entry struct {
 }
 
 func newQueue() *queue {
-	return &queue{entries: map[part.Event]entry{}, wake: make(chan struct{}, 1)}
+	return &queue{entries: map[part.Event]entry{}, wake: signal.New()}
 }
 
 func (q *queue) add(e part.Event, fresh bool) {
@@ -41,10 +42,7 @@ func (q *queue) add(e part.Event, fresh bool) {
 		q.entries[e] = before
 	}
 	q.mu.Unlock()
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
+	q.wake.Set()
 }
 
 // collect opens the queue or closes it; it is empty then.

@@ -1,7 +1,6 @@
 package ovsdb
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -66,7 +65,7 @@ type operation struct {
 	must bool
 }
 
-func (e *Engine) newBatch() *batch {
+func newBatch() *batch {
 	return &batch{touched: map[pair]*planned{}, answer: make(chan reply, 1), withdraw: func() bool { return false }}
 }
 
@@ -100,53 +99,8 @@ func (b *batch) begin(t *table, kind, uuid string, info operation) {
 	b.infos = append(b.infos, info)
 }
 
-// send closes a batch and puts it in flight, unless there is nothing to say.
-func (e *Engine) send(b *batch) {
-	e.client.mu.RLock()
-	e.mutations(b)
-	session := e.client.session
-	e.client.mu.RUnlock()
-	for _, d := range b.deletes {
-		b.begin(d.row.table, "delete", d.row.uuid, operation{rows: 1, by: []*planned{d.by}})
-		b.ops = append(b.ops, '}')
-		b.written = append(b.written, written{target{d.row.table, d.row.uuid}, d.by, nil})
-	}
-	if len(b.infos) == 0 {
-		for _, p := range b.changes {
-			e.keep(p)
-		}
-		return
-	}
-	for _, p := range b.removing {
-		e.removing[p]++
-	}
-	e.flight = append(e.flight, b)
-	b.sent = true
-	if session == nil {
-		b.answer <- reply{err: ErrDisconnected}
-		return
-	}
-	params := appendString(make([]byte, 0, len(b.ops)+256), e.client.config.Model.Name())
-	if e.fence != nil {
-		if e.fence.value == "" {
-			b.answer <- reply{err: ErrFenced}
-			return
-		}
-		params, b.fenced = e.fence.appendWait(params), true
-	}
-	e.events.expect(b.written)
-	params = append(params, b.ops...)
-	b.ops = nil
-	id, err := session.send("transact", params, func(r reply) { b.answer <- r })
-	if err != nil {
-		b.answer <- reply{err: err}
-		return
-	}
-	b.withdraw = func() bool { return session.withdraw(id) }
-}
-
-// mutations turns what was touched into one operation a set. The client's lock is held.
-func (e *Engine) mutations(b *batch) {
+// mutations turns what was touched into one operation per set. The client's lock is held.
+func (b *batch) mutations(l *ledger, replica *cache) {
 	type edit struct {
 		at          place
 		add, remove []string
@@ -155,8 +109,8 @@ func (e *Engine) mutations(b *batch) {
 	var edits []*edit
 	byPlace := map[place]*edit{}
 	for _, p := range b.pairs {
-		want := e.claims[p.at][p.value] > 0 && !b.forced[p]
-		if want == e.client.cache.has(p.at, p.value) {
+		want := l.claimed(p) && !b.forced[p]
+		if want == replica.has(p.at, p.value) {
 			continue
 		}
 		d := byPlace[p.at]
@@ -211,37 +165,6 @@ func (o outcome) reason() error {
 	return errors.New("a row that it changes or is a member of no longer exists")
 }
 
-// arrive takes the oldest batch out of flight when its outcome is known; an error means that it
-// is not. When ctx ends before, what has not left yet is taken back, and the rest stays in flight.
-func (e *Engine) arrive(ctx context.Context) (*batch, outcome, error) {
-	b := e.flight[0]
-	select {
-	case r := <-b.answer:
-		e.flight = slices.Delete(e.flight, 0, 1)
-		o := outcome{err: r.err}
-		if r.err == nil {
-			o = b.read(r.result)
-		}
-		if o.err != nil {
-			if errors.Is(o.err, ErrFenced) {
-				e.fence.value = ""
-			}
-			e.abandon(b)
-			return nil, o, fmt.Errorf("transact on %s: %w", e.client.config.Model.Name(), o.err)
-		}
-		return b, o, nil
-	case <-ctx.Done():
-		e.flight = slices.DeleteFunc(e.flight, func(b *batch) bool {
-			if !b.withdraw() {
-				return false
-			}
-			e.abandon(b)
-			return true
-		})
-		return nil, outcome{}, fmt.Errorf("wait for a transaction on %s: %w", e.client.config.Model.Name(), ctx.Err())
-	}
-}
-
 // timedOut is what the server calls a wait whose condition does not hold.
 const timedOut = "timed out"
 
@@ -292,109 +215,4 @@ func (b *batch) read(result []byte) outcome {
 		return outcome{err: o.refused}
 	}
 	return o
-}
-
-// finish takes a batch out of flight and gives the changes that must be tried again.
-func (e *Engine) finish(b *batch, o outcome) []*Change {
-	missed := map[*planned]bool{}
-	for _, i := range o.missed {
-		for _, p := range b.infos[i].by {
-			missed[p] = true
-		}
-	}
-	e.land(b, func(w written, changed bool) bool {
-		if o.refused != nil {
-			return changed
-		}
-		return !missed[w.by] && e.differs(w)
-	})
-	if o.refused != nil {
-		e.client.stats.transactions.WithLabelValues("refused").Inc()
-		var again []*Change
-		for _, p := range slices.Backward(b.changes) {
-			e.claim(p.next, -1)
-			e.claim(p.prev, 1)
-		}
-		for _, p := range b.changes {
-			again = append(again, p.change)
-		}
-		return again
-	}
-	e.client.stats.transactions.WithLabelValues("committed").Inc()
-	for _, info := range b.infos {
-		e.client.stats.rows.WithLabelValues(info.table, info.kind).Add(float64(info.rows))
-	}
-	for _, p := range b.changes {
-		e.keep(p)
-	}
-	var again []*Change
-	for _, p := range b.changes {
-		if missed[p] {
-			again = append(again, p.change)
-		}
-	}
-	e.drain()
-	return again
-}
-
-// abandon takes a batch out of flight whose fate is unknown. Its changes count as made: the next
-// call compares with what the replica then holds, and looks again at what they took away.
-func (e *Engine) abandon(b *batch) {
-	if b.sent {
-		e.client.stats.transactions.WithLabelValues("failed").Inc()
-	}
-	e.land(b, func(w written, changed bool) bool { return changed && e.differs(w) })
-	for _, p := range b.changes {
-		if p.prev != nil {
-			p.next.doubtful = slices.Concat(p.prev.memberships, p.prev.doubtful)
-			p.next.unmarked = slices.Concat(p.next.unmarked, p.prev.unmarked)
-		}
-		e.keep(p)
-	}
-}
-
-// land takes a batch's rows out of flight. foreign says of one, and of whether it has changed meanwhile, that another
-// hand has changed it: the server tells changes of several transactions in one, so only what they made of the row
-// shows whose they were.
-func (e *Engine) land(b *batch, foreign func(w written, changed bool) bool) {
-	for _, id := range b.coming {
-		if e.coming[id]--; e.coming[id] <= 0 {
-			delete(e.coming, id)
-		}
-	}
-	for _, p := range b.removing {
-		if e.removing[p]--; e.removing[p] <= 0 {
-			delete(e.removing, p)
-		}
-	}
-	if !b.sent {
-		return
-	}
-	e.client.mu.RLock()
-	defer e.client.mu.RUnlock()
-	for _, w := range b.written {
-		if changed, last := e.events.landed(w.id); last && foreign(w, changed) {
-			e.events.suspect(w.id, w.by.change.Owner, w.table.ownerOf(w.id))
-		}
-	}
-}
-
-// keep remembers what an owner has been given.
-func (e *Engine) keep(p *planned) {
-	if p.change == nil {
-		return
-	}
-	if p.prev != nil {
-		for _, was := range p.prev.unmarked {
-			delete(e.unmarked, was.id)
-		}
-	}
-	for _, now := range p.next.unmarked {
-		e.unmarked[now.id] = p.change.Owner
-	}
-	if len(p.next.memberships) == 0 && len(p.next.unmarked) == 0 && len(p.next.doubtful) == 0 {
-		delete(e.applied, p.change.Owner)
-	} else {
-		e.applied[p.change.Owner] = p.next
-	}
 }

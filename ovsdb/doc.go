@@ -7,12 +7,14 @@
 //     before (member.go), reads the columns that it was told of, follows their changes, and connects
 //     again when it must. [Get], [List] and [Client.WaitFor] look into its replica.
 //   - [NewEngine] gives an [Engine]: [Engine.Claim] ends former writers (fence.go), [Engine.Replace]
-//     takes the whole desired state as [Change]s, [Engine.Apply] some of them. Each change is
-//     compared with the replica (plan.go); what differs goes into a batch of many owners
-//     (batch.go), a transaction. Several are in flight. A refused
-//     one is taken apart until the guilty owner stands alone (engine.go).
-//   - [Engine.Watch] tells whose rows others have changed since a Replace, and repairs sets
-//     (events.go, watch.go).
+//     takes the whole desired state as [Change]s, [Engine.Apply] some of them (engine.go). A call is
+//     an attempt (attempt.go). Each change is compared with the replica (plan.go), and with what its
+//     owner was given before (ledger.go). What differs goes into a batch of many owners (batch.go), a
+//     transaction. Several are in flight (pipeline.go). A refused one is taken apart until the guilty
+//     owner stands alone.
+//   - [Engine.Watch] tells whose rows others have changed since a Replace (events.go, watch.go). It
+//     finds the values of sets that are not as they are claimed (audit.go), and repairs them
+//     (mend.go).
 //   - [Dump] prints the replica for people and for tests.
 //
 // The server sends the changes that a transaction made before it answers the transaction, and the

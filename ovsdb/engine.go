@@ -2,10 +2,7 @@ package ovsdb
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"reflect"
 	"slices"
 )
 
@@ -15,64 +12,36 @@ import (
 type Engine struct {
 	client *Client
 	events *events
+	turn   chan struct{} // holds one while an Apply, a Replace or a repair is at work
 
-	turn    chan struct{} // holds one while an Apply, a Replace or a repair is at work
-	applied map[Owner]*applied
-	// claims counts the owners that want a value in a set.
-	claims map[place]map[string]int32
-	// unmarked names the owners of rows in tables without external_ids.
-	unmarked map[string]Owner
-	// complete is set once a Replace has told all owners: from then on an unclaimed member of
-	// our own is a stray.
-	complete bool
-	// dirty are the set values that are to be put right.
-	dirty map[pair]struct{}
-
-	// While transactions are in flight: rows that they insert, members that they remove. A call
-	// whose context ends leaves them in flight, and the next one sees to them first.
-	coming   map[string]int
-	removing map[pair]int
-	flight   []*batch
-	fence    *fence // nil where none was claimed
-	refused  map[Owner]error
-}
-
-// applied is what an owner was last given.
-type applied struct {
-	memberships []claim
-	unmarked    []target // its rows in tables without external_ids
-	// doubtful are memberships that a lost transaction may or may not have ended.
-	doubtful []claim
-}
-
-type claim struct {
-	at     place
-	values []string
-}
-
-// pair is a value of a set.
-type pair struct {
-	at    place
-	value string
+	ledger   *ledger
+	audit    *audit
+	pipeline *pipeline
+	planner  *planner
+	mender   *mender
 }
 
 // NewEngine makes the engine of a client; a client has at most one.
 func NewEngine(client *Client) *Engine {
+	events, ledger := newEvents(), &ledger{}
+	audit := &audit{client: client, events: events, ledger: ledger}
+	pipeline := &pipeline{client: client, events: events, ledger: ledger, audit: audit,
+		coming: map[string]int{}, removing: map[pair]int{}}
 	e := &Engine{
-		client: client, events: newEvents(), turn: make(chan struct{}, 1),
-		coming: map[string]int{}, removing: map[pair]int{},
+		client: client, events: events, turn: make(chan struct{}, 1), ledger: ledger, audit: audit, pipeline: pipeline,
+		planner: &planner{client, ledger, pipeline}, mender: &mender{client, audit, pipeline},
 	}
 	e.forget()
 	client.mu.Lock()
-	client.cache.observer = e.events
+	client.cache.observer = events
 	client.mu.Unlock()
 	return e
 }
 
 // forget leaves an engine as a new one is.
 func (e *Engine) forget() {
-	e.applied, e.claims, e.unmarked = map[Owner]*applied{}, map[place]map[string]int32{}, map[string]Owner{}
-	e.dirty, e.complete = map[pair]struct{}{}, false
+	e.ledger.forget()
+	e.audit.forget()
 }
 
 // enter waits for the engine's turn, which leave ends, and for the transactions that the last call
@@ -89,13 +58,9 @@ func (e *Engine) enter(ctx context.Context) error {
 	case <-ctx.Done():
 		return ended()
 	}
-	for len(e.flight) > 0 {
-		if b, o, err := e.arrive(ctx); err == nil {
-			e.finish(b, o)
-		} else if ctx.Err() != nil {
-			e.leave()
-			return ended()
-		}
+	if e.pipeline.empty(ctx) != nil {
+		e.leave()
+		return ended()
 	}
 	return nil
 }
@@ -104,6 +69,9 @@ func (e *Engine) leave() { <-e.turn }
 
 // Client is the engine's client.
 func (e *Engine) Client() *Client { return e.client }
+
+// attempt begins a call's work.
+func (e *Engine) attempt() *attempt { return &attempt{e.planner, e.pipeline, map[Owner]error{}} }
 
 // Apply brings the given owners' rows and memberships into the given state and leaves all others
 // alone. Changes are made in their order, so a row that others refer to comes first. It waits for
@@ -117,10 +85,11 @@ func (e *Engine) Apply(ctx context.Context, changes []Change) error {
 		return err
 	}
 	defer e.leave()
-	if err := e.run(ctx, changes); err != nil {
+	work := e.attempt()
+	if err := work.run(ctx, changes); err != nil {
 		return err
 	}
-	return e.result()
+	return work.result()
 }
 
 // Replace is Apply for the whole desired state: owners that are not listed lose their rows, and
@@ -137,7 +106,7 @@ func (e *Engine) Replace(ctx context.Context, changes []Change) error {
 	if anew := e.events.begin(); anew { // others may have led since
 		e.forget()
 	}
-	e.dirty = map[pair]struct{}{}
+	e.audit.dirty = map[pair]struct{}{}
 	defer func() {
 		if ctx.Err() != nil { // Watch, which ends with the lead, may have ended before
 			e.events.end()
@@ -147,156 +116,15 @@ func (e *Engine) Replace(ctx context.Context, changes []Change) error {
 		return err
 	}
 	e.doubt(changes)
-	if err := e.run(ctx, e.withLeavers(changes)); err != nil {
+	work := e.attempt()
+	if err := work.run(ctx, e.withLeavers(changes)); err != nil {
 		return err
 	}
-	if err := e.sweep(ctx, changes); err != nil {
+	if err := e.mender.sweep(ctx, changes, work.refused); err != nil {
 		return err
 	}
-	e.complete = true
-	return e.result()
-}
-
-func (e *Engine) result() error {
-	if len(e.refused) == 0 {
-		return nil
-	}
-	e.client.stats.refused.Add(float64(len(e.refused)))
-	return &RefusedError{e.refused}
-}
-
-// run starts anew and makes the changes.
-func (e *Engine) run(ctx context.Context, changes []Change) error {
-	if _, err := e.client.connection(ctx); err != nil {
-		return err
-	}
-	e.refused = map[Owner]error{}
-	seen := make(map[Owner]struct{}, len(changes))
-	for i := range changes {
-		if _, twice := seen[changes[i].Owner]; twice || changes[i].Owner == "" {
-			return fmt.Errorf("owner %q is listed twice or has no name", changes[i].Owner)
-		}
-		seen[changes[i].Owner] = struct{}{}
-	}
-	return e.more(ctx, changes)
-}
-
-// more makes changes in batches, several in flight, and then sees to those that were refused.
-func (e *Engine) more(ctx context.Context, changes []Change) error {
-	var again []*Change
-	b := e.newBatch()
-	for i := range changes {
-		c := &changes[i]
-		err := e.plan(b, c)
-		if errors.Is(err, errBarrier) {
-			if err := e.flush(ctx, &b, &again, 0); err != nil {
-				return err
-			}
-			err = e.plan(b, c)
-		}
-		if err != nil {
-			again = append(again, c)
-		}
-		if b.full(changes[i+1:]) {
-			if err := e.flush(ctx, &b, &again, e.client.config.Pipeline-1); err != nil {
-				return err
-			}
-		}
-	}
-	if err := e.flush(ctx, &b, &again, 0); err != nil {
-		return err
-	}
-	return e.settle(ctx, again, len(changes) > len(again))
-}
-
-// flush sends a batch and waits until no more than left are in flight. Owners of a refused one
-// are added to again.
-func (e *Engine) flush(ctx context.Context, b **batch, again *[]*Change, left int) error {
-	if err := ctx.Err(); err != nil {
-		e.abandon(*b)
-		return err
-	}
-	e.send(*b)
-	*b = e.newBatch()
-	for len(e.flight) > left {
-		done, outcome, err := e.arrive(ctx)
-		if err != nil {
-			return err
-		}
-		*again = append(*again, e.finish(done, outcome)...)
-	}
-	return nil
-}
-
-// settle makes changes that failed in company: first together, then ever fewer, until the guilty
-// owner stands alone. As long as others went through in between, the guilty get another chance:
-// what stood in their way may be gone.
-func (e *Engine) settle(ctx context.Context, changes []*Change, progress bool) error {
-	for round := 0; len(changes) > 0; round++ {
-		before := len(changes)
-		for _, c := range changes {
-			delete(e.refused, c.Owner)
-		}
-		var left []*Change
-		for part := range slices.Chunk(changes, batchOwners) {
-			if err := e.bisect(ctx, part, &left); err != nil {
-				return err
-			}
-		}
-		if len(left) == before && (round > 0 || !progress) || round > 8 {
-			return nil
-		}
-		changes = left
-	}
-	return nil
-}
-
-func (e *Engine) bisect(ctx context.Context, changes []*Change, left *[]*Change) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	b := e.newBatch()
-	for _, c := range changes {
-		if err := e.plan(b, c); err != nil {
-			e.refused[c.Owner] = err
-			*left = append(*left, c)
-		}
-	}
-	e.send(b)
-	if len(e.flight) == 0 {
-		return nil
-	}
-	_, outcome, err := e.arrive(ctx)
-	if err != nil {
-		return err
-	}
-	again := e.finish(b, outcome)
-	switch {
-	case len(again) == 0:
-		return nil
-	case len(again) == 1:
-		e.refused[again[0].Owner] = outcome.reason()
-		*left = append(*left, again[0])
-		return nil
-	case outcome.refused == nil: // these missed a row: it may be back in the replica by now
-		for _, c := range again {
-			e.refused[c.Owner] = outcome.reason()
-		}
-		*left = append(*left, again...)
-		return nil
-	}
-	if guilty := b.guilty(outcome.at); guilty != nil {
-		others := slices.DeleteFunc(slices.Clone(again), func(c *Change) bool { return c == guilty })
-		if err := e.bisect(ctx, others, left); err != nil {
-			return err
-		}
-		return e.bisect(ctx, []*Change{guilty}, left)
-	}
-	half := len(again) / 2
-	if err := e.bisect(ctx, again[:half], left); err != nil {
-		return err
-	}
-	return e.bisect(ctx, again[half:], left)
+	e.audit.complete = true
+	return work.result()
 }
 
 // withLeavers adds the removal of all owners that have something and are not listed.
@@ -305,19 +133,12 @@ func (e *Engine) withLeavers(changes []Change) []Change {
 	for i := range changes {
 		listed[changes[i].Owner] = struct{}{}
 	}
-	gone := map[Owner]struct{}{}
 	e.client.mu.RLock()
-	for owner := range e.client.cache.owners {
-		gone[owner] = struct{}{}
-	}
+	gone := e.ledger.others(e.client.cache, listed)
 	e.client.mu.RUnlock()
-	for owner := range e.applied {
-		gone[owner] = struct{}{}
-	}
-	maps.DeleteFunc(gone, func(owner Owner, _ struct{}) bool { _, ok := listed[owner]; return ok })
 	var removals []Change
 	at := lastTogether(changes)
-	for _, owner := range slices.Sorted(maps.Keys(gone)) {
+	for _, owner := range gone {
 		removals = append(removals, Change{Owner: owner, With: at >= 0})
 	}
 	if at < 0 {
@@ -346,7 +167,7 @@ func (e *Engine) doubt(changes []Change) {
 	e.client.mu.RLock()
 	defer e.client.mu.RUnlock()
 	strays := map[pair]struct{}{}
-	e.strays(func(p pair) { strays[p] = struct{}{} })
+	e.audit.strays(func(p pair) { strays[p] = struct{}{} })
 	for i := range changes {
 		for _, m := range changes[i].Memberships {
 			t := e.client.cache.tables[m.Table]
@@ -358,30 +179,7 @@ func (e *Engine) doubt(changes []Change) {
 			}
 		}
 	}
-	if len(strays) == 0 {
-		return
+	if len(strays) > 0 {
+		e.ledger.doubt(changes[at].Owner, strays)
 	}
-	prev := e.applied[changes[at].Owner]
-	if prev == nil {
-		prev = &applied{}
-		e.applied[changes[at].Owner] = prev
-	}
-	for p := range strays {
-		prev.doubtful = append(prev.doubtful, claim{p.at, []string{p.value}})
-	}
-}
-
-// table finds the table of a desired row.
-func (e *Engine) table(model any) (*table, error) {
-	goType := reflect.TypeOf(model)
-	if goType == nil || goType.Kind() != reflect.Pointer {
-		return nil, fmt.Errorf("a desired row is a %T, not a pointer to a table's type", model)
-	}
-	if t := e.client.cache.types[goType.Elem()]; t != nil {
-		if t.absent {
-			return nil, fmt.Errorf("the server has no table %s", t.name)
-		}
-		return t, nil
-	}
-	return nil, fmt.Errorf("the client was not told of a table for %T", model)
 }

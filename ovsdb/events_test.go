@@ -52,12 +52,12 @@ func takeoff(t *testing.T) *flight {
 	f.update(f.row("Logical_Switch", "switch", "initial", `"name":"l1"`), f.row("Address_Set", "stale", "initial",
 		`"name":"stale"`))
 	f.engine.events.begin()
-	f.batch = f.engine.newBatch()
+	f.batch = newBatch()
 	change := &Change{Owner: "Node/l1", Rows: []Row{
 		{Key: "switch", Model: &nb.LogicalSwitch{Name: "l1", OtherConfig: map[string]string{"subnet": "10.244.1.0/24"}}},
 		{Key: "new", Model: &nb.AddressSet{Name: "new"}},
 	}}
-	if err := f.engine.plan(f.batch, change); err != nil {
+	if err := f.engine.planner.plan(f.batch, change); err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range f.batch.deletes {
@@ -148,9 +148,9 @@ func TestForeignChangesWithinOurs(t *testing.T) {
 				f.update(update...)
 			}
 			if c.outcome.err != nil {
-				f.engine.abandon(f.batch)
+				f.engine.pipeline.abandon(f.batch)
 			} else {
-				f.engine.finish(f.batch, c.outcome)
+				f.engine.pipeline.finish(f.batch, c.outcome)
 			}
 			suspects, _ := f.engine.events.takeRows()
 			if got := slices.Sorted(maps.Keys(suspects)); slices.Contains(got, "Node/l1") != c.foreign {

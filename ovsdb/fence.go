@@ -42,12 +42,15 @@ func (e *Engine) Claim(ctx context.Context, f Fence) error {
 		return err
 	}
 	defer e.leave()
-	if e.fence == nil {
-		e.fence = &fence{}
+	if e.pipeline.fence == nil {
+		e.pipeline.fence = &fence{}
 	}
-	e.fence.Fence = f
+	e.pipeline.fence.Fence = f
 	for {
-		err := e.claimOnce(ctx)
+		anew, err := e.pipeline.fence.claim(ctx, e.client)
+		if anew { // others may have written
+			e.forget()
+		}
 		if !errors.Is(err, errOutrun) {
 			return err
 		}
@@ -60,11 +63,13 @@ func (e *Engine) Claim(ctx context.Context, f Fence) error {
 // errOutrun says that the fence's row changed between the read and the write.
 var errOutrun = errors.New("the row of the fence has changed meanwhile")
 
-// claimOnce reads the row, asks whether it may, and writes unless the row has changed since.
-func (e *Engine) claimOnce(ctx context.Context) error {
-	f := e.fence
-	failed := func(err error) error { return fmt.Errorf("claim %s in table %s: %w", f.Key, f.Table, err) }
-	results, err := e.client.Transact(ctx, ovsdb.Operation{Op: ovsdb.OperationSelect, Table: f.Table,
+// claim reads the row, asks whether it may, and writes unless the row has changed since. anew is false where the fence
+// was this writer's already.
+func (f *fence) claim(ctx context.Context, client *Client) (anew bool, err error) {
+	failed := func(err error) (bool, error) {
+		return false, fmt.Errorf("claim %s in table %s: %w", f.Key, f.Table, err)
+	}
+	results, err := client.Transact(ctx, ovsdb.Operation{Op: ovsdb.OperationSelect, Table: f.Table,
 		Columns: []string{"_uuid", externalIDs}})
 	if err != nil {
 		return failed(err)
@@ -78,34 +83,33 @@ func (e *Engine) claimOnce(ctx context.Context) error {
 		}
 	}
 	if former != "" && former == f.value {
-		return nil
+		return false, nil
 	}
 	f.value = ""
 	if err := f.Entitled(ctx); err != nil {
 		return failed(err)
 	}
 	value := f.Writer + "/" + uuid.NewString()
-	_, err = e.client.Transact(ctx, f.claim(row, value)...)
+	_, err = client.Transact(ctx, f.entry(row, value)...)
 	var refusal *OperationError
 	if errors.As(err, &refusal) {
 		// Without a row there is no wait: somebody else may have made the only one.
 		if row == nil && refusal.Kind == "constraint violation" || refusal.Kind == timedOut {
-			return errOutrun
+			return false, errOutrun
 		}
 	}
 	if err != nil {
 		return failed(err)
 	}
 	f.value = value
-	e.forget() // others may have written
-	e.client.stats.transactions.WithLabelValues("committed").Inc()
-	e.client.stats.rows.WithLabelValues(f.Table, "claim").Inc()
-	e.client.log.Info("claimed the database", "former", former)
-	return nil
+	client.stats.transactions.WithLabelValues("committed").Inc()
+	client.stats.rows.WithLabelValues(f.Table, "claim").Inc()
+	client.log.Info("claimed the database", "former", former)
+	return true, nil
 }
 
-// claim is the transaction that leaves a value in the row, which makes the row where there is none.
-func (f *fence) claim(row ovsdb.Row, value string) []ovsdb.Operation {
+// entry is the transaction that leaves a value in the row, which makes the row where there is none.
+func (f *fence) entry(row ovsdb.Row, value string) []ovsdb.Operation {
 	entry := ovsdb.OvsMap{GoMap: map[any]any{f.Key: value}}
 	if row == nil {
 		return []ovsdb.Operation{{Op: ovsdb.OperationInsert, Table: f.Table, Row: ovsdb.Row{externalIDs: entry}}}

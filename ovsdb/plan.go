@@ -3,6 +3,7 @@ package ovsdb
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -10,33 +11,40 @@ import (
 // errBarrier says that a change must wait for a transaction in flight.
 var errBarrier = errors.New("a transaction in flight removes what this change adds")
 
+// planner compares changes with the replica.
+type planner struct {
+	client   *Client
+	ledger   *ledger
+	pipeline *pipeline
+}
+
 // plan adds to a batch what makes a change so. An error means that nothing was added.
-func (e *Engine) plan(b *batch, c *Change) error {
-	e.client.mu.RLock()
-	defer e.client.mu.RUnlock()
-	rows, err := e.resolveRows(c)
+func (pl *planner) plan(b *batch, c *Change) error {
+	pl.client.mu.RLock()
+	defer pl.client.mu.RUnlock()
+	rows, err := pl.resolveRows(c)
 	if err != nil {
 		return err
 	}
-	p := &planned{change: c, prev: e.applied[c.Owner], next: &applied{}}
+	p := &planned{change: c, prev: pl.ledger.applied[c.Owner], next: &applied{}}
 	for _, r := range rows {
 		if r.table.marks == nil {
 			p.next.unmarked = append(p.next.unmarked, r)
 		}
 	}
-	if p.next.memberships, err = e.resolveMemberships(c, rows); err != nil {
+	if p.next.memberships, err = pl.resolveMemberships(c, rows); err != nil {
 		return err
 	}
 	b.changes = append(b.changes, p)
 	for i, r := range rows {
 		if old := r.table.rows[r.id]; old != nil {
-			e.update(b, p, r, old, c.Rows[i])
+			update(b, p, r, old, c.Rows[i])
 		} else {
-			e.insert(b, p, r, c.Rows[i])
+			pl.insert(b, p, r, c.Rows[i])
 		}
 	}
-	e.deleteStale(b, p, rows)
-	e.members(b, p)
+	pl.deleteStale(b, p, rows)
+	pl.members(b, p)
 	return nil
 }
 
@@ -46,17 +54,17 @@ type target struct {
 	id    string
 }
 
-func (e *Engine) resolveRows(c *Change) ([]target, error) {
+func (pl *planner) resolveRows(c *Change) ([]target, error) {
 	rows := make([]target, len(c.Rows))
 	ids := make(map[string]struct{}, len(c.Rows))
 	for i, r := range c.Rows {
-		t, err := e.table(r.Model)
+		t, err := pl.table(r.Model)
 		if err != nil {
 			return nil, err
 		}
 		rows[i] = target{t, ID(t.name, c.Owner, r.Key)}
 		if t.marks == nil {
-			e.unmarked[rows[i].id] = c.Owner
+			pl.ledger.unmarked[rows[i].id] = c.Owner
 		}
 		if _, twice := ids[rows[i].id]; twice {
 			return nil, fmt.Errorf("two rows of table %s have the key %q", t.name, r.Key)
@@ -66,13 +74,28 @@ func (e *Engine) resolveRows(c *Change) ([]target, error) {
 	return rows, nil
 }
 
-func (e *Engine) resolveMemberships(c *Change, rows []target) ([]claim, error) {
+// table finds the table of a desired row.
+func (pl *planner) table(model any) (*table, error) {
+	goType := reflect.TypeOf(model)
+	if goType == nil || goType.Kind() != reflect.Pointer {
+		return nil, fmt.Errorf("a desired row is a %T, not a pointer to a table's type", model)
+	}
+	if t := pl.client.cache.types[goType.Elem()]; t != nil {
+		if t.absent {
+			return nil, fmt.Errorf("the server has no table %s", t.name)
+		}
+		return t, nil
+	}
+	return nil, fmt.Errorf("the client was not told of a table for %T", model)
+}
+
+func (pl *planner) resolveMemberships(c *Change, rows []target) ([]claim, error) {
 	if len(c.Memberships) == 0 {
 		return nil, nil
 	}
 	claims := make([]claim, 0, len(c.Memberships))
 	for _, m := range c.Memberships {
-		t := e.client.cache.tables[m.Table]
+		t := pl.client.cache.tables[m.Table]
 		if t == nil {
 			return nil, fmt.Errorf("the client was not told of table %s", m.Table)
 		}
@@ -84,13 +107,13 @@ func (e *Engine) resolveMemberships(c *Change, rows []target) ([]claim, error) {
 			return nil, fmt.Errorf("the server has no column %s of table %s", m.Column, m.Table)
 		}
 		at := place{m.UUID, column}
-		if t.rows[m.UUID] == nil && e.coming[m.UUID] == 0 &&
+		if t.rows[m.UUID] == nil && pl.pipeline.coming[m.UUID] == 0 &&
 			!slices.ContainsFunc(rows, func(r target) bool { return r.id == m.UUID }) {
 			return nil, fmt.Errorf("there is no row %s in table %s whose %s it could be in", m.UUID, m.Table, m.Column)
 		}
-		if len(e.removing) > 0 {
+		if len(pl.pipeline.removing) > 0 {
 			for _, v := range m.Values {
-				if e.removing[pair{at, v}] > 0 {
+				if pl.pipeline.removing[pair{at, v}] > 0 {
 					return nil, errBarrier
 				}
 			}
@@ -100,7 +123,7 @@ func (e *Engine) resolveMemberships(c *Change, rows []target) ([]claim, error) {
 	return claims, nil
 }
 
-func (e *Engine) insert(b *batch, p *planned, to target, desired Row) {
+func (pl *planner) insert(b *batch, p *planned, to target, desired Row) {
 	b.begin(to.table, "insert", to.id, operation{rows: 1, by: []*planned{p}})
 	b.ops = append(b.ops, `,"row":{`...)
 	first := true
@@ -126,20 +149,21 @@ func (e *Engine) insert(b *batch, p *planned, to target, desired Row) {
 	}
 	b.ops = append(b.ops, "}}"...)
 	b.coming = append(b.coming, to.id)
-	e.coming[to.id]++
+	pl.pipeline.coming[to.id]++
 	b.written = append(b.written, written{to, p, &desired})
 	// Others may have claimed members before the row was lost.
 	for _, c := range to.table.sets {
 		at := place{to.id, c}
-		for v := range e.claims[at] {
-			if c.ref == "" || e.client.cache.referred(c, v) != nil {
+		for v := range pl.ledger.claims[at] {
+			if c.ref == "" || pl.client.cache.referred(c, v) != nil {
 				b.touch(pair{at, v}, p)
 			}
 		}
 	}
 }
 
-func (e *Engine) update(b *batch, p *planned, to target, old *row, desired Row) {
+// update adds what makes the managed columns and marks of a row so, if anything has to be.
+func update(b *batch, p *planned, to target, old *row, desired Row) {
 	begun := false
 	for _, c := range to.table.columns {
 		if !c.managed || c.absent || c == to.table.marks {
@@ -170,7 +194,7 @@ func (e *Engine) update(b *batch, p *planned, to target, old *row, desired Row) 
 }
 
 // differs says whether a row is not what a batch has made of it. The client's lock is held.
-func (e *Engine) differs(w written) bool {
+func (w written) differs() bool {
 	row := w.table.rows[w.id]
 	if row == nil || w.want == nil {
 		return (row == nil) != (w.want == nil)
@@ -263,20 +287,20 @@ func appendPairs(b []byte, pairs []string) []byte {
 
 // deleteStale removes the owner's rows that are no longer desired, from the sets that hold them
 // by a strong reference too.
-func (e *Engine) deleteStale(b *batch, p *planned, rows []target) {
+func (pl *planner) deleteStale(b *batch, p *planned, rows []target) {
 	desired := func(id string) bool {
 		return slices.ContainsFunc(rows, func(r target) bool { return r.id == id })
 	}
 	var stale []*row
 	switch {
 	case p.change.Owner == unnamed:
-		for _, r := range e.client.cache.owners[unnamed] {
-			if _, known := e.unmarked[r.uuid]; !known {
+		for _, r := range pl.client.cache.owners[unnamed] {
+			if _, known := pl.ledger.unmarked[r.uuid]; !known {
 				stale = append(stale, r)
 			}
 		}
 	default:
-		for _, r := range e.client.cache.owners[p.change.Owner] {
+		for _, r := range pl.client.cache.owners[p.change.Owner] {
 			if !desired(r.uuid) {
 				stale = append(stale, r)
 			}
@@ -292,7 +316,7 @@ func (e *Engine) deleteStale(b *batch, p *planned, rows []target) {
 	slices.SortFunc(stale, func(a, b *row) int { return strings.Compare(a.uuid, b.uuid) })
 	for _, r := range stale {
 		b.deletes = append(b.deletes, deletion{r, p})
-		for _, at := range e.client.cache.holders[reference{r.table.name, r.uuid}] {
+		for _, at := range pl.client.cache.holders[reference{r.table.name, r.uuid}] {
 			if at.column.strong {
 				b.force(pair{at, r.uuid}, p)
 			}
@@ -301,12 +325,12 @@ func (e *Engine) deleteStale(b *batch, p *planned, rows []target) {
 }
 
 // members moves the owner's claims from what it had to what it shall have.
-func (e *Engine) members(b *batch, p *planned) {
-	e.claim(p.next, 1)
-	e.claim(p.prev, -1)
+func (pl *planner) members(b *batch, p *planned) {
+	pl.ledger.claim(p.next, 1)
+	pl.ledger.claim(p.prev, -1)
 	for _, m := range p.next.memberships {
 		for _, v := range m.values {
-			if !e.client.cache.has(m.at, v) {
+			if !pl.client.cache.has(m.at, v) {
 				b.touch(pair{m.at, v}, p)
 			}
 		}
@@ -316,30 +340,9 @@ func (e *Engine) members(b *batch, p *planned) {
 	}
 	for _, m := range slices.Concat(p.prev.memberships, p.prev.doubtful) {
 		for _, v := range m.values {
-			if e.claims[m.at][v] == 0 {
+			if !pl.ledger.claimed(pair{m.at, v}) {
 				b.touch(pair{m.at, v}, p)
 			}
-		}
-	}
-}
-
-func (e *Engine) claim(a *applied, n int32) {
-	if a == nil {
-		return
-	}
-	for _, m := range a.memberships {
-		values := e.claims[m.at]
-		if values == nil {
-			values = map[string]int32{}
-			e.claims[m.at] = values
-		}
-		for _, v := range m.values {
-			if values[v] += n; values[v] == 0 {
-				delete(values, v)
-			}
-		}
-		if len(values) == 0 {
-			delete(e.claims, m.at)
 		}
 	}
 }

@@ -23,8 +23,8 @@ func TestFailedStepsAreUndone(t *testing.T) {
 	for _, step := range []string{"CreateEndpoint", "ConfigureEndpoint"} {
 		t.Run(step, func(t *testing.T) {
 			n := newBareNode(t)
-			n.installFlows()
-			call := n.pod("web", "u1", nil)
+			n.InstallFlows()
+			call := n.Pod("web", "u1", nil)
 			n.platform.Failing(step, errors.New("no space left"))
 			_, err := n.Add(t.Context(), call)
 			if code(err) != types.ErrInternal || !strings.Contains(err.Error(), "no space left") ||
@@ -42,8 +42,8 @@ func TestFailedStepsAreUndone(t *testing.T) {
 
 func TestFailedRepetitionKeepsTheAttachment(t *testing.T) {
 	n := newBareNode(t)
-	n.installFlows()
-	call := n.pod("web", "u1", nil)
+	n.InstallFlows()
+	call := n.Pod("web", "u1", nil)
 	if _, err := n.Add(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
@@ -58,11 +58,11 @@ func TestFailedRepetitionKeepsTheAttachment(t *testing.T) {
 
 func TestAddThatNobodyWaitsForIsUndone(t *testing.T) {
 	n := newBareNode(t) // no flows are installed
-	call := n.pod("web", "u1", nil)
+	call := n.Pod("web", "u1", nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { _, err := n.Add(ctx, call); done <- err }()
-	n.until(func() bool { return len(n.ovs.Attached()) == 1 })
+	n.Until(func() bool { return len(n.ovs.Attached()) == 1 })
 	cancel()
 	if err := <-done; code(err) != types.ErrTryAgainLater {
 		t.Errorf("got %v", err)
@@ -72,8 +72,8 @@ func TestAddThatNobodyWaitsForIsUndone(t *testing.T) {
 
 func TestDelThatFailsIsTriedAgain(t *testing.T) {
 	n := newBareNode(t)
-	n.installFlows()
-	call := n.pod("web", "u1", nil)
+	n.InstallFlows()
+	call := n.Pod("web", "u1", nil)
 	if _, err := n.Add(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
@@ -92,8 +92,8 @@ func TestDelThatFailsIsTriedAgain(t *testing.T) {
 
 func TestSweepLeavesWhatIsBeingAdded(t *testing.T) {
 	n := newBareNode(t)
-	n.installFlows()
-	call := n.pod("web", "u1", nil)
+	n.InstallFlows()
+	call := n.Pod("web", "u1", nil)
 	if _, err := n.Add(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
@@ -117,9 +117,9 @@ func TestSweepLeavesWhatIsBeingAdded(t *testing.T) {
 
 func TestStaticPodIsKnownByItsHash(t *testing.T) {
 	n := newBareNode(t)
-	n.installFlows()
-	n.pod("etcd", "mirror-uid", func(p *corev1.Pod) { p.Annotations["kubernetes.io/config.hash"] = "static-uid" })
-	call := n.sandbox("etcd", "static-uid")
+	n.InstallFlows()
+	n.Pod("etcd", "mirror-uid", func(p *corev1.Pod) { p.Annotations["kubernetes.io/config.hash"] = "static-uid" })
+	call := n.Sandbox("etcd", "static-uid")
 	if _, err := n.Add(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
@@ -138,24 +138,24 @@ func TestAddOutwaitsAnAnnotationThatCameWithThePod(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newBareNode(t)
-			n.installFlows()
+			n.InstallFlows()
 			annotation := contract.PodNetwork{
 				UID: uids.written, MAC: "0a:58:0a:f4:01:09", Addresses: []netip.Prefix{netip.MustParsePrefix("10.244.1.9/24")},
 			}
 			var object *corev1.Pod
-			n.pod("web", uids.api, func(p *corev1.Pod) {
+			n.Pod("web", uids.api, func(p *corev1.Pod) {
 				object = p
 				if uids.kubelet != uids.api {
 					p.Annotations["kubernetes.io/config.hash"] = uids.kubelet
 				}
 				p.Annotations[contract.PodNetworkAnnotation] = contract.Format(annotation)
 			})
-			call := n.sandbox("web", uids.kubelet)
+			call := n.Sandbox("web", uids.kubelet)
 			result, done := make(chan *types100.Result, 1), make(chan error, 1)
 			go func() { r, err := n.Add(t.Context(), call); result <- r; done <- err }()
-			n.until(func() bool {
+			n.Until(func() bool {
 				_, err := n.pods.LookUp(call.Pod, n.podSubnets())
-				return err != nil && strings.Contains(err.Error(), "for UID") || n.lookAgain()
+				return err != nil && strings.Contains(err.Error(), "for UID") || n.LookAgain()
 			})
 			if devices, err := n.platform.Endpoints(); err != nil || len(devices) != 0 {
 				t.Fatalf("the pod got a device: %v, %v", devices, err)
@@ -190,10 +190,10 @@ func TestAnnotationThatSomebodyEdited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newBareNode(t)
 			n.config.CNITimeout = 50 * time.Millisecond
-			call := n.pod("web", "u1", func(p *corev1.Pod) { p.Annotations[contract.PodNetworkAnnotation] = test.annotation })
-			n.until(func() bool {
+			call := n.Pod("web", "u1", func(p *corev1.Pod) { p.Annotations[contract.PodNetworkAnnotation] = test.annotation })
+			n.Until(func() bool {
 				_, err := n.pods.LookUp(call.Pod, n.podSubnets())
-				return !errors.Is(err, pods.ErrGone) || n.lookAgain()
+				return !errors.Is(err, pods.ErrGone) || n.LookAgain()
 			})
 			_, err := n.Add(t.Context(), call)
 			if code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), test.says) {
@@ -207,7 +207,7 @@ func TestAnnotationThatSomebodyEdited(t *testing.T) {
 func TestNodeThatIsNotReady(t *testing.T) {
 	n := newBareNode(t)
 	n.health.Set(health.Network, errors.New("no pod subnet"))
-	if _, err := n.Add(t.Context(), n.sandbox("web", "u1")); code(err) != types.ErrTryAgainLater ||
+	if _, err := n.Add(t.Context(), n.Sandbox("web", "u1")); code(err) != types.ErrTryAgainLater ||
 		!strings.Contains(err.Error(), "no pod subnet") {
 		t.Errorf("ADD: %v", err)
 	}

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weftnet/weft/cni"
-	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform/platformtest"
@@ -28,7 +27,7 @@ func newLateNode(t *testing.T, change func(*nodeconfig.Config)) *bareNode {
 			change(c)
 		}
 	})
-	n.installFlows()
+	n.InstallFlows()
 	n.follow()
 	return n
 }
@@ -42,42 +41,20 @@ func (n *bareNode) follow() (stop func()) {
 	return func() { cancel(); <-ended; <-ended }
 }
 
-func (n *bareNode) port(call *cni.Call) *vswitch.Interface {
-	device, _ := n.ovs.AttachedDevice(call.Attachment)
-	return device
-}
-
-func (n *bareNode) mustAdd(call *cni.Call) {
-	n.t.Helper()
-	if _, err := n.Add(n.t.Context(), call); err != nil {
-		n.t.Fatal(err)
-	}
-}
-
-// whole waits until a pod has all that it is to have.
-func (n *bareNode) whole(call *cni.Call) {
-	n.t.Helper()
-	n.until(func() bool { device := n.port(call); return device != nil && n.finished(device) })
-	device := n.platform.Device(call.Attachment)
-	if !device.Configured || device.Endpoint.MTU != 1442 {
-		n.t.Errorf("the device is %+v", device)
-	}
-}
-
 func TestDeviceThatComesAfterAdd(t *testing.T) {
 	n := newLateNode(t, nil)
-	call := n.pod("web", "u1", nil)
+	call := n.Pod("web", "u1", nil)
 	call.Config.DNS = types.DNS{Nameservers: []string{"10.96.0.10"}}
-	n.mustAdd(call)
-	n.mustAdd(call) // as kubelet repeats it
-	n.until(func() bool { return n.port(call) != nil })
-	if device := n.port(call); device.Type != "" || device.ExternalIDs[openvswitch.AttachedKey] != "" {
+	n.MustAdd(call)
+	n.MustAdd(call) // as kubelet repeats it
+	n.Until(func() bool { return n.Port(call) != nil })
+	if device := n.Port(call); device.Type != "" || device.ExternalIDs[openvswitch.AttachedKey] != "" {
 		t.Errorf("the port has type %q before its device is there: %v", device.Type, device.ExternalIDs)
 	}
 	n.platform.StartSandbox(call.Netns)
-	n.whole(call)
-	n.mustAdd(call)
-	n.whole(call)
+	n.Whole(call)
+	n.MustAdd(call)
+	n.Whole(call)
 	endpoint := n.platform.Device(call.Attachment).Endpoint
 	if len(endpoint.DNS.Nameservers) != 1 {
 		t.Errorf("the endpoint has lost what the runtime said: %+v", endpoint)
@@ -92,46 +69,46 @@ func TestDeviceThatComesAfterAdd(t *testing.T) {
 
 func TestDelComesBeforeTheDevice(t *testing.T) {
 	n := newLateNode(t, nil)
-	call := n.pod("web", "u1", nil)
+	call := n.Pod("web", "u1", nil)
 	if err := n.Del(t.Context(), call); err != nil { // before ADD
 		t.Fatal(err)
 	}
-	n.mustAdd(call)
+	n.MustAdd(call)
 	if err := n.Del(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
 	n.platform.StartSandbox(call.Netns)
 	n.empty()
-	n.until(func() bool { return n.pending.count() == 0 || n.lookAgain() })
+	n.Until(func() bool { return n.pending.count() == 0 || n.LookAgain() })
 }
 
 func TestDeviceThatDoesNotCome(t *testing.T) {
 	n := newLateNode(t, func(c *nodeconfig.Config) { c.VNICTimeout = 50 * time.Millisecond })
-	call := n.pod("web", "u1", nil)
-	n.mustAdd(call)
+	call := n.Pod("web", "u1", nil)
+	n.MustAdd(call)
 	if text := n.event(reasonNotAttached); !strings.Contains(text, "has not appeared") ||
 		!strings.Contains(text, cni.HostInterface(call.Attachment)) {
 		t.Errorf("the Event says %q", text)
 	}
-	if device := n.port(call); device == nil || device.Type != "" {
+	if device := n.Port(call); device == nil || device.Type != "" {
 		t.Errorf("the port is %+v", device)
 	}
 	n.platform.StartSandbox(call.Netns)
-	n.whole(call)
+	n.Whole(call)
 	n.event(reasonAttached)
 }
 
 func TestDeviceThatCannotBeConfigured(t *testing.T) {
 	n := newLateNode(t, func(c *nodeconfig.Config) { c.VNICTimeout = 50 * time.Millisecond })
-	call := n.pod("web", "u1", nil)
-	n.mustAdd(call)
+	call := n.Pod("web", "u1", nil)
+	n.MustAdd(call)
 	n.platform.Failing("ConfigureEndpoint", errors.New("HNS is busy"))
 	n.platform.StartSandbox(call.Netns)
 	if text := n.event(reasonNotAttached); !strings.Contains(text, "HNS is busy") {
 		t.Errorf("the Event says %q", text)
 	}
 	n.platform.Failing("ConfigureEndpoint", nil)
-	n.whole(call)
+	n.Whole(call)
 }
 
 func TestDeviceWithoutFlows(t *testing.T) {
@@ -140,8 +117,8 @@ func TestDeviceWithoutFlows(t *testing.T) {
 			50*time.Millisecond
 	})
 	n.follow() // and no flows
-	call := n.pod("web", "u1", nil)
-	n.mustAdd(call)
+	call := n.Pod("web", "u1", nil)
+	n.MustAdd(call)
 	n.platform.StartSandbox(call.Netns)
 	if text := n.event(reasonNotAttached); !strings.Contains(text, "no flows") {
 		t.Errorf("the Event says %q", text)
@@ -152,31 +129,31 @@ func TestDeviceWithoutFlows(t *testing.T) {
 // vSwitch make devices of its own.
 func TestDeviceThatGoesAway(t *testing.T) {
 	n := newLateNode(t, nil)
-	call := n.pod("web", "u1", nil)
-	n.mustAdd(call)
+	call := n.Pod("web", "u1", nil)
+	n.MustAdd(call)
 	n.platform.StartSandbox(call.Netns)
-	n.whole(call)
+	n.Whole(call)
 	made := n.platform.Called("CreateEndpoint")
 	n.platform.Failing("CreateEndpoint", errors.New("there is no network"))
 	n.platform.LoseDevices()
-	n.until(func() bool {
-		device := n.port(call)
+	n.Until(func() bool {
+		device := n.Port(call)
 		return device.Type == "" && device.ExternalIDs[openvswitch.AttachedKey] == ""
 	})
 	for n.platform.Called("CreateEndpoint") == made {
 		time.Sleep(time.Millisecond)
 	}
 	n.platform.Failing("CreateEndpoint", nil)
-	n.whole(call)
+	n.Whole(call)
 }
 
 // A pod that ends loses its device before its DEL comes. Nobody makes it anew, and nobody is told.
 func TestDeviceOfAPodThatEnds(t *testing.T) {
 	n := newLateNode(t, func(c *nodeconfig.Config) { c.VNICTimeout = 50 * time.Millisecond })
-	call := n.pod("web", "u1", nil)
-	n.mustAdd(call)
+	call := n.Pod("web", "u1", nil)
+	n.MustAdd(call)
 	n.platform.StartSandbox(call.Netns)
-	n.whole(call)
+	n.Whole(call)
 	pod, err := n.client.CoreV1().Pods("shop").Get(t.Context(), "web", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -186,14 +163,14 @@ func TestDeviceOfAPodThatEnds(t *testing.T) {
 	if _, err := n.client.CoreV1().Pods("shop").Update(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	n.until(func() bool { return n.pods.Leaving(call.Pod) || n.lookAgain() })
+	n.Until(func() bool { return n.pods.Leaving(call.Pod) || n.LookAgain() })
 	// On a busy machine the device was late, and that was told.
 	told := func() int { return len(n.reported()) }
 	before, made := told(), n.platform.Called("CreateEndpoint")
 	n.platform.LoseDevices()
-	n.until(func() bool { return n.port(call).Type == "" })
+	n.Until(func() bool { return n.Port(call).Type == "" })
 	looks := n.platform.Called("EndpointArrived")
-	n.until(func() bool { return n.platform.Called("EndpointArrived") > looks+1 || n.lookAgain() })
+	n.Until(func() bool { return n.platform.Called("EndpointArrived") > looks+1 || n.LookAgain() })
 	if n.platform.Called("CreateEndpoint") != made {
 		t.Error("the endpoint was made again")
 	}
@@ -230,40 +207,40 @@ func TestAgentKilledAtEachStep(t *testing.T) {
 			n.platform.Failing("ConfigureEndpoint", errors.New("killed"))
 			_, err := n.Add(n.t.Context(), call)
 			n.platform.StartSandbox(call.Netns)
-			n.until(func() bool { device := n.port(call); return device != nil && device.Type == openvswitch.TypeInternal })
+			n.Until(func() bool { device := n.Port(call); return device != nil && device.Type == openvswitch.TypeInternal })
 			return err
 		},
 	}
 	for name, reach := range steps {
 		t.Run(name+", pod lives on", func(t *testing.T) {
 			n := newBareNodeWith(t, func(_ *nodeconfig.Config, f *platformtest.Fake) { f.Deferred = true })
-			n.installFlows()
+			n.InstallFlows()
 			stop := n.follow()
-			call := n.pod("web", "u1", nil)
+			call := n.Pod("web", "u1", nil)
 			if err := reach(n, call); err != nil {
 				t.Fatal(err)
 			}
 			n.platform.Failing("ConfigureEndpoint", nil)
 			n.killed(stop)
-			n.mustAdd(call) // kubelet has had no answer, or asks again
+			n.MustAdd(call) // kubelet has had no answer, or asks again
 			n.platform.StartSandbox(call.Netns)
-			n.whole(call)
+			n.Whole(call)
 			n.has(call)
 		})
 		t.Run(name+", pod goes", func(t *testing.T) {
 			n := newBareNodeWith(t, func(_ *nodeconfig.Config, f *platformtest.Fake) { f.Deferred = true })
-			n.installFlows()
+			n.InstallFlows()
 			stop := n.follow()
-			call := n.pod("web", "u1", nil)
+			call := n.Pod("web", "u1", nil)
 			if err := reach(n, call); err != nil {
 				t.Fatal(err)
 			}
 			n.platform.ForgetSandbox(call.Netns)
 			n.killed(stop)
-			n.until(func() bool { // what is being worked on is left to the next sweep
+			n.Until(func() bool { // what is being worked on is left to the next sweep
 				n.mustSweep()
 				left, err := n.platform.Endpoints()
-				return err == nil && len(left) == 0 || n.lookAgain()
+				return err == nil && len(left) == 0 || n.LookAgain()
 			})
 			n.mustSweep()
 			n.has()
@@ -273,29 +250,29 @@ func TestAgentKilledAtEachStep(t *testing.T) {
 
 func TestRestartedAgentGoesOnWaiting(t *testing.T) {
 	n := newBareNodeWith(t, func(_ *nodeconfig.Config, f *platformtest.Fake) { f.Deferred = true })
-	n.installFlows()
+	n.InstallFlows()
 	stop := n.follow()
-	call := n.pod("web", "u1", nil)
-	n.mustAdd(call)
+	call := n.Pod("web", "u1", nil)
+	n.MustAdd(call)
 	n.killed(stop)
 	n.platform.StartSandbox(call.Netns)
-	n.whole(call)
+	n.Whole(call)
 }
 
 // A database that is lost while a pod waits for its device is no reason to forget it.
 func TestLatePodIsPluggedInAgain(t *testing.T) {
 	for _, started := range []bool{false, true} {
 		n := newLateNode(t, nil)
-		call := n.pod("web", "u1", nil)
-		n.mustAdd(call)
+		call := n.Pod("web", "u1", nil)
+		n.MustAdd(call)
 		if started {
 			n.platform.StartSandbox(call.Netns)
-			n.whole(call)
+			n.Whole(call)
 		}
 		n.removePort(call)
 		n.mustSweep()
 		n.platform.StartSandbox(call.Netns)
-		n.whole(call)
+		n.Whole(call)
 		n.has(call)
 	}
 }
@@ -304,10 +281,10 @@ func TestLatePodIsPluggedInAgain(t *testing.T) {
 // gives the device its port back.
 func TestSweepWaitsForTheAgentsOwnLook(t *testing.T) {
 	n := newBareNodeWith(t, func(_ *nodeconfig.Config, f *platformtest.Fake) { f.Deferred = true })
-	n.installFlows()
+	n.InstallFlows()
 	stop := n.follow()
-	call := n.pod("web", "u1", nil)
-	n.mustAdd(call)
+	call := n.Pod("web", "u1", nil)
+	n.MustAdd(call)
 	stop() // the test looks itself
 	n.removePort(call)
 	device := cni.HostInterface(call.Attachment)
@@ -329,7 +306,7 @@ func TestSweepWaitsForTheAgentsOwnLook(t *testing.T) {
 	if err := <-swept; err != nil {
 		t.Fatal(err)
 	}
-	n.until(func() bool { return n.port(call) != nil })
+	n.Until(func() bool { return n.Port(call) != nil })
 }
 
 func TestPodsOnTheHostsNetworkAreNotAttached(t *testing.T) {
@@ -346,7 +323,7 @@ func TestPodsOnTheHostsNetworkAreNotAttached(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newLateNode(t, nil)
-			call := n.pod("web", "u1", change)
+			call := n.Pod("web", "u1", change)
 			if _, err := n.Add(t.Context(), call); code(err) != types.ErrInvalidNetworkConfig ||
 				!strings.Contains(err.Error(), "host's network") {
 				t.Errorf("got %v", err)

@@ -20,7 +20,7 @@ import (
 // attached is a pod with its sandbox, attached to a network.
 func (n *bareNode) attached(name, uid, network string) *cni.Call {
 	n.t.Helper()
-	call := n.pod(name, uid, nil)
+	call := n.Pod(name, uid, nil)
 	call.Config.Network = network
 	if _, err := n.Add(n.t.Context(), call); err != nil {
 		n.t.Fatal(err)
@@ -66,7 +66,7 @@ func (n *bareNode) has(calls ...*cni.Call) {
 	if err != nil || !slices.Equal(recorded, want) {
 		n.t.Errorf("records %v, want %v, error %v", recorded, want, err)
 	}
-	n.until(func() bool {
+	n.Until(func() bool {
 		ports := []string{}
 		for _, device := range n.ovs.Attached() {
 			ports = append(ports, device.Name)
@@ -81,15 +81,15 @@ func (n *bareNode) removePort(call *cni.Call) {
 	if err := n.ovs.Unplug(n.t.Context(), call.Attachment); err != nil {
 		n.t.Fatal(err)
 	}
-	n.until(func() bool { _, attached := n.ovs.AttachedDevice(call.Attachment); return !attached })
+	n.Until(func() bool { _, attached := n.ovs.AttachedDevice(call.Attachment); return !attached })
 }
 
 func TestGCLeavesOtherNetworksAlone(t *testing.T) {
 	n := newBareNode(t)
-	n.installFlows()
+	n.InstallFlows()
 	kept, stale, other := n.attached("kept", "u1", "weft"), n.attached("stale", "u2", "weft"), n.attached("other", "u3",
 		"storage")
-	half := n.sandbox("half", "u4")
+	half := n.Sandbox("half", "u4")
 	n.halfDone(half)
 	if err := n.GC(t.Context(), "weft", map[cni.Attachment]bool{kept.Attachment: true}); err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestGCLeavesOtherNetworksAlone(t *testing.T) {
 // While a device waits for its vNIC the agent looks at it again and again.
 func TestGCWaitsForTheAgentsOwnWork(t *testing.T) {
 	n := newBareNode(t)
-	n.installFlows()
+	n.InstallFlows()
 	stale := n.attached("stale", "u1", "weft")
 	unlock, _ := n.sandboxes.try(cni.HostInterface(stale.Attachment))
 	done := make(chan error)
@@ -127,10 +127,10 @@ func TestGCWaitsForTheAgentsOwnWork(t *testing.T) {
 // Without any GC nothing stays for good.
 func TestSweepRemovesDevicesWithoutPort(t *testing.T) {
 	n := newBareNode(t)
-	n.installFlows()
+	n.InstallFlows()
 	running := n.attached("running", "u1", "weft")
-	half, unknown, busy := n.sandbox("half", "u2"), n.sandbox("unknown", "u3"), n.sandbox("busy", "u4")
-	gone := n.sandbox("gone", "u5")
+	half, unknown, busy := n.Sandbox("half", "u2"), n.Sandbox("unknown", "u3"), n.Sandbox("busy", "u4")
+	gone := n.Sandbox("gone", "u5")
 	for _, call := range []*cni.Call{half, unknown, busy, gone} {
 		n.halfDone(call)
 	}
@@ -162,7 +162,7 @@ func TestSweepRemovesDevicesWithoutPort(t *testing.T) {
 
 func TestSweepPlugsARunningPodInAgain(t *testing.T) {
 	n := newBareNode(t)
-	n.installFlows()
+	n.InstallFlows()
 	n.portlessTime = time.Nanosecond
 	call := n.attached("web", "u1", "weft")
 	before, _ := n.ovs.AttachedDevice(call.Attachment)
@@ -181,9 +181,9 @@ func TestSweepPlugsARunningPodInAgain(t *testing.T) {
 // A record that is lost, of a static pod at that, is written anew while the database still has all.
 func TestSweepKeepsRecords(t *testing.T) {
 	n := newBareNode(t)
-	n.installFlows()
-	n.pod("etcd", "mirror-uid", func(p *corev1.Pod) { p.Annotations["kubernetes.io/config.hash"] = "static-uid" })
-	call := n.sandbox("etcd", "static-uid")
+	n.InstallFlows()
+	n.Pod("etcd", "mirror-uid", func(p *corev1.Pod) { p.Annotations["kubernetes.io/config.hash"] = "static-uid" })
+	call := n.Sandbox("etcd", "static-uid")
 	if _, err := n.Add(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestSweepKeepsRecords(t *testing.T) {
 func TestSweepPlugsNothingInThatIsNotThePods(t *testing.T) {
 	for name, spoil := range map[string]func(n *bareNode, call *cni.Call) error{
 		"another sandbox has the port": func(n *bareNode, call *cni.Call) error {
-			newer := n.sandbox("web", "u1")
+			newer := n.Sandbox("web", "u1")
 			newer.Attachment.ContainerID, newer.Netns = "c-newer", "/sandbox/newer"
 			n.platform.AddSandbox(newer.Netns)
 			_, err := n.Add(n.t.Context(), newer)
@@ -226,7 +226,7 @@ func TestSweepPlugsNothingInThatIsNotThePods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newBareNode(t)
-			n.installFlows()
+			n.InstallFlows()
 			call := n.attached("web", "u1", "weft")
 			n.removePort(call)
 			if err := spoil(n, call); err != nil {
@@ -254,7 +254,7 @@ func TestSweepWaitsForTheAgentsOwnWork(t *testing.T) {
 			return call
 		},
 		"a device without port": func(n *bareNode) *cni.Call {
-			call := n.sandbox("web", "u1")
+			call := n.Sandbox("web", "u1")
 			n.halfDone(call)
 			if err := n.records.remove(cni.HostInterface(call.Attachment)); err != nil {
 				t.Fatal(err)
@@ -264,7 +264,7 @@ func TestSweepWaitsForTheAgentsOwnWork(t *testing.T) {
 			return call
 		},
 		"a record without device": func(n *bareNode) *cni.Call {
-			call := n.sandbox("web", "u1")
+			call := n.Sandbox("web", "u1")
 			if err := n.records.write(recordOf(call)); err != nil {
 				t.Fatal(err)
 			}
@@ -273,7 +273,7 @@ func TestSweepWaitsForTheAgentsOwnWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newBareNode(t)
-			n.installFlows()
+			n.InstallFlows()
 			device := cni.HostInterface(leave(n).Attachment)
 			unlock, _ := n.sandboxes.try(device)
 			ended, end := context.WithCancel(t.Context())
@@ -296,7 +296,7 @@ func TestSweepWaitsForTheAgentsOwnWork(t *testing.T) {
 
 func TestSweepForgetsRecordsWithoutDevice(t *testing.T) {
 	n := newBareNode(t)
-	call := n.sandbox("web", "u1")
+	call := n.Sandbox("web", "u1")
 	if err := n.records.write(recordOf(call)); err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +313,7 @@ func TestSweepLooksAgain(t *testing.T) {
 		},
 	} {
 		n := newBareNode(t)
-		n.installFlows()
+		n.InstallFlows()
 		call := n.attached("web", "u1", "weft")
 		if err := collect(n, call); err != nil {
 			t.Fatal(err)

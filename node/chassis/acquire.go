@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weftnet/weft/models/tenure"
 	"github.com/weftnet/weft/node/tunnel"
 )
 
@@ -30,8 +31,8 @@ const (
 var errHeld = errors.New("another host holds it")
 
 // acquire makes a node a member, if its Lease can be had.
-func (h *host) acquire(term *term, n node) {
-	ctx, cancel := context.WithTimeout(term, h.tenure.limit)
+func (h *host) acquire(term *tenure.Term, n node) {
+	ctx, cancel := context.WithTimeout(term, h.terms.Limit())
 	defer cancel()
 	lease, from, former, err := h.acquireLease(ctx, n.name)
 	if err == nil {
@@ -39,7 +40,7 @@ func (h *host) acquire(term *term, n node) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err != nil || term.over() {
+	if err != nil || term.Over() {
 		h.failures[n.name] = time.Now()
 		if err != nil && !errors.Is(err, errHeld) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			h.log.Warn("cannot take a node; trying again", "node", n.name, "error", err)
@@ -79,7 +80,7 @@ func (h *host) acquireLease(ctx context.Context, name string) (lease *coordinati
 		return nil, "", "", err
 	}
 	h.sightings.note(now)
-	switch former = holder(now); former {
+	switch former = tenure.Holder(now); former {
 	case "":
 		from = fromReleased
 	case h.config.Identity:
@@ -117,7 +118,7 @@ func (h *host) provenSilent(ctx context.Context, identity string) error {
 // left to the host that shall have it.
 func (h *host) giveUp(m *member, forGood bool) {
 	m.leave()
-	ctx, cancel := context.WithTimeout(m.term, h.tenure.limit)
+	ctx, cancel := context.WithTimeout(m.term, h.terms.Limit())
 	defer cancel()
 	var err error
 	after := m.lease
@@ -155,7 +156,7 @@ func (h *host) clean(nodes map[string]node) {
 		wanted[nodeLease(name)] = true
 	}
 	for _, lease := range h.sightings.leases(ofNode) {
-		by := holder(lease)
+		by := tenure.Holder(lease)
 		mine := by == h.config.Identity && h.member(lease.Annotations[nodeAnnotation]) == nil
 		if wanted[lease.Name] || !mine && by != "" && !h.sightings.silent(by) {
 			continue
@@ -173,7 +174,7 @@ func (h *host) clean(nodes map[string]node) {
 // remove is for Leases without a member. It is done under a name that no node has.
 func (h *host) remove(lease *coordinationv1.Lease) {
 	h.begin("lease/"+lease.Name, func() {
-		ctx, cancel := context.WithTimeout(context.Background(), h.tenure.limit)
+		ctx, cancel := context.WithTimeout(context.Background(), h.terms.Limit())
 		defer cancel()
 		err := h.leases.Delete(ctx, lease.Name, exactly(lease))
 		switch {

@@ -4,9 +4,10 @@ package chassis
 
 import (
 	"cmp"
-	"hash/fnv"
 	"maps"
 	"slices"
+
+	"github.com/weftnet/weft/models/rendezvous"
 )
 
 // candidate is a live host as the others see it.
@@ -17,10 +18,10 @@ type candidate struct {
 }
 
 // assign gives each node the host that shall hold it. All hosts come to the same result by
-// themselves when they see the same: a node goes to the live host with the highest hash of both
-// names (rendezvous hashing), so that nodes move only from a host that leaves or to one that comes;
-// a host that has a quarter more than its even share is passed over. A host that cannot reach the
-// node comes last. Without hosts the result is empty.
+// themselves when they see the same: a node goes to the live host that weighs most for it (package
+// rendezvous), so that nodes move only from a host that leaves or to one that comes; a host that has
+// a quarter more than its even share is passed over. A host that cannot reach the node comes last.
+// Without hosts the result is empty.
 func assign(nodes []string, hosts []candidate) map[string]string {
 	assigned := make(map[string]string, len(nodes))
 	if len(hosts) == 0 {
@@ -33,8 +34,7 @@ func assign(nodes []string, hosts []candidate) map[string]string {
 			return cmp.Or(
 				preferTrue(!a.unreachable[node], !b.unreachable[node]),
 				preferTrue(load[a.identity] < room, load[b.identity] < room),
-				cmp.Compare(weight(a.identity, node), weight(b.identity, node)),
-				cmp.Compare(a.identity, b.identity),
+				rendezvous.ForHosts.Compare(node, a.identity, b.identity),
 			)
 		})
 		assigned[node] = best.identity
@@ -51,18 +51,6 @@ func preferTrue(a, b bool) int {
 		return 1
 	}
 	return -1
-}
-
-// weight mixes FNV's sum once more: its high bits alone hardly depend on the last letters.
-func weight(host, node string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(host + "\x00" + node)) // never fails
-	x := h.Sum64()
-	x ^= x >> 33
-	x *= 0xff51afd7ed558ccd
-	x ^= x >> 33
-	x *= 0xc4ceb9fe1a85ec53
-	return x ^ x>>33
 }
 
 // sortedKeys is for messages and annotations.

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/weftnet/weft/models/tenure"
 	"github.com/weftnet/weft/node/tunnel"
 )
 
@@ -22,7 +23,7 @@ func TestHealthOfAHost(t *testing.T) {
 		h := newHost(Config{Identity: "a", LeaseDuration: time.Second}, fake.NewClientset(),
 			tunnel.Files(authority.ca(), certificate, key), nil)
 		t.Cleanup(h.spawner.close)
-		t.Cleanup(h.tenure.close)
+		t.Cleanup(func() { h.terms.End() })
 		return h
 	}
 	want := func(h *host, path, words string) {
@@ -37,8 +38,8 @@ func TestHealthOfAHost(t *testing.T) {
 	lives := begin(time.Now().Add(time.Hour))
 	want(lives, "/healthz", "ok")
 	want(lives, "/readyz", "Lease is not renewed")
-	lives.tenure.limit = time.Minute
-	lives.tenure.renewed(time.Now())
+	lives.terms = tenure.NewTerms(time.Minute)
+	lives.terms.Renewed(time.Now())
 	want(lives, "/readyz", "ok")
 	lives.looked.Store(time.Now().UnixNano())
 	want(lives, "/healthz", "ok")
@@ -46,14 +47,14 @@ func TestHealthOfAHost(t *testing.T) {
 	want(lives, "/healthz", "stands still")
 
 	expired := begin(time.Now().Add(-time.Minute))
-	expired.tenure.limit = time.Minute
-	expired.tenure.renewed(time.Now())
+	expired.terms = tenure.NewTerms(time.Minute)
+	expired.terms.Renewed(time.Now())
 	want(expired, "/readyz", "expired")
 	want(expired, "/healthz", "ok")
 
 	without := begin(time.Now().Add(time.Hour))
 	without.credentials = tunnel.Files(authority.ca(), "/nowhere/crt", "/nowhere/key")
-	without.tenure.limit = time.Minute
-	without.tenure.renewed(time.Now())
+	without.terms = tenure.NewTerms(time.Minute)
+	without.terms.Renewed(time.Now())
 	want(without, "/readyz", "/nowhere/crt")
 }

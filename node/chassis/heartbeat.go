@@ -17,6 +17,7 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"github.com/weftnet/weft/models/signal"
+	"github.com/weftnet/weft/models/tenure"
 )
 
 // heartbeat renews this host's Lease.
@@ -28,7 +29,7 @@ type heartbeat struct {
 	// dead with all its children, or empty.
 	instance, predecessor string
 	duration              time.Duration
-	tenure                *tenure
+	terms                 *tenure.Terms
 	sightings             *sightings
 	// What the Lease says besides; hurry is given when that has changed.
 	unreachable func() []string
@@ -84,7 +85,7 @@ func (b *heartbeat) report(err error) {
 
 // beat renews once. A request is given up in time for another one, which may find another API server.
 func (b *heartbeat) beat(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, b.tenure.limit/2)
+	ctx, cancel := b.terms.Request(ctx)
 	defer cancel()
 	if b.last == nil {
 		found, err := b.leases.Get(ctx, hostLease(b.identity), metav1.GetOptions{})
@@ -116,7 +117,7 @@ func (b *heartbeat) update(ctx context.Context, lease *coordinationv1.Lease, _ m
 // mayAcquire returns why this process must not write a Lease that exists.
 func (b *heartbeat) mayAcquire(found *coordinationv1.Lease) error {
 	b.sightings.note(found)
-	switch by := holder(found); {
+	switch by := tenure.Holder(found); {
 	case by == "" || by == b.instance || by == b.predecessor:
 		return nil
 	case b.sightings.silent(b.identity):
@@ -154,7 +155,7 @@ func (b *heartbeat) write(ctx context.Context, lease *coordinationv1.Lease,
 	}
 	b.last = written
 	b.sightings.note(written)
-	if b.tenure.renewed(begun) {
+	if b.terms.Renewed(begun) {
 		b.renewed()
 	}
 	return nil

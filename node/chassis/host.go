@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weftnet/weft/models/signal"
+	"github.com/weftnet/weft/models/tenure"
 	"github.com/weftnet/weft/node/tunnel"
 )
 
@@ -36,7 +37,7 @@ type host struct {
 	misread   misread
 	patience  atomic.Int64 // how long an agent is tried before another host shall, in nanoseconds
 	sightings *sightings
-	tenure    *tenure
+	terms     *tenure.Terms
 	wake      signal.Signal // there may be something to do
 	hurry     signal.Signal // the other hosts shall be told something at once
 	leaving   atomic.Bool   // this host takes no node any more
@@ -57,7 +58,7 @@ func newHost(config Config, client kubernetes.Interface, credentials tunnel.Cred
 	h := &host{
 		config: config, leases: client.CoordinationV1().Leases(config.LeaseNamespace), credentials: credentials, runDir: dir,
 		spawner: newSpawner(), metrics: newMetrics(), log: slog.Default().With("host", config.Identity),
-		sightings: newSightings(config.LeaseDuration), tenure: newTenure(config.LeaseDuration * 2 / 3),
+		sightings: newSightings(config.LeaseDuration), terms: tenure.NewTerms(tenure.Limit(config.LeaseDuration)),
 		wake: signal.New(), hurry: signal.New(), members: map[string]*member{}, busy: map[string]bool{},
 		failures: map[string]time.Time{}, unreachable: map[string]time.Time{},
 	}
@@ -108,7 +109,7 @@ func (h *host) candidates() []candidate {
 		}
 		hosts = append(hosts, candidate{identity, listed(lease)})
 	}
-	if h.tenure.current() != nil {
+	if h.terms.Current() != nil {
 		unreachable := map[string]bool{}
 		for _, node := range h.unreachableNodes() {
 			unreachable[node] = true
@@ -158,7 +159,7 @@ func (h *host) run(ctx context.Context) {
 func (h *host) reconcile(ctx context.Context) {
 	h.looked.Store(time.Now().UnixNano())
 	h.reap()
-	term := h.tenure.current()
+	term := h.terms.Current()
 	if term == nil {
 		return // the members' term has ended, and they with it
 	}
@@ -243,8 +244,8 @@ func (h *host) lost(m *member) (by string, lost bool) {
 	if seen == nil {
 		return "", true
 	}
-	return holder(seen), seen.UID != m.lease.UID || transitions(seen) != transitions(m.lease) ||
-		holder(seen) != h.config.Identity
+	return tenure.Holder(seen), seen.UID != m.lease.UID || transitions(seen) != transitions(m.lease) ||
+		tenure.Holder(seen) != h.config.Identity
 }
 
 // due says whether this host shall try to take a node that it does not hold. The host that is to have
@@ -262,7 +263,7 @@ func (h *host) due(name string, mine bool) bool {
 	if !mine {
 		grace = h.config.LeaseDuration / 2
 	}
-	by := holder(seen.lease)
+	by := tenure.Holder(seen.lease)
 	switch by {
 	case "", h.config.Identity:
 		return time.Since(seen.since) >= grace

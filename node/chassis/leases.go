@@ -48,13 +48,6 @@ func shortened(name string, limit int) string {
 	return strings.TrimRight(name[:limit-len(hash)-1], "-.") + "-" + hash
 }
 
-func holder(lease *coordinationv1.Lease) string {
-	if lease == nil || lease.Spec.HolderIdentity == nil {
-		return ""
-	}
-	return *lease.Spec.HolderIdentity
-}
-
 func transitions(lease *coordinationv1.Lease) int32 {
 	if lease == nil || lease.Spec.LeaseTransitions == nil {
 		return 0

@@ -15,6 +15,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/weftnet/weft/models/signal"
+	"github.com/weftnet/weft/models/tenure"
 	"github.com/weftnet/weft/node/tunnel"
 	"github.com/weftnet/weft/node/unixctl"
 )
@@ -23,7 +24,7 @@ import (
 // lives within one term.
 type member struct {
 	node
-	term  *term
+	term  *tenure.Term
 	lease *coordinationv1.Lease // as this host has taken it
 
 	config      Config
@@ -69,7 +70,7 @@ func (m *member) abandon() {
 }
 
 // over: not a byte may pass any more.
-func (m *member) over() bool { return m.ctx.Err() != nil || m.term.over() }
+func (m *member) over() bool { return m.ctx.Err() != nil || m.term.Over() }
 
 func (m *member) isLeaving() bool {
 	select {

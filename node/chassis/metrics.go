@@ -81,15 +81,15 @@ func (m *metrics) register(h *host) {
 			"sees, itself included."}, func() float64 { return float64(len(h.candidates())) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_lease_valid", Help: "1 while this host's own " +
 			"Lease is renewed in time."}, func() float64 {
-			if h.tenure.current() == nil {
+			if h.terms.Current() == nil {
 				return 0
 			}
 			return 1
 		}),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "weft_chassis_lease_lapses_total",
 			Help: "Times that this host's Lease was not renewed in time, and its ovn-controllers were ended."}, func() float64 {
-			lapses := h.tenure.terms()
-			if h.tenure.current() != nil {
+			lapses := h.terms.Count()
+			if h.terms.Current() != nil {
 				lapses--
 			}
 			return float64(max(lapses, 0))

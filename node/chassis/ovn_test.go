@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/weftnet/weft/models/tenure"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/tunnel"
 )
@@ -195,7 +196,7 @@ func (m *mixed) holder() string {
 	if err != nil {
 		return err.Error()
 	}
-	return holder(lease)
+	return tenure.Holder(lease)
 }
 
 // TestAHostedNode is the life of one node under traffic: nothing that happens to its ovn-controller,

@@ -87,7 +87,7 @@ func run(ctx context.Context, config Config, client, beats kubernetes.Interface,
 		leases: beats.CoordinationV1().Leases(config.LeaseNamespace), namespace: config.LeaseNamespace,
 		identity: config.Identity,
 		instance: instance, predecessor: predecessor, duration: config.LeaseDuration,
-		tenure: h.tenure, sightings: h.sightings, log: h.log, renewed: h.changed,
+		terms: h.terms, sightings: h.sightings, log: h.log, renewed: h.changed,
 		unreachable: h.unreachableNodes, leaving: h.leaving.Load, hurry: h.hurry,
 	}
 	var parts sync.WaitGroup
@@ -109,9 +109,9 @@ func run(ctx context.Context, config Config, client, beats kubernetes.Interface,
 		stop()
 		<-beating
 	}
-	h.tenure.close()
+	h.terms.End()
 	h.waitMembers()
-	farewell, cancel := context.WithTimeout(life, h.tenure.limit)
+	farewell, cancel := context.WithTimeout(life, h.terms.Limit())
 	defer cancel()
 	err = errors.Join(beat.resign(farewell), dir.close())
 	end()
@@ -227,7 +227,7 @@ func (h *host) probes() httpserver.Probes {
 
 // ready says why the host can hold no node.
 func (h *host) ready() error {
-	if h.tenure.current() == nil {
+	if h.terms.Current() == nil {
 		return errors.New("this host's Lease is not renewed: it holds no node; see its log, and whether the API " +
 			"server answers")
 	}

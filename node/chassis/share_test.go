@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/tenure"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/tunnel"
 )
@@ -221,7 +222,7 @@ func TestHostsShareTheNodes(t *testing.T) {
 	})
 	w.together(nodes, a, b)
 	for _, name := range b.connectedNodes() {
-		if by := holder(w.lease(nodeLease(name))); by != "b" {
+		if by := tenure.Holder(w.lease(nodeLease(name))); by != "b" {
 			t.Errorf("the Lease of %s is held by %q", name, by)
 		}
 	}
@@ -235,8 +236,8 @@ func TestHostsShareTheNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, lease := range leases.Items {
-		if holder(&lease) != "" {
-			t.Errorf("Lease %s is still held by %s", lease.Name, holder(&lease))
+		if tenure.Holder(&lease) != "" {
+			t.Errorf("Lease %s is still held by %s", lease.Name, tenure.Holder(&lease))
 		}
 	}
 }

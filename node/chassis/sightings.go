@@ -9,6 +9,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/weftnet/weft/models/tenure"
 )
 
 // sightings are the Leases as this host last saw them, and since when by its own clock. Nothing is
@@ -69,7 +71,7 @@ func sameClaim(a, b *coordinationv1.Lease) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.UID == b.UID && holder(a) == holder(b) && transitions(a) == transitions(b) &&
+	return a.UID == b.UID && tenure.Holder(a) == tenure.Holder(b) && transitions(a) == transitions(b) &&
 		a.Spec.RenewTime.Equal(b.Spec.RenewTime)
 }
 

@@ -1,10 +1,11 @@
 package hostservice
 
 import (
-	"hash/fnv"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+
+	"github.com/weftnet/weft/models/rendezvous"
 )
 
 // way leads to one endpoint of a Service with externalTrafficPolicy Local.
@@ -55,7 +56,7 @@ func (t target) waysOf(client netip.Addr) []way {
 // choose takes one of several ways for a client, and leaves those that go elsewhere.
 func (t target) choose(client netip.Addr, ways []way) (chosen way, rest []way) {
 	if t.local != nil && t.local.sticky {
-		chosen = slices.MaxFunc(ways, func(a, b way) int { return compareRanks(client, a, b) })
+		chosen = slices.MaxFunc(ways, func(a, b way) int { return compareFor(client, a, b) })
 	} else {
 		chosen = ways[rand.IntN(len(ways))]
 	}
@@ -66,27 +67,11 @@ func without(ways []way, to netip.AddrPort) []way {
 	return slices.DeleteFunc(slices.Clone(ways), func(w way) bool { return w.to == to })
 }
 
-// compareRanks: a client's endpoint is the one that ranks highest for it, so that it changes when that one
-// goes, or a higher one comes, and not for others.
-func compareRanks(client netip.Addr, a, b way) int {
-	x, y := rank(client, a.endpoint), rank(client, b.endpoint)
-	switch {
-	case x < y:
-		return -1
-	case x > y:
-		return 1
-	}
-	return a.endpoint.Compare(b.endpoint)
-}
-
-func rank(client, endpoint netip.Addr) uint64 {
-	hash := fnv.New64a()
-	_, _ = hash.Write(client.AsSlice())
-	_, _ = hash.Write(endpoint.AsSlice())
-	sum := hash.Sum64() // its upper bits know little of the last bytes
-	sum ^= sum >> 33
-	sum *= 0xff51afd7ed558ccd
-	return sum ^ sum>>33
+// compareFor orders ways by how much their endpoints weigh for a client. The client's endpoint changes when that one
+// goes, or when one that weighs more comes, and not for others.
+func compareFor(client netip.Addr, a, b way) int {
+	text := func(addr netip.Addr) string { return string(addr.AsSlice()) }
+	return rendezvous.ForClients.Compare(text(client), text(a.endpoint), text(b.endpoint))
 }
 
 // leads says whether a client's datagrams may go on to where they go.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/northbound/northboundtest"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
@@ -66,7 +67,7 @@ func TestPart(t *testing.T) {
 			}
 			_, name := part.Split(owner)
 			text := "gone"
-			if len(p.Change(owner).Rows) > 0 {
+			if len(northboundtest.Change(t, p, owner).Rows) > 0 {
 				text = fmt.Sprint(p.Addresses(name))
 			}
 			list = append(list, name+"="+text)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/northbound/northboundtest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -44,7 +45,7 @@ func TestPart(t *testing.T) {
 			p.Take(part.NewBatch(p.TakeExpected(), nil))
 		}
 		shown := ""
-		for _, row := range p.Change(northbound.FlushOwner("default/dns")).Rows {
+		for _, row := range northboundtest.Change(t, p, northbound.FlushOwner("default/dns")).Rows {
 			shown += fmt.Sprint(row.Model.(*nb.LoadBalancer).Vips)
 		}
 		if shown != step.shown {

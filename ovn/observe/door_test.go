@@ -186,3 +186,27 @@ func TestServiceAccountsOfANamespaceAreOneUser(t *testing.T) {
 		}
 	}
 }
+
+// A door that serves nobody says so at once, and is worth a new start after a while.
+func TestHealthOfADoor(t *testing.T) {
+	for name, c := range map[string]struct {
+		serving      bool
+		began        time.Duration
+		ready, alive int
+	}{
+		"it serves":             {true, time.Hour, http.StatusOK, http.StatusOK},
+		"it has begun just now": {false, 0, http.StatusServiceUnavailable, http.StatusOK},
+		"it has waited for long": {false, restart + time.Second, http.StatusServiceUnavailable,
+			http.StatusServiceUnavailable},
+	} {
+		d := &door{metrics: newMetrics(), began: time.Now().Add(-c.began)}
+		d.serving.Store(c.serving)
+		for path, want := range map[string]int{"/readyz": c.ready, "/healthz": c.alive, "/metrics": http.StatusOK} {
+			w := httptest.NewRecorder()
+			d.probes().Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+			if w.Code != want {
+				t.Errorf("%s: %s answers %d, want %d", name, path, w.Code, want)
+			}
+		}
+	}
+}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -91,9 +90,11 @@ func newDoor(c Config, client kubernetes.Interface, dial hits.Dial) (*door, erro
 
 func (d *door) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	if d.config.MetricsAddress != "" {
-		group.Go(func() error { return serveMetrics(ctx, d.config.MetricsAddress, d.metrics.handler(d.ready, d.lives)) })
+	serve, err := httpserver.Listen(ctx, d.config.MetricsAddress, d.probes().Handler())
+	if err != nil {
+		return err
 	}
+	group.Go(serve)
 	if err := d.prepare(ctx); err != nil {
 		return errors.Join(err, ctx.Err())
 	}
@@ -192,6 +193,14 @@ func (d *door) lives() error {
 	return nil
 }
 
+// probes say whether anybody is answered, and whether a new start would help.
+func (d *door) probes() httpserver.Probes {
+	return httpserver.Probes{
+		Metrics: d.metrics.registry, Alive: d.lives,
+		Ready: func() (detail string, err error) { return "", d.ready() },
+	}
+}
+
 // keepFacts drops what is not read of a Node.
 func keepFacts(object any) (any, error) {
 	full, ok := object.(*corev1.Node)
@@ -250,18 +259,6 @@ func nodeOf(object *corev1.Node) (n hits.Node, present bool, err error) {
 	return n, present, nil
 }
 
-// serveMetrics ends when ctx is done.
-func serveMetrics(ctx context.Context, address string, handler http.Handler) error {
-	listener, err := net.Listen("tcp", address)
-	if err == nil {
-		err = httpserver.Serve(ctx, listener, handler, httpserver.Endpoints)
-	}
-	if err != nil {
-		return fmt.Errorf("metrics-address: %w", err)
-	}
-	return nil
-}
-
 type metrics struct {
 	registry   *prometheus.Registry
 	requests   *prometheus.CounterVec
@@ -282,16 +279,3 @@ func newMetrics() *metrics {
 }
 
 func (m *metrics) answered(code int) { m.requests.WithLabelValues(strconv.Itoa(code)).Inc() }
-
-func (m *metrics) handler(ready, lives func() error) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
-	for path, check := range map[string]func() error{"/healthz": lives, "/readyz": ready} {
-		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
-			if err := check(); err != nil {
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			}
-		})
-	}
-	return mux
-}

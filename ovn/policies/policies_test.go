@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weftnet/weft/ovn/domains"
+	"github.com/weftnet/weft/ovn/northbound/northboundtest"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/policy"
@@ -133,7 +134,7 @@ func TestParts(t *testing.T) {
 		}
 		for _, p := range parts {
 			for at, owner := range p.Dirty(false) {
-				list = append(list, fmt.Sprintf("%s:%d@%d", owner, len(p.Change(owner).Rows), at))
+				list = append(list, fmt.Sprintf("%s:%d@%d", owner, len(northboundtest.Change(t, p, owner).Rows), at))
 			}
 		}
 		if len(c.touched) > 0 {

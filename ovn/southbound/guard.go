@@ -11,6 +11,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/weftnet/weft/models/signal"
 )
 
 // Guard lets nodes at a Southbound.
@@ -159,7 +161,7 @@ func (g *Guard) carry(ctx context.Context, conn net.Conn, node string) error {
 	g.metrics.clients.Inc()
 	defer g.metrics.clients.Dec()
 	defer context.AfterFunc(ctx, func() { conn.Close(); server.Close() })()
-	s := &session{guard: g, node: node, peer: peer, client: conn, server: server, answered: make(chan struct{}, 1),
+	s := &session{guard: g, node: node, peer: peer, client: conn, server: server, answered: signal.New(),
 		over: make(chan struct{})}
 	ended := make(chan error, 2)
 	go func() {

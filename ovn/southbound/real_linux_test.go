@@ -115,7 +115,7 @@ func TestHealth(t *testing.T) {
 	m.credentials = g.guard.credentials
 	status := func(path string) int {
 		w := httptest.NewRecorder()
-		m.handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, strings.NewReader("")))
+		m.probes().Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, strings.NewReader("")))
 		return w.Code
 	}
 	go m.follow(t.Context(), g.guard.replica.Client)

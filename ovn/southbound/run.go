@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weftnet/weft/models/httpserver"
@@ -70,18 +68,11 @@ func Run(ctx context.Context, c Config) error {
 	m := newMetrics()
 	m.credentials = files
 	group, ctx := errgroup.WithContext(ctx)
-	if c.MetricsAddress != "" {
-		listener, err := net.Listen("tcp", c.MetricsAddress)
-		if err != nil {
-			return fmt.Errorf("metrics-address: %w; choose a free address, or none", err)
-		}
-		group.Go(func() error {
-			if err := httpserver.Serve(ctx, listener, m.handler(), httpserver.Endpoints); err != nil {
-				return fmt.Errorf("metrics-address: %w", err)
-			}
-			return nil
-		})
+	serve, err := httpserver.Listen(ctx, c.MetricsAddress, m.probes().Handler())
+	if err != nil {
+		return err
 	}
+	group.Go(serve)
 	group.Go(func() error { return c.guard(ctx, files, m) })
 	return group.Wait()
 }
@@ -201,15 +192,10 @@ func (m *metrics) lives() error {
 	return nil
 }
 
-func (m *metrics) handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
-	for path, check := range map[string]func() error{"/healthz": m.lives, "/readyz": m.serves} {
-		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
-			if err := check(); err != nil {
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			}
-		})
+// probes say whether nodes are served, and whether a new start would help.
+func (m *metrics) probes() httpserver.Probes {
+	return httpserver.Probes{
+		Metrics: m.registry, Alive: m.lives,
+		Ready: func() (detail string, err error) { return "", m.serves() },
 	}
-	return mux
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weftnet/weft/models/signal"
 )
 
 // session is a client's connection, and that to the server which stands for it there.
@@ -26,7 +28,7 @@ type session struct {
 	tells          tells      // of the transaction that permit has judged last
 	watched        watched
 	received       atomic.Int64  // bytes from the server
-	answered       chan struct{} // has one for an answer that the client has
+	answered       signal.Signal // the client has an answer
 	over           chan struct{} // is closed when the server says no more
 	late           time.Duration // that the client has let the guard wait lately
 	written        time.Time
@@ -81,10 +83,7 @@ func (s *session) answers() error {
 				return err
 			}
 			if ends && f.answer {
-				select {
-				case s.answered <- struct{}{}:
-				default:
-				}
+				s.answered.Set()
 			}
 			data = data[n:]
 		}
