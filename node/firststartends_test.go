@@ -107,7 +107,7 @@ func (s *firstStart) endsOverBridges(last int, lose func(*firstStart)) {
 	a := s.agent()
 	a.gateway.Times.TakeUp = time.Hour
 	go a.gateway.ReconcileUplinkOnce(context.WithoutCancel(s.Context()))
-	s.n.until(func() bool { return s.n.ovs.UplinkBridge(s.n.config.Owner()) != nil })
+	s.n.Until(func() bool { return s.n.ovs.UplinkBridge(s.n.config.Owner()) != nil })
 	s.FailAny(nil)
 }
 
