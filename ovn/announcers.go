@@ -20,7 +20,7 @@ type announcerBook struct {
 	liveness *livenessBook
 	outside  outsideBook
 
-	turned []*nodeState // may announce now, or may no more: another choice among the same nodes
+	turned []*placement // may announce now, or may no more: another choice among the same nodes
 	// announced says by which node's gateway router an address is answered, "" by none.
 	announced map[netip.Addr]string
 	byNode    map[string]map[netip.Addr]struct{}
@@ -34,10 +34,10 @@ func newAnnouncerBook(s *settings.Settings, nodes nodeView, services serviceView
 }
 
 // turn takes in that a node may announce now, or may no more.
-func (b *announcerBook) turn(n *nodeState) { b.turned = append(b.turned, n) }
+func (b *announcerBook) turn(n *placement) { b.turned = append(b.turned, n) }
 
 // takeTurned are the nodes that have turned since the last call.
-func (b *announcerBook) takeTurned() []*nodeState {
+func (b *announcerBook) takeTurned() []*placement {
 	turned := b.turned
 	b.turned = nil
 	return turned
@@ -108,7 +108,7 @@ type outsideBook struct {
 	settings *settings.Settings
 	liveness *livenessBook
 
-	nodes   map[netip.Prefix]map[string]*nodeState // by subnet and name
+	nodes   map[netip.Prefix]map[string]*placement // by subnet and name
 	lengths [2]map[int]int                         // of IPv4 and IPv6: how many subnets have a prefix length
 	of      map[string][]netip.Prefix              // a node's, at most one a family, IPv4 first
 	ways    map[netip.Addr]wayIn                   // as far as somebody asked
@@ -121,12 +121,12 @@ type wayIn struct {
 }
 
 func newOutsideBook(s *settings.Settings, liveness *livenessBook) outsideBook {
-	return outsideBook{settings: s, liveness: liveness, nodes: map[netip.Prefix]map[string]*nodeState{},
+	return outsideBook{settings: s, liveness: liveness, nodes: map[netip.Prefix]map[string]*placement{},
 		lengths: [2]map[int]int{{}, {}}, of: map[string][]netip.Prefix{}, ways: map[netip.Addr]wayIn{}}
 }
 
 // update takes in on which subnets outside a node's gateway is.
-func (b *outsideBook) update(n *nodeState) {
+func (b *outsideBook) update(n *placement) {
 	var now []netip.Prefix
 	if n.placed && n.outside != "" {
 		for _, p := range ipam.Firsts(n.facts.Gateway.Addresses) {
@@ -148,7 +148,7 @@ func (b *outsideBook) update(n *nodeState) {
 	}
 	for _, p := range now {
 		if b.nodes[p] == nil {
-			b.nodes[p] = map[string]*nodeState{}
+			b.nodes[p] = map[string]*placement{}
 			b.lengths[ipam.FamilyIndex(p.Addr().Is4())][p.Bits()]++
 		}
 		b.nodes[p][n.name] = n
@@ -159,7 +159,7 @@ func (b *outsideBook) update(n *nodeState) {
 }
 
 // around are the nodes on subnets outside that hold an address.
-func (b *outsideBook) around(addr netip.Addr) (list []*nodeState) {
+func (b *outsideBook) around(addr netip.Addr) (list []*placement) {
 	for bits := range b.lengths[ipam.FamilyIndex(addr.Is4())] {
 		subnet := netip.PrefixFrom(addr, bits).Masked()
 		list = slices.AppendSeq(list, maps.Values(b.nodes[subnet]))
@@ -168,7 +168,7 @@ func (b *outsideBook) around(addr netip.Addr) (list []*nodeState) {
 }
 
 // moves says whether a node that may announce now, or may no more, makes a difference to an address of a Service's.
-func (b *announcerBook) moves(addr netip.Addr, s *serviceState, n *nodeState) bool {
+func (b *announcerBook) moves(addr netip.Addr, s *serviceState, n *placement) bool {
 	way := b.outside.ways[addr]
 	switch {
 	case n.name == way.node || n.name == b.announced[addr]:
@@ -184,13 +184,13 @@ func (b *announcerBook) moves(addr netip.Addr, s *serviceState, n *nodeState) bo
 // wayIn decides where an address comes in: by the nodes of one network whose subnets hold it. Which subnet it has says
 // a node itself, and on a network of another name that counts for nothing.
 func (b *outsideBook) wayIn(addr netip.Addr, p *poolState) wayIn {
-	nodes := slices.DeleteFunc(b.around(addr), func(n *nodeState) bool { return !p.object.Nodes.Matches(n.object.Labels) })
+	nodes := slices.DeleteFunc(b.around(addr), func(n *placement) bool { return !p.object.Nodes.Matches(n.object.Labels) })
 	network := networkOf(b.settings, p.object.Network, nodes)
 	return wayIn{network, b.preferred(addr, p, network, nodes)}
 }
 
 // preferred is the one of nodes that answers for an address on a network, "" for none.
-func (b *outsideBook) preferred(addr netip.Addr, p *poolState, network string, nodes []*nodeState) string {
+func (b *outsideBook) preferred(addr netip.Addr, p *poolState, network string, nodes []*placement) string {
 	best, most := "", uint64(0)
 	for _, n := range nodes {
 		if n.outside != network || !b.liveness.mayAnnounce(n, addr) ||
@@ -205,7 +205,7 @@ func (b *outsideBook) preferred(addr netip.Addr, p *poolState, network string, n
 }
 
 // serving are the nodes that have an endpoint of a Service that gets its traffic.
-func (b *announcerBook) serving(s *serviceState, ipv4 bool) (list []*nodeState) {
+func (b *announcerBook) serving(s *serviceState, ipv4 bool) (list []*placement) {
 	seen := map[string]bool{}
 	for _, sl := range s.slices {
 		if sl.IPv6 == ipv4 {

@@ -17,7 +17,7 @@ import (
 // podState is a pod that wants a port, and the addresses it has, none while it waits for them.
 type podState struct {
 	object    *objects.Pod
-	node      *nodeState
+	node      *nodePods
 	addresses []netip.Prefix // one a subnet of the node, in the same order
 	// had are addresses that the pod shall get again if it can, known is where from.
 	had   []netip.Addr
@@ -71,7 +71,7 @@ func (b *podBook) update(names []string, batch *part.Batch) {
 			problems[i] = append(problems[i], b.fill(p, claims[i])...)
 		}
 		problems[i] = append(problems[i], b.notePod(p, len(problems[i]) > 0)...)
-		problems[i] = slices.Concat(problems[i], hostPortProblems(p.object, &p.node.placement),
+		problems[i] = slices.Concat(problems[i], hostPortProblems(p.object, p.node.placement),
 			policies.NumberProblems(p.object),
 			objects.UnservedProblems(objects.PodKind, &p.object.ObjectMeta, p.object.Asked))
 		b.Tell(northbound.PodOwner(objects.FullName(p.object.Namespace, p.object.Name)), problems[i]...)
@@ -92,7 +92,7 @@ func (b *podBook) updatePod(name string, object *objects.Pod) {
 		return
 	}
 	if p == nil {
-		p = &podState{node: b.nodes.node(object.Node)}
+		p = &podState{node: b.node(object.Node)}
 		p.had, p.known = b.recall(object)
 		p.node.pods[name] = p
 		b.all[name] = p
@@ -123,7 +123,7 @@ func (b *podBook) removePod(name string, p *podState) {
 			b.dirty[other] = struct{}{}
 		}
 	}
-	b.nodes.forget(n)
+	b.forget(n)
 }
 
 // recall finds the addresses that a pod has had. What stands in the pod itself is believed only of

@@ -42,7 +42,7 @@ type Behind struct {
 // Service that has it. ok is false where no Service has it there.
 func (r *Rehearsal) Behind(kind string, at netip.AddrPort, door Door) (b Behind, ok bool) {
 	c := r.cluster
-	on, node := c.services.nodeSet(), c.nodes.all[door.Node]
+	on, node := c.services.nodeSet(), c.nodes.at(door.Node)
 	var variables map[string]string
 	if node != nil {
 		variables = node.variables()
@@ -92,7 +92,7 @@ type Holder struct {
 // the rows of the node's pods. More than one has a port where two load balancers would.
 func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
 	c, found := r.cluster, map[Port][]Holder{}
-	on, node := c.services.nodeSet(), c.nodes.all[door.Node]
+	on, node := c.services.nodeSet(), c.nodes.at(door.Node)
 	if node == nil {
 		return found
 	}
@@ -111,7 +111,7 @@ func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
 			}
 		}
 	}
-	for name := range node.pods {
+	for name := range c.pods.podsOn(door.Node) {
 		for _, row := range r.rows[northbound.PodOwner(name)].Rows {
 			if lb, ok := row.Model.(*nb.LoadBalancer); ok {
 				for text, to := range lb.Vips {
@@ -135,7 +135,7 @@ func expand(at string, variables map[string]string) netip.AddrPort {
 }
 
 // unalias is an endpoint with the host's own address in place of its alias.
-func unalias(at netip.AddrPort, node *nodeState) netip.AddrPort {
+func unalias(at netip.AddrPort, node *placement) netip.AddrPort {
 	if node == nil || node.facts.Gateway == nil || at.Addr() != contract.OfFamily(contract.HostAliases, at.Addr()) {
 		return at
 	}

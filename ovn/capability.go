@@ -9,7 +9,7 @@ import (
 
 // updateDatapath takes in whether a node runs Windows, and has the Services looked at again whose rows
 // depend on that, and the policies whose owners have to know.
-func (b *nodeBook) updateDatapath(n *nodeState) {
+func (b *nodeBook) updateDatapath(n *placement) {
 	_, before := b.windows[n.name]
 	now := n.object != nil && n.windows()
 	if now == before {
@@ -24,7 +24,7 @@ func (b *nodeBook) updateDatapath(n *nodeState) {
 }
 
 // datapathProblems are what a Windows node's owner is told: what differs for its pods.
-func (n *nodeState) datapathProblems() []objects.Problem {
+func datapathProblems(n *placement) []objects.Problem {
 	if !n.placed || !n.windows() {
 		return nil
 	}

@@ -420,7 +420,7 @@ func windowsIsSpared(t *testing.T, c *cluster) {
 	}
 	for _, p := range c.pods.all {
 		if len(p.addresses) > 0 {
-			all = append(all, podChange(c.settings, p.object, p.addresses, &p.node.placement, c.arbiter.has))
+			all = append(all, podChange(c.settings, p.object, p.addresses, p.node.placement, c.arbiter.has))
 		}
 	}
 	for name := range c.nodes.windows {

@@ -62,7 +62,7 @@ func newCluster(s *settings.Settings) *cluster {
 	c := &cluster{Outbox: part.NewOutbox(), Clock: &part.Clock{}, settings: &own, traits: map[string]nodeTraits{}}
 	out := c.Outbox
 	c.nodes = newNodeBook(out, c.settings, c, &c.nodes, &c.pods)
-	c.topology = newTopologyBook(c.settings, c)
+	c.topology = newTopologyBook(c.settings, c.zonesChanged)
 	c.gateway = newGatewayBook(c.settings, &c.nodes)
 	c.ranges = newRangeBook(out, c.settings, c, &c.nodes)
 	c.namespaces = newNamespaceBook(c)

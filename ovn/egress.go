@@ -2,8 +2,6 @@ package ovn
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/binary"
 	"iter"
 	"maps"
 	"net/netip"
@@ -50,7 +48,7 @@ type egressBook struct {
 	candidates map[string][]*egressState
 	replan     bool                      // for all EgressIPs and AddressPools
 	stale      map[*egressState]struct{} // to be planned anew, where all are not
-	turned     []*nodeState              // came to be ready, or not to be: another choice among the same nodes
+	turned     []*placement              // came to be ready, or not to be: another choice among the same nodes
 	dirty      map[string]struct{}
 	untold     map[string]struct{} // their statuses may be to say something else
 	dirtyNodes bool                // what all EgressIPs have in common is to be written
@@ -133,7 +131,7 @@ type egressState struct {
 	number int // its router's on the join switch, 0 without one
 	plan   egressPlan
 	// standing are the nodes among which the plan chooses.
-	standing []*nodeState
+	standing []*placement
 	// pods is how many leave with its addresses; hosting is the chassis that has them now.
 	pods     int
 	counting bool // the status shall have the number later
@@ -261,12 +259,6 @@ func (b *egressBook) takeNumber(e *egressState) bool {
 	return false
 }
 
-// rendezvous is how much a node is preferred for something, among others.
-func rendezvous(what, node string) uint64 {
-	sum := sha256.Sum256([]byte(what + "\x00" + node))
-	return binary.BigEndian.Uint64(sum[:])
-}
-
 // namespaceChanged has the pods of a namespace looked at again, whose labels have changed.
 func (b *egressBook) namespaceChanged(namespace string) {
 	delete(b.candidates, namespace)
@@ -341,7 +333,7 @@ func (b *egressBook) countLater(e *egressState) {
 
 // egressMembers puts a pod's addresses into the sets that its EgressIPs' policies ask.
 func egressMembers(p *podState, change *ovsdb.Change) {
-	r := rows{Builder: northbound.Extend(*change)}
+	r := northbound.Extend(*change)
 	for _, address := range p.addresses {
 		if e := p.egress[ipam.FamilyIndex(address.Addr().Is4())]; e != nil {
 			r.Member(nb.AddressSetTable, egressSetID(e.object.Name, address.Addr().Is4()), "addresses", address.Addr().String())
@@ -376,9 +368,9 @@ func (b *egressBook) planAgain() {
 }
 
 // chooseAgain decides anew for the EgressIPs that choose among some nodes.
-func (b *egressBook) chooseAgain(nodes []*nodeState) {
+func (b *egressBook) chooseAgain(nodes []*placement) {
 	for _, e := range b.order {
-		if slices.ContainsFunc(nodes, func(n *nodeState) bool { return slices.Contains(e.standing, n) }) {
+		if slices.ContainsFunc(nodes, func(n *placement) bool { return slices.Contains(e.standing, n) }) {
 			b.follows(e, b.choose(e))
 		}
 	}

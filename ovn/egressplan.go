@@ -87,7 +87,7 @@ func (b *egressBook) choose(e *egressState) (plan egressPlan) {
 }
 
 // candidatesFor are the nodes that an EgressIP selects and that can host addresses at all, the oldest first.
-func (b *egressBook) candidatesFor(o *objects.EgressIP) (nodes []*nodeState, why string) {
+func (b *egressBook) candidatesFor(o *objects.EgressIP) (nodes []*placement, why string) {
 	selected, excuse := 0, ""
 	for n := range b.nodes.placed() {
 		if !o.Nodes.Matches(n.object.Labels) {
@@ -125,10 +125,10 @@ func (b *egressBook) candidatesFor(o *objects.EgressIP) (nodes []*nodeState, why
 }
 
 // onNetwork keeps the nodes of the one network that has the addresses, or says why there are none.
-func (b *egressBook) onNetwork(o *objects.EgressIP, nodes []*nodeState) (on []*nodeState, why string) {
+func (b *egressBook) onNetwork(o *objects.EgressIP, nodes []*placement) (on []*placement, why string) {
 	subnets := map[string]struct{}{}
 	lacking := netip.Addr{}
-	nodes = slices.DeleteFunc(nodes, func(n *nodeState) bool {
+	nodes = slices.DeleteFunc(nodes, func(n *placement) bool {
 		for _, addr := range o.Addresses {
 			if on := ipam.Family(n.facts.Gateway.Addresses, addr); on == nil || !on.Contains(addr) {
 				lacking = addr
@@ -149,18 +149,18 @@ func (b *egressBook) onNetwork(o *objects.EgressIP, nodes []*nodeState) (on []*n
 			"address there, or select other nodes", lacking, objects.Quoted(known))
 	}
 	network := networkOf(b.settings, o.Network, nodes)
-	return slices.DeleteFunc(nodes, func(n *nodeState) bool { return n.outside != network }), ""
+	return slices.DeleteFunc(nodes, func(n *placement) bool { return n.outside != network }), ""
 }
 
 // prefer orders nodes by how much each is preferred for something, so that many things spread, and keeps
 // at most a number of them. A node that is not ready is kept when there are no others.
-func prefer(what string, nodes []*nodeState, most int) []*nodeState {
-	rank := make(map[*nodeState]uint64, len(nodes))
+func prefer(what string, nodes []*placement, most int) []*placement {
+	rank := make(map[*placement]uint64, len(nodes))
 	for _, n := range nodes {
 		rank[n] = rendezvous(what, n.name)
 	}
-	byRank := func(a, b *nodeState) int { return cmp.Or(cmp.Compare(rank[b], rank[a]), cmp.Compare(a.name, b.name)) }
-	slices.SortFunc(nodes, func(a, b *nodeState) int {
+	byRank := func(a, b *placement) int { return cmp.Or(cmp.Compare(rank[b], rank[a]), cmp.Compare(a.name, b.name)) }
+	slices.SortFunc(nodes, func(a, b *placement) int {
 		if a.object.Ready != b.object.Ready {
 			if a.object.Ready {
 				return -1

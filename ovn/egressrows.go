@@ -45,13 +45,13 @@ func (b *egressBook) change(name string) ovsdb.Change {
 		r.Policy(northbound.ClusterRouterID, ip, policy)
 	}
 	if len(e.plan.members) > 0 {
-		r.egressRouter(b.settings, e)
+		egressRouter(r, b.settings, e)
 	}
 	return r.Change
 }
 
 // egressRouter is the router that turns pods' addresses into an EgressIP's.
-func (r *rows) egressRouter(s *settings.Settings, e *egressState) {
+func egressRouter(r *rows, s *settings.Settings, e *egressState) {
 	name, g := "egress@"+e.object.Name, &e.plan.gateway
 	group := r.Add(nb.HAChassisGroupTable, "gateway", &nb.HAChassisGroup{Name: name})
 	for i, m := range e.plan.members {

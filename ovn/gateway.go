@@ -18,17 +18,23 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
+// sharers is what the gateway that nodes share sees of nodes.
+type sharers interface {
+	// at is what is known of a node, nil for nothing.
+	at(name string) *placement
+}
+
 // gatewayBook is what is known of the gateway that nodes share.
 type gatewayBook struct {
 	part.Immediate
 	settings *settings.Settings
-	nodes    nodeView
+	nodes    sharers
 	members  map[string]member   // nodes that carry it
 	sharers  map[string]struct{} // nodes that use it
 	dirty    bool
 }
 
-func newGatewayBook(s *settings.Settings, nodes nodeView) gatewayBook {
+func newGatewayBook(s *settings.Settings, nodes sharers) gatewayBook {
 	return gatewayBook{settings: s, nodes: nodes, members: map[string]member{}, sharers: map[string]struct{}{}}
 }
 
@@ -96,7 +102,7 @@ type member struct {
 }
 
 // update takes in whether a node carries the shared gateway, and whether it uses it.
-func (b *gatewayBook) update(n *nodeState) {
+func (b *gatewayBook) update(n *placement) {
 	if n.placed && n.facts.SharedGateway && n.facts.Gateway == nil {
 		b.sharers[n.name] = struct{}{}
 	} else {
@@ -117,7 +123,7 @@ func (b *gatewayBook) update(n *nodeState) {
 }
 
 // refuse says why a node does not carry the shared gateway, "" if it does.
-func (b *gatewayBook) refuse(n *nodeState) string {
+func (b *gatewayBook) refuse(n *placement) string {
 	switch {
 	case n.object.Gateway == "" || n.object.Gateway == "false":
 		return "it has no label " + objects.GatewayLabel
@@ -147,7 +153,7 @@ func (b *gatewayBook) refuse(n *nodeState) string {
 }
 
 // problems are those of a node with the shared gateway.
-func (b *gatewayBook) problems(n *nodeState) []objects.Problem {
+func (b *gatewayBook) problems(n *placement) []objects.Problem {
 	var found []objects.Problem
 	if n.object.Gateway != "" && n.object.Gateway != "false" {
 		if why := b.refuse(n); why != "" && n.facts.Chassis != "" {
@@ -176,15 +182,11 @@ func (b *gatewayBook) problems(n *nodeState) []objects.Problem {
 // placements are those of the nodes that carry the shared gateway, the oldest first: who comes later does
 // not take the connections of who is there.
 func (b *gatewayBook) placements() []*placement {
-	list := make([]*nodeState, 0, len(b.members))
+	members := make([]*placement, 0, len(b.members))
 	for name := range maps.Keys(b.members) {
-		list = append(list, b.nodes.at(name))
+		members = append(members, b.nodes.at(name))
 	}
-	slices.SortFunc(list, byAge)
-	members := make([]*placement, len(list))
-	for i, n := range list {
-		members[i] = &n.placement
-	}
+	slices.SortFunc(members, byAge)
 	return members
 }
 

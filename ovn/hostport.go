@@ -18,7 +18,8 @@ import (
 // hostPorts are the load balancers of a pod's ports on its node's host: on the node's switch and its gateway router.
 // What the host itself, a Service or an older pod has of the node's addresses is not theirs: the node's agent has the
 // same rule, and tells the pod.
-func (r *rows) hostPorts(p *objects.Pod, addresses []netip.Prefix, n *placement, taken func(objects.Claim) bool) {
+func hostPorts(r *northbound.Builder, p *objects.Pod, addresses []netip.Prefix, n *placement,
+	taken func(objects.Claim) bool) {
 	for _, kind := range []objects.Protocol{"tcp", "udp", "sctp"} {
 		vips := map[string]string{}
 		for _, port := range p.HostPorts {
@@ -93,7 +94,7 @@ type numberedPort struct {
 }
 
 // indexHostPorts notes which of a pod's host ports have come to its node and gone; either may be nil.
-func (b *podBook) indexHostPorts(n *nodeState, name string, before, now *objects.Pod) {
+func (b *podBook) indexHostPorts(n *nodePods, name string, before, now *objects.Pod) {
 	if before != nil {
 		for _, p := range before.HostPorts {
 			leave(b.hostPorted, numberedPort{p.Port, p.Protocol}, name)

@@ -83,8 +83,8 @@ func TestServicesGoBeforeHostPorts(t *testing.T) {
 		})
 	}
 	s.do(s.pod("default", "web", "own")) // without host ports
-	if len(s.c.pods.hostPorted) != 1 || len(s.c.nodes.all["own"].hostPorted) != 1 {
-		t.Errorf("host ports of %v are kept, and on the node of %v", s.c.pods.hostPorted, s.c.nodes.all["own"].hostPorted)
+	if len(s.c.pods.hostPorted) != 1 || len(s.c.pods.nodes["own"].hostPorted) != 1 {
+		t.Errorf("host ports of %v are kept, and on the node of %v", s.c.pods.hostPorted, s.c.pods.nodes["own"].hostPorted)
 	}
 }
 

@@ -30,7 +30,7 @@ func newHostBook(s *settings.Settings, nodes nodeView) hostBook {
 
 // update takes in a node's addresses and who listens there. touched are the addresses where that makes a difference,
 // and heard says that the same daemons listen as before.
-func (b *hostBook) update(n *nodeState) (touched []netip.Addr, heard bool) {
+func (b *hostBook) update(n *placement) (touched []netip.Addr, heard bool) {
 	var now []netip.Addr
 	if n.object != nil {
 		now = n.hostAddresses()
@@ -58,12 +58,6 @@ func (b *hostBook) update(n *nodeState) (touched []netip.Addr, heard bool) {
 		delete(b.of, n.name)
 	}
 	return slices.Concat(was, now), heard
-}
-
-// listens says whether a daemon of a node listens at an address of its host. A gateway router with addresses of its own
-// is not the host.
-func (n *nodeState) listens(protocol string, at netip.AddrPort) bool {
-	return n.facts.Listeners.Have(protocol, at) && n.object != nil && slices.Contains(n.hostAddresses(), at.Addr())
 }
 
 // listener is the node, the first by name, that has an address and a daemon that listens there; "" is none.
@@ -100,20 +94,4 @@ func (b *hostBook) ownerName(owner outside.Owner, addr netip.Addr) string {
 // taken says whose an address is that a Service asks for and may not have.
 func (b *hostBook) taken(s *objects.Service, addr netip.Addr) outside.Owner {
 	return b.rules().Deny(addr, slices.Contains(s.Ingress, addr))
-}
-
-// hostAddresses are those that a node's host has by its status and its agent's facts.
-func (n *nodeState) hostAddresses() []netip.Addr {
-	list := slices.Concat(n.object.Addresses, n.facts.Addresses)
-	slices.SortFunc(list, netip.Addr.Compare)
-	return slices.Compact(list)
-}
-
-// policyAddresses are all by which a node's host is known to policies: those, and what it has among the pods.
-func (n *nodeState) policyAddresses() []netip.Addr {
-	list := n.hostAddresses()
-	for _, subnet := range n.subnets {
-		list = append(list, contract.ManagementAddress(subnet))
-	}
-	return list
 }

@@ -19,7 +19,7 @@ const watchers = 2
 
 // watched says whether a node is one that others watch, and that watches others. Windows nodes are, too: BFD
 // is ovs-vswitchd's, and the port forwards nothing.
-func (n *nodeState) watched() bool {
+func watched(n *placement) bool {
 	return n.placed && n.outside != "" && n.facts.Chassis != ""
 }
 
@@ -66,10 +66,10 @@ func (b *livenessBook) touch() { b.dirty = b.dirty || b.pools.any() }
 
 // change are the rows, which are there while there are AddressPools.
 func (b *livenessBook) change() ovsdb.Change {
-	r := newRows(northbound.LivenessOwner)
-	var all []*nodeState
+	r := northbound.NewBuilder(northbound.LivenessOwner)
+	var all []*placement
 	for n := range b.nodes.placed() {
-		if n.watched() {
+		if watched(n) {
 			all = append(all, n)
 		}
 	}
@@ -80,7 +80,7 @@ func (b *livenessBook) change() ovsdb.Change {
 	id := r.LogicalRouter("router", "alive", nil)
 	for i, n := range ring {
 		group := r.Add(nb.HAChassisGroupTable, n.name, &nb.HAChassisGroup{Name: "alive-" + n.name})
-		member := func(m *nodeState, priority int) {
+		member := func(m *placement, priority int) {
 			r.Member(nb.HAChassisGroupTable, group, "ha_chassis", r.Add(nb.HAChassisTable, n.name+"/"+m.name,
 				&nb.HAChassis{ChassisName: m.chassis(), Priority: priority}))
 		}
@@ -97,12 +97,12 @@ func (b *livenessBook) change() ovsdb.Change {
 }
 
 // ringOf orders nodes so that a node that comes or goes changes the watchers of few.
-func ringOf(nodes []*nodeState) []*nodeState {
-	at := make(map[*nodeState]uint64, len(nodes))
+func ringOf(nodes []*placement) []*placement {
+	at := make(map[*placement]uint64, len(nodes))
 	for _, n := range nodes {
 		at[n] = rendezvous("alive", n.name)
 	}
-	slices.SortFunc(nodes, func(a, b *nodeState) int {
+	slices.SortFunc(nodes, func(a, b *placement) int {
 		return cmp.Or(cmp.Compare(at[a], at[b]), cmp.Compare(a.name, b.name))
 	})
 	return nodes
@@ -110,12 +110,12 @@ func ringOf(nodes []*nodeState) []*nodeState {
 
 // following are a node's watchers: the next in the ring, those that are ready before others, and of these
 // those before others that run an ovn-controller of their own: one that is hosted may die with the very node.
-func following(ring []*nodeState, i int) []*nodeState {
-	var list []*nodeState
-	for _, best := range []func(*nodeState) bool{
-		func(n *nodeState) bool { return n.object.Ready && n.facts.Hosted == nil },
-		func(n *nodeState) bool { return n.object.Ready && n.facts.Hosted != nil },
-		func(n *nodeState) bool { return !n.object.Ready },
+func following(ring []*placement, i int) []*placement {
+	var list []*placement
+	for _, best := range []func(*placement) bool{
+		func(n *placement) bool { return n.object.Ready && n.facts.Hosted == nil },
+		func(n *placement) bool { return n.object.Ready && n.facts.Hosted != nil },
+		func(n *placement) bool { return !n.object.Ready },
 	} {
 		for step := 1; step < len(ring) && len(list) < watchers; step++ {
 			if o := ring[(i+step)%len(ring)]; best(o) {
@@ -138,13 +138,13 @@ func (b *livenessBook) update(node, chassis string) (moved bool) {
 }
 
 // lost says that another node has taken what a node that lives would have.
-func (b *livenessBook) lost(n *nodeState) bool {
+func (b *livenessBook) lost(n *placement) bool {
 	chassis := b.hosting[n.name]
-	return chassis != "" && n.watched() && chassis != n.chassis()
+	return chassis != "" && watched(n) && chassis != n.chassis()
 }
 
 // mayAnnounce says whether a node's gateway router may answer for an address.
-func (b *livenessBook) mayAnnounce(n *nodeState, addr netip.Addr) bool {
+func (b *livenessBook) mayAnnounce(n *placement, addr netip.Addr) bool {
 	if n.outside == "" || !n.object.Ready || b.lost(n) {
 		return false
 	}

@@ -1,11 +1,8 @@
 package ovn
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -13,41 +10,16 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
-	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// placement is all that a node's rows follow from.
-type placement struct {
-	name    string
-	id      int
-	subnets []netip.Prefix // at most one a family, IPv4 first
-	facts   contract.NodeFacts
-	os      string // [contract.Linux] or [contract.Windows]
-	zone    string
-	tunnels []netip.Addr // where its tunnels may end, sorted
-	outside string       // the network outside that its gateway is on, "" where nobody has granted it: see outsideOf
-}
-
-// windows says whether the node's chassis has the Hyper-V datapath: see capability.Limits.
-func (n *placement) windows() bool { return n.os == contract.Windows }
-
-// chassis is where the node's ports may be bound. Before the node's agent has said its chassis' name
-// the node's own stands in: OVN also compares it with the chassis' host name.
-func (n *placement) chassis() string {
-	if n.facts.Chassis != "" {
-		return n.facts.Chassis
-	}
-	return n.name
-}
-
 // nodeChange is a node's part of the network: the switch of its pods and, if the node has said how it
 // meets the outside, its gateway router, or its way to the one that nodes share, if there is one.
 func nodeChange(s *settings.Settings, n *placement, hasShared bool) ovsdb.Change {
 	r := newRows(northbound.NodeOwner(n.name))
-	id := r.LogicalSwitch("switch", n.name, services.Groups(services.OnSwitches, n.zone, n.os)...)
+	id := r.LogicalSwitch("switch", n.name, services.Groups(services.OnSwitches, n.zone(), n.os)...)
 	var own, management []netip.Prefix
 	for _, subnet := range n.subnets {
 		own = append(own, netip.PrefixFrom(contract.GatewayAddress(subnet), subnet.Bits()))
@@ -85,42 +57,6 @@ func nodeChange(s *settings.Settings, n *placement, hasShared bool) ovsdb.Change
 // template says what the load balancers of NodePorts have on this node.
 func (r *rows) template(n *placement) {
 	r.Add(nb.ChassisTemplateVarTable, "template", &nb.ChassisTemplateVar{Chassis: n.chassis(), Variables: n.variables()})
-}
-
-// variables are the node's, by name.
-func (n *placement) variables() map[string]string {
-	variables := map[string]string{}
-	for _, vip := range contract.HostVIPs {
-		variables[services.HostVariable(vip.Is4())] = vip.String()
-	}
-	for _, ipv4 := range []bool{true, false} {
-		for i, addr := range n.nodePortAddresses(ipv4) {
-			variables[services.NodePortVariable(ipv4, i)] = addr.String()
-		}
-	}
-	return variables
-}
-
-// maxNodePortAddresses bounds what a node with very many addresses costs every NodePort in the cluster.
-const maxNodePortAddresses = 16
-
-// nodePortAddresses are those of a family that the node's NodePorts have: its gateway's and its host's,
-// sorted.
-func (n *placement) nodePortAddresses(ipv4 bool) []netip.Addr {
-	var all []netip.Addr
-	take := func(addrs []netip.Addr) {
-		for _, a := range addrs {
-			if a.Is4() == ipv4 && len(all) < maxNodePortAddresses && !slices.Contains(all, a) {
-				all = append(all, a)
-			}
-		}
-	}
-	if g := n.facts.Gateway; g != nil {
-		take(contract.Addrs(g.Addresses))
-	}
-	take(n.facts.Addresses)
-	slices.SortFunc(all, netip.Addr.Compare)
-	return all
 }
 
 // ownHost sends what pods have for their own node's host through the management port. By the gateway
@@ -226,7 +162,7 @@ func (r *rows) sentAgain(s *settings.Settings, routerID, node string, subnet net
 // gatewayBalancers puts the node's gateway router into the groups of its kind.
 func (r *rows) gatewayBalancers(n *placement) {
 	northbound.Model[nb.LogicalRouter](r.Builder, "gateway").LoadBalancerGroup = services.Groups(services.OnRouters,
-		n.zone, n.os)
+		n.zone(), n.os)
 }
 
 // inwardMTU has the gateway router answer what is too large for the tunnels to other nodes' pods. On
@@ -357,91 +293,4 @@ func (r *rows) gatewayRoutes(s *settings.Settings, id, external string, g *contr
 		r.Route(id, "default/"+next.String(), &nb.LogicalRouterStaticRoute{IPPrefix: northbound.Everything(next),
 			Nexthop: next.String(), OutputPort: &external})
 	}
-}
-
-func parseFacts(text string) (contract.NodeFacts, error) {
-	return objects.ParseAnnotation[contract.NodeFacts](contract.NodeFactsAnnotation, text)
-}
-
-// checkNextHop wants another address of a family that the gateway has. It need not be in a subnet of the
-// gateway's: a host's route may say that it is on the link.
-func checkNextHop(g *contract.Gateway, next netip.Addr) error {
-	switch on := contract.Addrs(g.Addresses); {
-	case slices.Contains(on, next):
-		return fmt.Errorf("gateway.nextHops holds %s, which is the gateway's own address", next)
-	case ipam.Family(g.Addresses, next) == nil:
-		return fmt.Errorf("gateway.nextHops holds %s, but gateway.addresses %s has no address of its family", next,
-			ipam.Join(g.Addresses))
-	}
-	return nil
-}
-
-// tooMany cuts a list that is longer, and says so.
-func tooMany[L ~[]T, T any](field string, list *L) error {
-	n := len(*list)
-	if n <= contract.MostOfFacts {
-		return nil
-	}
-	*list = (*list)[:contract.MostOfFacts]
-	return fmt.Errorf("%s holds %d", field, n)
-}
-
-// checkNodePorts says when a node has more addresses than its NodePorts get.
-func checkNodePorts(facts contract.NodeFacts) error {
-	count := [2]int{}
-	for _, addr := range facts.Addresses {
-		count[ipam.FamilyIndex(addr.Is4())]++
-	}
-	if most := max(count[0], count[1]); most > maxNodePortAddresses {
-		return fmt.Errorf("addresses holds %d of one family", most)
-	}
-	return nil
-}
-
-// checkGateway checks what a gateway router cannot do without; OVN would leave out the row in silence.
-func checkGateway(g *contract.Gateway, s *settings.Settings) error {
-	if g == nil {
-		return nil
-	}
-	if _, err := net.ParseMAC(g.MAC); err != nil {
-		return fmt.Errorf("gateway.mac %q is not a hardware address", objects.Quoted(g.MAC))
-	}
-	if g.Network == "" {
-		return errors.New("gateway.network is empty; it names the external bridge as ovn-bridge-mappings does")
-	}
-	if len(g.Addresses) == 0 {
-		return errors.New("gateway.addresses is empty; without an address nothing leaves the node")
-	}
-	if s.Shared != nil {
-		for _, address := range contract.Addrs(g.Addresses) {
-			if slices.Contains(contract.Addrs(s.Shared.Addresses), address) {
-				return fmt.Errorf("gateway.addresses holds %s, which is the shared gateway's (shared-gateway-addresses); give "+
-					"the node another one (gateway-addresses)", address)
-			}
-		}
-	}
-	return nil
-}
-
-func checkOS(os string) error {
-	switch os {
-	case "", contract.Linux, contract.Windows:
-		return nil
-	}
-	return fmt.Errorf("os %q is neither %s nor %s", objects.Quoted(os), contract.Linux, contract.Windows)
-}
-
-// checkHosted checks where a chassis host shall connect to.
-func checkHosted(h *contract.Hosted) error {
-	if h == nil {
-		return nil
-	}
-	host, port, err := net.SplitHostPort(h.Address)
-	if err != nil {
-		return fmt.Errorf("hosted.address %q is not HOST:PORT", objects.Quoted(h.Address))
-	}
-	if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 || host == "" {
-		return fmt.Errorf("hosted.address %q is not HOST:PORT", objects.Quoted(h.Address))
-	}
-	return nil
 }

@@ -7,32 +7,20 @@ import (
 	"net/netip"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
-	"github.com/weftnet/weft/ovn/settings"
 )
 
 // nodeState is a node as far as it is known: pods may name it before it is there, and after.
 type nodeState struct {
 	placement
-	object   *objects.Node
-	placed   bool // it has an ID and subnets, hence a switch
 	problems []objects.Problem
 	// expects is whether it waits for its subnets; a Node is there a moment before they are.
 	expects expectation
-	pools   []*ipam.SubnetPool
-	// pods are the pods bound to it that want a port, by key; waiting are those of them that
-	// found no free address.
-	pods    map[string]*podState
-	waiting map[string]struct{}
-	// hostPorted are those of pods that want a port of the host, by key; of all its addresses where the claim has none.
-	hostPorted map[objects.Claim]map[string]struct{}
-	wanted     []netip.Addr // tunnels may end at those that no other node has
+	wanted  []netip.Addr // tunnels may end at those that no other node has
 }
 
 type expectation int
@@ -43,31 +31,30 @@ const (
 	overdue
 )
 
-func (b *nodeBook) node(name string) *nodeState {
+func (b *nodeBook) state(name string) *nodeState {
 	n := b.all[name]
 	if n == nil {
-		n = &nodeState{placement: placement{name: name}, pods: map[string]*podState{}, waiting: map[string]struct{}{},
-			hostPorted: map[objects.Claim]map[string]struct{}{}}
+		n = &nodeState{placement: placement{name: name}}
 		b.all[name] = n
 	}
 	return n
 }
 
 // forget drops a node's state once neither it nor a pod of it is left.
-func (b *nodeBook) forget(n *nodeState) {
-	if n.object == nil && len(n.pods) == 0 {
-		delete(b.all, n.name)
+func (b *nodeBook) forget(name string) {
+	if n := b.all[name]; n != nil && n.object == nil && !b.pods.anyOn(name) {
+		delete(b.all, name)
 	}
 }
 
 // update gives up the nodes that are gone, then places those that have been placed before, then
 // the new ones, and then those that another node stood in the way of, if one has given something up.
-func (b *nodeBook) update(names []string, batch *part.Batch) (touched []*nodeState) {
+func (b *nodeBook) update(names []string, batch *part.Batch) (touched []*placement) {
 	var gone, known, unknown, others []*nodeState
 	for _, name := range names {
 		object := part.Object[objects.Node](batch, objects.NodeKind, name)
 		b.dirty[name] = struct{}{}
-		n := b.node(name)
+		n := b.state(name)
 		n.object = object
 		switch {
 		case object == nil:
@@ -78,7 +65,7 @@ func (b *nodeBook) update(names []string, batch *part.Batch) (touched []*nodeSta
 			b.tunnels.take(n)
 			n.expects = nothing
 			delete(b.recorded, name)
-			b.forget(n)
+			b.forget(name)
 			gone = append(gone, n)
 		case n.placed || b.isRecorded(n) || object.Network != "":
 			known = append(known, n)
@@ -104,7 +91,10 @@ func (b *nodeBook) update(names []string, batch *part.Batch) (touched []*nodeSta
 			b.allocate(n)
 		}
 	}
-	return slices.Concat(gone, known, unknown, others)
+	for _, n := range slices.Concat(gone, known, unknown, others) {
+		touched = append(touched, &n.placement)
+	}
+	return touched
 }
 
 func (b *nodeBook) isRecorded(n *nodeState) bool {
@@ -189,23 +179,23 @@ func (b *nodeBook) allocate(n *nodeState) {
 		b.names = slices.Insert(b.names, i, n.name)
 		b.around.placementsChanged()
 	}
-	b.vacated = b.onlyOne.take(n) || b.vacated
+	b.vacated = b.onlyOne.take(&n.placement) || b.vacated
 	if n.chassis() != chassis || n.windows() != windows {
-		b.touchPods(n)
+		b.pods.touchOn(n.name)
 	}
-	b.noteNode(n)
+	b.noteNode(&n.placement)
 }
 
 // refuseCopies takes from a node what another one was first with.
 func (b *nodeBook) refuseCopies(n *nodeState, complain func(reason, format string, args ...any)) {
-	if other := b.sameChassis(n); other != "" {
+	if other := b.sameChassis(&n.placement); other != "" {
 		complain("DuplicateChassis", "its chassis name %s is also that of Node %s, as on copied machines; the node has no "+
 			"gateway and its pods no network until each has a name of its own (external_ids:system-id in its Open vSwitch "+
 			"database)",
 			objects.Quoted(n.facts.Chassis), other)
 		n.facts, n.outside = contract.NodeFacts{OS: n.facts.OS}, ""
 	}
-	if other, field, remedy := b.sameGateway(n); other != "" {
+	if other, field, remedy := b.sameGateway(&n.placement); other != "" {
 		complain("DuplicateGateway", "annotation %s: %s is also that of the gateway of Node %s, which keeps it; the node "+
 			"has no gateway, and its pods reach nothing outside of the cluster; %s, or delete Node %s if it is gone",
 			contract.NodeFactsAnnotation, field, other, remedy, other)
@@ -223,52 +213,6 @@ func (b *nodeBook) recallNode(n *nodeState) (contract.NodeNetwork, error) {
 		}
 	}
 	return had, err
-}
-
-// takeFacts reads what the node's agent says. What cannot be read changes nothing: the chassis that the
-// node's pods are bound to is better than none. Of what can be read, bad parts are left out.
-func (n *nodeState) takeFacts(s *settings.Settings) (errs []error) {
-	facts, err := parseFacts(n.object.Facts)
-	if err != nil {
-		n.os = cmp.Or(n.facts.OS, n.object.OS, contract.Linux)
-		return []error{err}
-	}
-	n.os = cmp.Or(n.object.OS, contract.Linux)
-	check := func(err error, without string) bool {
-		if err != nil {
-			errs = append(errs, fmt.Errorf("annotation %s: %w; %s", contract.NodeFactsAnnotation, err, without))
-		}
-		return err != nil
-	}
-	if check(checkOS(facts.OS), "the node is taken for one of "+n.os+", as its label "+corev1.LabelOSStable+" says") {
-		facts.OS = ""
-	}
-	if check(checkHosted(facts.Hosted), "no chassis host can connect its ovn-controller to the node") {
-		facts.Hosted = nil
-	}
-	first := fmt.Sprintf("the first %d count", contract.MostOfFacts)
-	check(tooMany("addresses", &facts.Addresses), first)
-	check(tooMany("listeners", &facts.Listeners), first)
-	if g := facts.Gateway; g != nil {
-		check(tooMany("gateway.addresses", &g.Addresses), first)
-		check(tooMany("gateway.nextHops", &g.NextHops), first)
-	}
-	if check(checkGateway(facts.Gateway, s), "the node has no gateway") {
-		facts.Gateway = nil
-	}
-	if g := facts.Gateway; g != nil {
-		g.NextHops = slices.DeleteFunc(g.NextHops, func(next netip.Addr) bool {
-			return check(checkNextHop(g, next), "the node has no default route by it")
-		})
-	}
-	check(checkNodePorts(facts), fmt.Sprintf("NodePorts are served on its gateway's and the first %d of a family; on "+
-		"the others the node's agent serves its host and clients outside, and no pods", maxNodePortAddresses))
-	if facts.Gateway != nil && facts.SharedGateway {
-		check(errors.New("gateway and sharedGateway exclude each other"), "the node has its own gateway")
-		facts.SharedGateway = false
-	}
-	n.facts, n.os = facts, cmp.Or(facts.OS, n.os)
-	return errs
 }
 
 var errNoSubnets = errors.New("the node has no spec.podCIDRs")
@@ -397,34 +341,34 @@ func (b *nodeBook) free(n *nodeState, subnet netip.Prefix) error {
 	return nil
 }
 
-// settle gives a node its subnets. Pods that had addresses of other subnets lose them.
+// settle gives a node its subnets.
 func (b *nodeBook) settle(n *nodeState, subnets []netip.Prefix) {
 	b.dropSubnets(n, subnets)
 	n.subnets = subnets
-	n.pools = nil
+	b.pods.readdress(&n.placement)
 	for _, subnet := range subnets {
-		n.pools = append(n.pools, ipam.NewSubnetPool(subnet))
 		for _, cut := range b.cuts {
 			cut.Claim(subnet)
 		}
 	}
 }
 
-// unplace takes everything from a node, and from its pods.
+// unplace takes everything from a node.
 func (b *nodeBook) unplace(n *nodeState) {
 	b.dropSubnets(n, nil)
 	if n.id > 0 {
 		b.ids.Release(n.id - 1)
 		b.vacated = true
 	}
-	n.id, n.subnets, n.pools = 0, nil, nil
+	n.id, n.subnets = 0, nil
+	b.pods.readdress(&n.placement)
 	if n.placed {
 		n.placed = false
 		i, _ := slices.BinarySearch(b.names, n.name)
 		b.names = slices.Delete(b.names, i, i+1)
 		b.around.placementsChanged()
 	}
-	b.vacated = b.onlyOne.take(n) || b.vacated
+	b.vacated = b.onlyOne.take(&n.placement) || b.vacated
 }
 
 func (b *nodeBook) dropSubnets(n *nodeState, keep []netip.Prefix) {
@@ -434,10 +378,6 @@ func (b *nodeBook) dropSubnets(n *nodeState, keep []netip.Prefix) {
 			b.vacated = true
 		}
 	}
-	for _, p := range n.pods {
-		p.addresses = nil
-	}
-	b.touchPods(n)
 }
 
 func (b *nodeBook) release(subnet netip.Prefix) {
@@ -446,14 +386,14 @@ func (b *nodeBook) release(subnet netip.Prefix) {
 	}
 }
 
-// touchPods has the pods of a node looked at again by the update of pods that follows.
-func (b *nodeBook) touchPods(n *nodeState) {
-	for name := range n.pods {
-		b.pods.touch(name)
+// noteAll has all nodes' annotations written that are not what they shall be.
+func (b *nodeBook) noteAll() {
+	for n := range b.placed() {
+		b.noteNode(n)
 	}
 }
 
-func (b *nodeBook) noteNode(n *nodeState) {
+func (b *nodeBook) noteNode(n *placement) {
 	network := contract.NodeNetwork{ID: n.id, PodCIDRs: n.subnets, ClusterCIDRs: b.settings.Pods,
 		ServiceCIDRs: b.settings.Services, JoinCIDRs: b.settings.Joins,
 		HostPorts: b.settings.ToldHostPorts, HostExternalIPs: b.settings.HostExternals, Hosts: b.settings.Hosts}
@@ -466,5 +406,14 @@ func (b *nodeBook) noteNode(n *nodeState) {
 	value := contract.Format(network)
 	if value != n.object.Network {
 		b.Note(part.NewAnnotation(objects.NodeKind, &n.object.ObjectMeta, contract.NodeNetworkAnnotation, value))
+	}
+}
+
+// joinOutside takes in the network outside of a node.
+func (b *nodeBook) joinOutside(n *nodeState, complain func(reason, format string, args ...any)) {
+	var why string
+	if n.outside, why = n.outsideOf(b.settings); why != "" {
+		complain("GatewayNetworkNotGranted", "%s; until then the node carries neither EgressIPs nor the shared gateway and "+
+			"announces no addresses, and its own pods leave by its gateway", why)
 	}
 }

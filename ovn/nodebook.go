@@ -23,7 +23,7 @@ type nodeBook struct {
 	*part.Outbox
 	settings *settings.Settings
 	around   surroundings
-	pods     podView
+	pods     podsOnNodes
 	recorded map[string]nodeRecord // of earlier terms, as far as no node has claimed it yet
 
 	all       map[string]*nodeState
@@ -39,7 +39,7 @@ type nodeBook struct {
 	dirty map[string]struct{}
 }
 
-func newNodeBook(o *part.Outbox, s *settings.Settings, around surroundings, self nodeView, pods podView) nodeBook {
+func newNodeBook(o *part.Outbox, s *settings.Settings, around surroundings, self *nodeBook, pods podsOnNodes) nodeBook {
 	b := nodeBook{Outbox: o, settings: s, around: around, pods: pods,
 		all: map[string]*nodeState{}, ids: ipam.NewPool(max(s.MaxNodeID(), 0)), unsettled: map[string]struct{}{},
 		windows: map[string]struct{}{}, onlyOne: newOnlyOne(),
@@ -79,19 +79,26 @@ func (b *nodeBook) Change(owner ovsdb.Owner) part.Outcome {
 		return part.Rows(ovsdb.Change{Owner: owner})
 	}
 	change := nodeChange(b.settings, &n.placement, b.around.hasSharedGateway())
-	b.around.addToNode(n, &change)
+	b.around.addToNode(&n.placement, &change)
 	return part.Rows(change)
 }
 
 // Clean is part of [part.Part].
 func (b *nodeBook) Clean() { part.Empty(&b.dirty) }
 
-func (b *nodeBook) at(name string) *nodeState { return b.all[name] }
+func (b *nodeBook) at(name string) *placement {
+	if n := b.all[name]; n != nil {
+		return &n.placement
+	}
+	return nil
+}
 
-func (b *nodeBook) placed() iter.Seq[*nodeState] {
-	return func(yield func(*nodeState) bool) {
+func (b *nodeBook) node(name string) *placement { return &b.state(name).placement }
+
+func (b *nodeBook) placed() iter.Seq[*placement] {
+	return func(yield func(*placement) bool) {
 		for _, name := range b.names {
-			if !yield(b.all[name]) {
+			if !yield(&b.all[name].placement) {
 				return
 			}
 		}
@@ -106,4 +113,9 @@ func (b *nodeBook) touch(name string) { b.dirty[name] = struct{}{} }
 func (b *nodeBook) releaseNumber(number int) {
 	b.ids.Release(number - 1)
 	b.vacated = true
+}
+
+// tell tells the owner of a node that is there what is wrong with it, and what is so for other parts.
+func (b *nodeBook) tell(n *placement, others []objects.Problem) {
+	b.Tell(northbound.NodeOwner(n.name), slices.Concat(b.all[n.name].problems, others, datapathProblems(n))...)
 }

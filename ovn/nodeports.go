@@ -36,7 +36,7 @@ type nodePort struct {
 }
 
 // nodePortNow is a node's.
-func nodePortNow(n *nodeState) (e nodePort) {
+func nodePortNow(n *placement) (e nodePort) {
 	if !n.placed {
 		return e
 	}
@@ -99,15 +99,11 @@ func toggleAt(index map[netip.Addr][]string, addr netip.Addr, name string) {
 
 // updateNodePorts has the Services and pods looked at again whose rows depend on what has changed of
 // the touched nodes.
-func (b *serviceBook) updateNodePorts(touched []*nodeState) {
+func (b *serviceBook) updateNodePorts(touched []*placement) {
 	var moved, shared, readdressed bool
 	widths, before := b.arbiter.ports.widths, map[netip.Addr]string{}
 	for _, n := range touched {
-		for name, p := range n.pods {
-			if len(p.object.HostPorts) > 0 {
-				b.pods.touch(name)
-			}
-		}
+		b.pods.touchHostPortsOn(n.name)
 		was, now := b.nodePortsOf[n.name], nodePortNow(n)
 		if b.nodePortsOf[n.name] = now; !now.placed {
 			delete(b.nodePortsOf, n.name)

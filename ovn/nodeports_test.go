@@ -21,7 +21,7 @@ func TestNodePortAddressesAreThoseOfTheNodesThereAre(t *testing.T) {
 	addr := func() netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(1 + random.IntN(6))}) }
 	e, parts := newNodePorts(), map[string]nodePort{}
 	for range 3000 {
-		n := &nodeState{placement: placement{name: fmt.Sprint("n", random.IntN(6))}, placed: random.IntN(4) > 0}
+		n := &placement{name: fmt.Sprint("n", random.IntN(6)), placed: random.IntN(4) > 0}
 		for range random.IntN(4) {
 			n.facts.Addresses = append(n.facts.Addresses, addr())
 		}

@@ -40,7 +40,7 @@ func newOnlyOne() onlyOne {
 }
 
 // take has a node be found by what it has now, and by what it had no more. vacated says that it has given something up.
-func (o *onlyOne) take(n *nodeState) (vacated bool) {
+func (o *onlyOne) take(n *placement) (vacated bool) {
 	before, now := o.of[n.name], nodeTokens{}
 	if n.placed {
 		now = nodeTokens{n.facts.Chassis, gatewayKeys(n), n.subnets}
@@ -109,7 +109,7 @@ func (o *onlyOne) overlapping(subnet netip.Prefix, besides string) (found nodeSu
 
 // gatewayKeys are those of a node's gateway, addresses first. Networks are compared by what administrators have
 // granted: a gateway on a network that is not granted stands in nobody's way.
-func gatewayKeys(n *nodeState) (keys []gatewayKey) {
+func gatewayKeys(n *placement) (keys []gatewayKey) {
 	if n.outside == "" {
 		return nil
 	}
@@ -124,7 +124,7 @@ func gatewayKeys(n *nodeState) (keys []gatewayKey) {
 }
 
 // sameChassis is another node that was first with this node's chassis name.
-func (b *nodeBook) sameChassis(n *nodeState) string {
+func (b *nodeBook) sameChassis(n *placement) string {
 	if other := b.onlyOne.chassis[n.facts.Chassis]; n.facts.Chassis != "" && other != n.name {
 		return other
 	}
@@ -133,7 +133,7 @@ func (b *nodeBook) sameChassis(n *nodeState) string {
 
 // sameGateway is another node whose gateway was first with an address of this node's gateway, or with its MAC,
 // on the same network outside.
-func (b *nodeBook) sameGateway(n *nodeState) (other, field, remedy string) {
+func (b *nodeBook) sameGateway(n *placement) (other, field, remedy string) {
 	const apart = ", or gateway-network of another name if the two nodes are on different networks"
 	for _, k := range gatewayKeys(n) {
 		switch other := b.onlyOne.gateways[k]; {

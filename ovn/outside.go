@@ -1,7 +1,6 @@
 package ovn
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -19,7 +18,7 @@ const networkLabel = "weft.net/gateway-network"
 // shared gateway and EgressIPs, announce addresses of AddressPools, say who the neighbours are. Its agent says which
 // network that is, and an administrator has to say the same, by the label or for all nodes without one. Otherwise it is
 // on none, and the node's own pods alone leave by its gateway.
-func (n *nodeState) outsideOf(s *settings.Settings) (network, why string) {
+func (n *placement) outsideOf(s *settings.Settings) (network, why string) {
 	if n.facts.Gateway == nil {
 		return "", ""
 	}
@@ -47,29 +46,15 @@ func (n *nodeState) outsideOf(s *settings.Settings) (network, why string) {
 		"correct gateway-network of its agent", n.name, networkLabel, said)
 }
 
-// joinOutside takes in the network outside of a node.
-func (b *nodeBook) joinOutside(n *nodeState, complain func(reason, format string, args ...any)) {
-	var why string
-	if n.outside, why = n.outsideOf(b.settings); why != "" {
-		complain("GatewayNetworkNotGranted", "%s; until then the node carries neither EgressIPs nor the shared gateway and "+
-			"announces no addresses, and its own pods leave by its gateway", why)
-	}
-}
-
 // networkOf is the one network outside that addresses are on of which several nodes say that their subnets hold them:
 // the one that the object names, else the default one, which is the operator's word, else the oldest node's; "" without
 // a node.
-func networkOf(s *settings.Settings, named string, nodes []*nodeState) string {
+func networkOf(s *settings.Settings, named string, nodes []*placement) string {
 	if named != "" || len(nodes) == 0 {
 		return named
 	}
-	if slices.ContainsFunc(nodes, func(n *nodeState) bool { return n.outside == s.DefaultNetwork }) {
+	if slices.ContainsFunc(nodes, func(n *placement) bool { return n.outside == s.DefaultNetwork }) {
 		return s.DefaultNetwork
 	}
 	return slices.MinFunc(nodes, byAge).outside
-}
-
-// byAge orders nodes, the oldest first.
-func byAge(a, b *nodeState) int {
-	return cmp.Or(objects.Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.name, b.name))
 }

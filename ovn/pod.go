@@ -22,7 +22,7 @@ import (
 // a broadcast now and then. What pods ask for most, their router, is answered still.
 func podChange(s *settings.Settings, p *objects.Pod, addresses []netip.Prefix, n *placement,
 	taken func(objects.Claim) bool) ovsdb.Change {
-	r := newRows(northbound.PodOwner(objects.FullName(p.Namespace, p.Name)))
+	r := northbound.NewBuilder(northbound.PodOwner(objects.FullName(p.Namespace, p.Name)))
 	port := []string{northbound.PortAddresses(contract.Addrs(addresses))}
 	options := map[string]string{
 		"requested-chassis": n.chassis(), "iface-id-ver": string(p.UID), "disable_arp_nd_rsp": "true",
@@ -34,7 +34,7 @@ func podChange(s *settings.Settings, p *objects.Pod, addresses []netip.Prefix, n
 		PortSecurity: port,
 		Options:      options,
 	})
-	r.hostPorts(p, addresses, n, taken)
+	hostPorts(r, p, addresses, n, taken)
 	return r.Change
 }
 

@@ -20,7 +20,7 @@ type podBook struct {
 	*part.Outbox
 	settings  *settings.Settings
 	around    surroundings
-	nodes     nodeView
+	places    nodeView
 	services  serviceView
 	claims    claimView
 	policies  policyView
@@ -28,6 +28,7 @@ type podBook struct {
 	beginning bool
 
 	all        map[string]*podState
+	nodes      map[string]*nodePods            // that have pods, or subnets
 	namespaces map[string]map[string]*podState // the pods of each, by key
 	dirty      map[string]struct{}
 	hostPorted map[numberedPort]map[string]struct{} // pods, by key
@@ -35,8 +36,9 @@ type podBook struct {
 
 func newPodBook(o *part.Outbox, s *settings.Settings, around surroundings, nodes nodeView, services serviceView,
 	claims claimView, policies policyView) podBook {
-	return podBook{Outbox: o, settings: s, around: around, nodes: nodes, services: services, claims: claims,
-		policies: policies, all: map[string]*podState{}, namespaces: map[string]map[string]*podState{},
+	return podBook{Outbox: o, settings: s, around: around, places: nodes, services: services, claims: claims,
+		policies: policies, all: map[string]*podState{}, nodes: map[string]*nodePods{},
+		namespaces: map[string]map[string]*podState{},
 		dirty:      map[string]struct{}{},
 		hostPorted: map[numberedPort]map[string]struct{}{}}
 }
@@ -67,7 +69,7 @@ func (b *podBook) Change(owner ovsdb.Owner) part.Outcome {
 		return part.Rows(ovsdb.Change{Owner: owner})
 	}
 	taken := func(wanted objects.Claim) bool { return b.keptFrom(p, wanted) }
-	change := podChange(b.settings, p.object, p.addresses, &p.node.placement, taken)
+	change := podChange(b.settings, p.object, p.addresses, p.node.placement, taken)
 	egressMembers(p, &change)
 	policies.AddTo(p, &change)
 	return part.Outcome{Change: change, Then: func() { p.there = true }}

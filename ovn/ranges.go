@@ -74,15 +74,15 @@ func (b *rangeBook) update(names []string, batch *part.Batch) {
 }
 
 // updateOccupants takes in what a node has of the ranges of ServiceCIDRs.
-func (b *rangeBook) updateOccupants(n *nodeState) {
+func (b *rangeBook) updateOccupants(n *placement) {
 	for p := range b.occupants {
 		b.reoccupied = b.occupy(n, p) || b.reoccupied
 	}
 }
 
 // occupy takes in what a node has of a range, and says whether that is something else than before.
-func (b *rangeBook) occupy(n *nodeState, p netip.Prefix) (changed bool) {
-	before, now := b.occupants[p][n.name], n.occupies(p)
+func (b *rangeBook) occupy(n *placement, p netip.Prefix) (changed bool) {
+	before, now := b.occupants[p][n.name], occupies(n, p)
 	if b.occupants[p][n.name] = now; now == "" {
 		delete(b.occupants[p], n.name)
 	}
@@ -90,7 +90,7 @@ func (b *rangeBook) occupy(n *nodeState, p netip.Prefix) (changed bool) {
 }
 
 // occupies is what a node has of a range, "" for nothing.
-func (n *nodeState) occupies(p netip.Prefix) string {
+func occupies(n *placement, p netip.Prefix) string {
 	if !n.placed {
 		return ""
 	}

@@ -226,7 +226,7 @@ func (b *serviceBook) SlicesOf(key string) []*objects.EndpointSlice {
 
 // updateHosts takes in a node's addresses and who listens there, and has the Services looked at again that want
 // what has come or gone.
-func (b *serviceBook) updateHosts(n *nodeState) {
+func (b *serviceBook) updateHosts(n *placement) {
 	touched, heard := b.arbiter.hosts.update(n)
 	for _, addr := range touched {
 		b.touchClaims(addr)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/policies"
@@ -48,7 +47,7 @@ func (c *cluster) placements() *services.Nodes {
 func (c *cluster) hasSharedGateway() bool { return c.gateway.exists() }
 
 // addToNode adds what other parts have among a node's rows.
-func (c *cluster) addToNode(n *nodeState, change *ovsdb.Change) {
+func (c *cluster) addToNode(n *placement, change *ovsdb.Change) {
 	announceOn(change, n.facts.Gateway, c.pools.announcers.ofNode(n.name))
 	c.nodeSets.AddTo(n.object.Labels, n.policyAddresses(), change)
 	if c.policies.Any() {
@@ -58,7 +57,7 @@ func (c *cluster) addToNode(n *nodeState, change *ovsdb.Change) {
 
 // nodesChanged has the parts take in what they follow from of nodes. Then the nodes' owners are told what is wrong,
 // which may depend on all of them.
-func (c *cluster) nodesChanged(touched []*nodeState) {
+func (c *cluster) nodesChanged(touched []*placement) {
 	before := c.gateway.exists()
 	for _, n := range touched {
 		c.nodes.updateDatapath(n)
@@ -73,12 +72,12 @@ func (c *cluster) nodesChanged(touched []*nodeState) {
 	if c.gateway.exists() != before {
 		for _, name := range slices.Sorted(maps.Keys(c.gateway.sharers)) {
 			c.nodes.touch(name)
-			touched = append(touched, c.nodes.all[name])
+			touched = append(touched, c.nodes.at(name))
 		}
 	}
 	for _, n := range touched {
 		if n.object != nil {
-			c.Tell(northbound.NodeOwner(n.name), slices.Concat(n.problems, c.gateway.problems(n), n.datapathProblems())...)
+			c.nodes.tell(n, c.gateway.problems(n))
 		}
 	}
 }
@@ -123,9 +122,7 @@ func (c *cluster) rangesChanged() {
 	c.services.touchEvery()
 	c.topology.dirty, c.egress.replan, c.pools.changed = true, true, true
 	c.Notes = slices.DeleteFunc(c.Notes, func(a part.Annotation) bool { return a.Key == contract.NodeNetworkAnnotation })
-	for n := range c.nodes.placed() {
-		c.nodes.noteNode(n)
-	}
+	c.nodes.noteAll()
 }
 
 // heldByAnother has everybody looked at again for whom it makes a difference which Service has an address: other
@@ -137,5 +134,31 @@ func (c *cluster) heldByAnother(addr netip.Addr) {
 	}
 	if _, wanted := c.egress.wanted[addr]; wanted {
 		c.egress.replan = true
+	}
+}
+
+// noteTraits takes in what nodes are to EgressIPs and AddressPools.
+func (c *cluster) noteTraits(touched []*placement) {
+	for _, n := range touched {
+		before, now := c.traits[n.name], traitsOf(n)
+		if c.traits[n.name] = now; n.object == nil {
+			delete(c.traits, n.name)
+		}
+		if before.ready != now.ready { // who may have addresses stays as it is
+			c.egress.turned = append(c.egress.turned, n)
+			c.pools.turn(n)
+		}
+		if before.ready != now.ready || before.hosted != now.hosted {
+			c.liveness.touch()
+		}
+		switch {
+		case !before.placed && !now.placed: // nobody can have it
+		case !before.sameButLabels(&now):
+			c.egress.reshape(&before, &now)
+			c.pools.reshape()
+		case before.labels != now.labels:
+			c.egress.relabel(before.labels, now.labels)
+			c.pools.relabel(n, before.labels, now.labels)
+		}
 	}
 }

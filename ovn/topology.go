@@ -17,14 +17,14 @@ import (
 type topologyBook struct {
 	part.Immediate
 	settings *settings.Settings
-	around   surroundings
+	changed  func()              // tells that nodes are in other zones
 	zones    map[string][]string // nodes that have a switch by zone, sorted
 	zoneOf   map[string]string
 	dirty    bool
 }
 
-func newTopologyBook(s *settings.Settings, around surroundings) topologyBook {
-	return topologyBook{settings: s, around: around, zones: map[string][]string{}, zoneOf: map[string]string{}}
+func newTopologyBook(s *settings.Settings, changed func()) topologyBook {
+	return topologyBook{settings: s, changed: changed, zones: map[string][]string{}, zoneOf: map[string]string{}}
 }
 
 // Take is part of [part.Part].
@@ -85,13 +85,9 @@ func topologyChange(s *settings.Settings, zones map[string][]string) ovsdb.Chang
 }
 
 // update takes in where a node is, and has the Services looked at again whose rows depend on that.
-func (b *topologyBook) update(n *nodeState) {
-	zone, has := "", n.object != nil && n.placed
-	if has {
-		zone = n.object.Zone
-	}
+func (b *topologyBook) update(n *placement) {
+	zone, has := n.zone(), n.object != nil && n.placed
 	before, had := b.zoneOf[n.name]
-	n.zone = zone
 	if has == had && zone == before {
 		return
 	}
@@ -111,5 +107,5 @@ func (b *topologyBook) update(n *nodeState) {
 		b.zones[zone] = slices.Insert(b.zones[zone], i, n.name)
 		b.zoneOf[n.name] = zone
 	}
-	b.around.zonesChanged()
+	b.changed()
 }

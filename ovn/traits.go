@@ -26,7 +26,7 @@ type nodeTraits struct {
 	taken     []netip.Addr // that nobody else may have: see outsideAddresses
 }
 
-func traitsOf(n *nodeState) nodeTraits {
+func traitsOf(n *placement) nodeTraits {
 	if n.object == nil {
 		return nodeTraits{}
 	}
@@ -45,30 +45,4 @@ func traitsOf(n *nodeState) nodeTraits {
 func (t *nodeTraits) sameButLabels(o *nodeTraits) bool {
 	return t.uid == o.uid && t.placed == o.placed && t.windows == o.windows && t.chassis == o.chassis &&
 		t.outside == o.outside && t.gateway == o.gateway && t.addresses == o.addresses
-}
-
-// noteTraits takes in what nodes are to EgressIPs and AddressPools.
-func (c *cluster) noteTraits(touched []*nodeState) {
-	for _, n := range touched {
-		before, now := c.traits[n.name], traitsOf(n)
-		if c.traits[n.name] = now; n.object == nil {
-			delete(c.traits, n.name)
-		}
-		if before.ready != now.ready { // who may have addresses stays as it is
-			c.egress.turned = append(c.egress.turned, n)
-			c.pools.turn(n)
-		}
-		if before.ready != now.ready || before.hosted != now.hosted {
-			c.liveness.touch()
-		}
-		switch {
-		case !before.placed && !now.placed: // nobody can have it
-		case !before.sameButLabels(&now):
-			c.egress.reshape(&before, &now)
-			c.pools.reshape()
-		case before.labels != now.labels:
-			c.egress.relabel(before.labels, now.labels)
-			c.pools.relabel(n, before.labels, now.labels)
-		}
-	}
 }

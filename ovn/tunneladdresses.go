@@ -18,7 +18,7 @@ const maxTunnelAddresses = 64
 // bridges' are the same on all nodes, no tunnel of others may take packets for those of the first.
 type tunnelBook struct {
 	settings *settings.Settings
-	nodes    nodeView
+	nodes    *nodeBook
 	lines    map[netip.Addr][]string
 }
 
@@ -54,7 +54,7 @@ func (b *tunnelBook) claim(recorded map[string]nodeRecord, batch *part.Batch) {
 		if part.Object[objects.Node](batch, objects.NodeKind, name) == nil {
 			continue
 		}
-		n := b.nodes.node(name)
+		n := b.nodes.state(name)
 		n.wanted = recorded[name].tunnels
 		for _, addr := range n.wanted {
 			b.lines[addr] = append(b.lines[addr], n.name)
@@ -71,7 +71,7 @@ func (b *tunnelBook) leave(n *nodeState, addr netip.Addr) {
 		return
 	}
 	b.lines[addr] = line
-	if next := b.nodes.at(line[0]); i == 0 && next != nil {
+	if next := b.nodes.all[line[0]]; i == 0 && next != nil {
 		b.hold(next)
 		b.nodes.touch(next.name)
 	}

@@ -15,7 +15,7 @@ import (
 func TestTunnelAddresses(t *testing.T) {
 	c := newCluster(&settings.Settings{Pods: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}})
 	set := func(name string, status, facts []string) {
-		n := c.nodes.node(name)
+		n := c.nodes.state(name)
 		n.object, n.facts.Addresses = &objects.Node{}, nil
 		for _, text := range status {
 			n.object.Addresses = append(n.object.Addresses, netip.MustParseAddr(text))
@@ -27,7 +27,7 @@ func TestTunnelAddresses(t *testing.T) {
 	}
 	expect := func(name, want string) {
 		t.Helper()
-		if got := fmt.Sprint(c.nodes.node(name).tunnels); got != want {
+		if got := fmt.Sprint(c.nodes.state(name).tunnels); got != want {
 			t.Errorf("%s has %s, want %s", name, got, want)
 		}
 	}
@@ -44,7 +44,7 @@ func TestTunnelAddresses(t *testing.T) {
 		t.Error("who is next is not written")
 	}
 	for _, name := range []string{"l1", "l2"} {
-		n := c.nodes.node(name)
+		n := c.nodes.state(name)
 		n.object = nil
 		c.nodes.tunnels.take(n)
 	}

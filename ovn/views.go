@@ -16,17 +16,26 @@ import (
 type nodeView interface {
 	// at is what is known of a node, nil for nothing; node the same, or will be, and forget drops it where it is nothing
 	// any more.
-	at(name string) *nodeState
-	node(name string) *nodeState
-	forget(n *nodeState)
+	at(name string) *placement
+	node(name string) *placement
+	forget(name string)
 	// placed are the nodes that have a switch, in the order of their names.
-	placed() iter.Seq[*nodeState]
+	placed() iter.Seq[*placement]
 	// withChassis is the node that has a chassis, "" for none.
 	withChassis(name string) string
 	// releaseNumber gives back a router's number on the join switch.
 	releaseNumber(number int)
 	// touch has a node's rows made again.
 	touch(name string)
+}
+
+// podsOnNodes is what nodes see of pods.
+type podsOnNodes interface {
+	// anyOn says whether pods are bound to a node. touchOn has their rows made again.
+	anyOn(node string) bool
+	touchOn(node string)
+	// readdress is told that a node has other subnets than before, or none. Its pods lose their addresses.
+	readdress(n *placement)
 }
 
 // podView is what others see of the pods that want a port.
@@ -38,9 +47,11 @@ type podView interface {
 	in(namespace string) map[string]*podState
 	// wantsHostPort says whether a pod wants such a port of its node's.
 	wantsHostPort(port numberedPort) bool
-	// touch has a pod's rows made again, touchHostPorts those of all pods whose host ports are claimed.
+	// touch has a pod's rows made again, touchHostPorts those of all pods whose host ports are claimed, and
+	// touchHostPortsOn those of all pods of a node that have any.
 	touch(key string)
 	touchHostPorts(claims []objects.Claim)
+	touchHostPortsOn(node string)
 }
 
 // namespaceView is what others see of Namespaces.
@@ -77,7 +88,7 @@ type poolView interface {
 	// any says whether there are AddressPools.
 	any() bool
 	// turn is told of a node that may announce addresses now, or may no more.
-	turn(n *nodeState)
+	turn(n *placement)
 }
 
 // egressView is what others see of EgressIPs.
@@ -103,15 +114,13 @@ type surroundings interface {
 	// hasSharedGateway says whether there is a gateway that nodes share.
 	hasSharedGateway() bool
 	// addToNode adds what other parts have among a node's rows.
-	addToNode(n *nodeState, change *ovsdb.Change)
+	addToNode(n *placement, change *ovsdb.Change)
 	// nodesChanged is told of nodes that were looked at.
-	nodesChanged(touched []*nodeState)
+	nodesChanged(touched []*placement)
 	// placementsChanged is told that a node has come to have a switch or a gateway router, or has one no more,
-	// datapathsChanged that another node than before runs Windows, the first or the last one maybe, and zonesChanged
-	// that nodes are in other zones.
+	// and datapathsChanged that another node than before runs Windows, the first or the last one maybe.
 	placementsChanged()
 	datapathsChanged(firstOrLast bool)
-	zonesChanged()
 	// namespaceChanged is told of a Namespace that has changed or is gone (nil), in its labels or otherwise.
 	namespaceChanged(name string, object *objects.Namespace, relabelled bool)
 	// podSeen is told of each pod that is there or gone (nil), whether it wants a port or not, and podEnds of one that

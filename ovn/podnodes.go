@@ -1,0 +1,78 @@
+package ovn
+
+import (
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/objects"
+)
+
+// nodePods are the pods that are bound to a node and want a port, by key, and what they have of it.
+type nodePods struct {
+	*placement
+	pools   []*ipam.SubnetPool // one for each of its subnets, in the same order
+	pods    map[string]*podState
+	waiting map[string]struct{} // pods that found no free address
+	// hostPorted are those of pods that want a port of the host, by key; of all its addresses where the claim has none.
+	hostPorted map[objects.Claim]map[string]struct{}
+}
+
+// node is what pods have of a node, or will have.
+func (b *podBook) node(name string) *nodePods {
+	n := b.nodes[name]
+	if n == nil {
+		n = &nodePods{placement: b.places.node(name), pods: map[string]*podState{}, waiting: map[string]struct{}{},
+			hostPorted: map[objects.Claim]map[string]struct{}{}}
+		b.nodes[name] = n
+	}
+	return n
+}
+
+// forget drops what is known of a node once it has neither pods nor subnets.
+func (b *podBook) forget(n *nodePods) {
+	if len(n.pods)+len(n.pools) == 0 {
+		delete(b.nodes, n.name)
+	}
+	b.places.forget(n.name)
+}
+
+func (b *podBook) readdress(at *placement) {
+	n := b.nodes[at.name]
+	if n == nil && len(at.subnets) == 0 {
+		return
+	}
+	n = b.node(at.name)
+	n.pools = nil
+	for _, subnet := range at.subnets {
+		n.pools = append(n.pools, ipam.NewSubnetPool(subnet))
+	}
+	for key, p := range n.pods {
+		p.addresses = nil
+		b.dirty[key] = struct{}{}
+	}
+	if len(n.pods)+len(n.pools) == 0 {
+		delete(b.nodes, at.name)
+	}
+}
+
+func (b *podBook) anyOn(node string) bool { return len(b.podsOn(node)) > 0 }
+
+// podsOn are the pods that are bound to a node, by key.
+func (b *podBook) podsOn(node string) map[string]*podState {
+	if n := b.nodes[node]; n != nil {
+		return n.pods
+	}
+	return nil
+}
+
+func (b *podBook) touchOn(node string) {
+	for key := range b.podsOn(node) {
+		b.dirty[key] = struct{}{}
+	}
+}
+
+func (b *podBook) touchHostPortsOn(node string) {
+	for key, p := range b.podsOn(node) {
+		if len(p.object.HostPorts) > 0 {
+			b.dirty[key] = struct{}{}
+		}
+	}
+}
