@@ -19,6 +19,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
@@ -68,8 +69,8 @@ type addressLife struct {
 }
 
 func newAddressLife(t *testing.T, seed uint64) *addressLife {
-	s := testSettings(t, func(c *settings.Config) {
-		dual(c)
+	s := ovntest.Settings(t, func(c *settings.Config) {
+		ovntest.Dual(c)
 		withShared(c)
 		c.AllocateNodeCIDRs, c.AllocateLoadBalancerAddresses = true, true
 	})
@@ -92,7 +93,7 @@ func newAddressLife(t *testing.T, seed uint64) *addressLife {
 // host is node number i, a Linux node with a gateway.
 func (l *addressLife) host(i int) *objects.Node {
 	n := l.w.node(fmt.Sprint("n", i))
-	n.Facts, n.Ready, n.CreationTimestamp = facts(1+i, true), true, l.now()
+	n.Facts, n.Ready, n.CreationTimestamp = ovntest.Facts(1+i, true), true, l.now()
 	n.Labels = objects.NewLabelSet(labelMap([]string{"weft.net/egress="}))
 	return n
 }
@@ -431,7 +432,7 @@ func (l *addressLife) nodeEvent(number int) (what string, keys []part.Event) {
 	after := *before
 	switch what = []string{"gateway", "ready", "labels", "zone", "operating system", "address"}[n(6)]; what {
 	case "gateway":
-		after.Facts = editFacts(1+number, true, func(f *contract.NodeFacts) {
+		after.Facts = ovntest.EditFacts(1+number, true, func(f *contract.NodeFacts) {
 			f.Gateway.HostAddresses, f.Gateway.Routed = n(2) == 0, n(3) == 0
 			if n(3) == 0 {
 				f.Gateway, f.SharedGateway = nil, n(2) == 0
@@ -448,7 +449,7 @@ func (l *addressLife) nodeEvent(number int) (what string, keys []part.Event) {
 	case "operating system":
 		after.OS = []string{"", contract.Windows}[n(2)]
 	case "address":
-		after.Facts = editFacts(1+number, true, func(f *contract.NodeFacts) {
+		after.Facts = ovntest.EditFacts(1+number, true, func(f *contract.NodeFacts) {
 			f.Addresses = append(f.Addresses, l.outsideAddress())
 		})
 	}

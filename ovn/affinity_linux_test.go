@@ -11,6 +11,7 @@ import (
 
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 )
 
 // remembered is the number of clients that Open vSwitch remembers for some seconds.
@@ -35,7 +36,7 @@ func TestAffinity(t *testing.T) {
 		clients = append(clients, fmt.Sprintf("10.244.0.%d", 200+i))
 		clients6 = append(clients6, fmt.Sprintf("fd00:10:244::%d", 200+i))
 	}
-	d := newDatapath(t, testSettings(t, dual))
+	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	names := []string{"a", "b", "c", "d"}
 	d.pods(names...)
 	var own []string

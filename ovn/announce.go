@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -79,14 +80,14 @@ func (b *poolBook) announce(name string) {
 
 // moveAnnouncers has the Services looked at again whose addresses some nodes have announced, or may take over. Where
 // the addresses come in stays as it is.
-func (b *poolBook) moveAnnouncers(nodes []*placement) {
+func (b *poolBook) moveAnnouncers(nodes []*topology.Node) {
 	if len(nodes) == 0 {
 		return
 	}
 	for name, h := range b.of {
 		s := b.services.at(name)
 		for _, addr := range h.addresses {
-			if slices.ContainsFunc(nodes, func(n *placement) bool { return b.announcers.moves(addr, s, n) }) {
+			if slices.ContainsFunc(nodes, func(n *topology.Node) bool { return b.announcers.moves(addr, s, n) }) {
 				delete(b.announcers.outside.ways, addr)
 				b.touched[name] = struct{}{}
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/topology"
 )
 
 // announcerBook knows by which nodes' gateway routers the addresses of Services are answered on the network that has
@@ -20,7 +21,7 @@ type announcerBook struct {
 	liveness *livenessBook
 	outside  outsideBook
 
-	turned []*placement // may announce now, or may no more: another choice among the same nodes
+	turned []*topology.Node // may announce now, or may no more: another choice among the same nodes
 	// announced says by which node's gateway router an address is answered, "" by none.
 	announced map[netip.Addr]string
 	byNode    map[string]map[netip.Addr]struct{}
@@ -34,10 +35,10 @@ func newAnnouncerBook(s *settings.Settings, nodes nodeView, services serviceView
 }
 
 // turn takes in that a node may announce now, or may no more.
-func (b *announcerBook) turn(n *placement) { b.turned = append(b.turned, n) }
+func (b *announcerBook) turn(n *topology.Node) { b.turned = append(b.turned, n) }
 
 // takeTurned are the nodes that have turned since the last call.
-func (b *announcerBook) takeTurned() []*placement {
+func (b *announcerBook) takeTurned() []*topology.Node {
 	turned := b.turned
 	b.turned = nil
 	return turned
@@ -108,10 +109,10 @@ type outsideBook struct {
 	settings *settings.Settings
 	liveness *livenessBook
 
-	nodes   map[netip.Prefix]map[string]*placement // by subnet and name
-	lengths [2]map[int]int                         // of IPv4 and IPv6: how many subnets have a prefix length
-	of      map[string][]netip.Prefix              // a node's, at most one a family, IPv4 first
-	ways    map[netip.Addr]wayIn                   // as far as somebody asked
+	nodes   map[netip.Prefix]map[string]*topology.Node // by subnet and name
+	lengths [2]map[int]int                             // of IPv4 and IPv6: how many subnets have a prefix length
+	of      map[string][]netip.Prefix                  // a node's, at most one a family, IPv4 first
+	ways    map[netip.Addr]wayIn                       // as far as somebody asked
 }
 
 // wayIn is where an address of a pool comes into the cluster.
@@ -121,24 +122,24 @@ type wayIn struct {
 }
 
 func newOutsideBook(s *settings.Settings, liveness *livenessBook) outsideBook {
-	return outsideBook{settings: s, liveness: liveness, nodes: map[netip.Prefix]map[string]*placement{},
+	return outsideBook{settings: s, liveness: liveness, nodes: map[netip.Prefix]map[string]*topology.Node{},
 		lengths: [2]map[int]int{{}, {}}, of: map[string][]netip.Prefix{}, ways: map[netip.Addr]wayIn{}}
 }
 
 // update takes in on which subnets outside a node's gateway is.
-func (b *outsideBook) update(n *placement) {
+func (b *outsideBook) update(n *topology.Node) {
 	var now []netip.Prefix
-	if n.placed && n.outside != "" {
-		for _, p := range ipam.Firsts(n.facts.Gateway.Addresses) {
+	if n.Placed && n.Outside != "" {
+		for _, p := range ipam.Firsts(n.Facts.Gateway.Addresses) {
 			now = append(now, p.Masked())
 		}
 	}
-	was := b.of[n.name]
+	was := b.of[n.Name]
 	if slices.Equal(was, now) {
 		return
 	}
 	for _, p := range was {
-		if delete(b.nodes[p], n.name); len(b.nodes[p]) == 0 {
+		if delete(b.nodes[p], n.Name); len(b.nodes[p]) == 0 {
 			delete(b.nodes, p)
 			lengths := b.lengths[ipam.FamilyIndex(p.Addr().Is4())]
 			if lengths[p.Bits()]--; lengths[p.Bits()] == 0 {
@@ -148,18 +149,18 @@ func (b *outsideBook) update(n *placement) {
 	}
 	for _, p := range now {
 		if b.nodes[p] == nil {
-			b.nodes[p] = map[string]*placement{}
+			b.nodes[p] = map[string]*topology.Node{}
 			b.lengths[ipam.FamilyIndex(p.Addr().Is4())][p.Bits()]++
 		}
-		b.nodes[p][n.name] = n
+		b.nodes[p][n.Name] = n
 	}
-	if b.of[n.name] = now; len(now) == 0 {
-		delete(b.of, n.name)
+	if b.of[n.Name] = now; len(now) == 0 {
+		delete(b.of, n.Name)
 	}
 }
 
 // around are the nodes on subnets outside that hold an address.
-func (b *outsideBook) around(addr netip.Addr) (list []*placement) {
+func (b *outsideBook) around(addr netip.Addr) (list []*topology.Node) {
 	for bits := range b.lengths[ipam.FamilyIndex(addr.Is4())] {
 		subnet := netip.PrefixFrom(addr, bits).Masked()
 		list = slices.AppendSeq(list, maps.Values(b.nodes[subnet]))
@@ -168,51 +169,52 @@ func (b *outsideBook) around(addr netip.Addr) (list []*placement) {
 }
 
 // moves says whether a node that may announce now, or may no more, makes a difference to an address of a Service's.
-func (b *announcerBook) moves(addr netip.Addr, s *serviceState, n *placement) bool {
+func (b *announcerBook) moves(addr netip.Addr, s *serviceState, n *topology.Node) bool {
 	way := b.outside.ways[addr]
 	switch {
-	case n.name == way.node || n.name == b.announced[addr]:
+	case n.Name == way.node || n.Name == b.announced[addr]:
 		return true
-	case n.object == nil || n.outside != way.network || !b.liveness.mayAnnounce(n, addr):
+	case n.Object == nil || n.Outside != way.network || !b.liveness.mayAnnounce(n, addr):
 		return false
 	case s != nil && s.object != nil && s.object.Balancer.Local:
 		return slices.Contains(b.serving(s, addr.Is4()), n)
 	}
-	return way.node == "" || rendezvous(addr.String(), n.name) > rendezvous(addr.String(), way.node)
+	return way.node == "" || topology.Rank(addr.String(), n.Name) > topology.Rank(addr.String(), way.node)
 }
 
 // wayIn decides where an address comes in: by the nodes of one network whose subnets hold it. Which subnet it has says
 // a node itself, and on a network of another name that counts for nothing.
 func (b *outsideBook) wayIn(addr netip.Addr, p *poolState) wayIn {
-	nodes := slices.DeleteFunc(b.around(addr), func(n *placement) bool { return !p.object.Nodes.Matches(n.object.Labels) })
-	network := networkOf(b.settings, p.object.Network, nodes)
+	nodes := slices.DeleteFunc(b.around(addr),
+		func(n *topology.Node) bool { return !p.object.Nodes.Matches(n.Object.Labels) })
+	network := topology.NetworkOf(b.settings, p.object.Network, nodes)
 	return wayIn{network, b.preferred(addr, p, network, nodes)}
 }
 
 // preferred is the one of nodes that answers for an address on a network, "" for none.
-func (b *outsideBook) preferred(addr netip.Addr, p *poolState, network string, nodes []*placement) string {
+func (b *outsideBook) preferred(addr netip.Addr, p *poolState, network string, nodes []*topology.Node) string {
 	best, most := "", uint64(0)
 	for _, n := range nodes {
-		if n.outside != network || !b.liveness.mayAnnounce(n, addr) ||
-			n.object.Labels.Has(corev1.LabelNodeExcludeBalancers) || !p.object.Nodes.Matches(n.object.Labels) {
+		if n.Outside != network || !b.liveness.mayAnnounce(n, addr) ||
+			n.Object.Labels.Has(corev1.LabelNodeExcludeBalancers) || !p.object.Nodes.Matches(n.Object.Labels) {
 			continue
 		}
-		if rank := rendezvous(addr.String(), n.name); best == "" || rank > most {
-			best, most = n.name, rank
+		if rank := topology.Rank(addr.String(), n.Name); best == "" || rank > most {
+			best, most = n.Name, rank
 		}
 	}
 	return best
 }
 
 // serving are the nodes that have an endpoint of a Service that gets its traffic.
-func (b *announcerBook) serving(s *serviceState, ipv4 bool) (list []*placement) {
+func (b *announcerBook) serving(s *serviceState, ipv4 bool) (list []*topology.Node) {
 	seen := map[string]bool{}
 	for _, sl := range s.slices {
 		if sl.IPv6 == ipv4 {
 			continue
 		}
 		for _, e := range sl.Endpoints {
-			if n := b.nodes.at(e.Node); n != nil && n.placed && !seen[e.Node] && (e.Ready || e.Serving && e.Terminating ||
+			if n := b.nodes.At(e.Node); n != nil && n.Placed && !seen[e.Node] && (e.Ready || e.Serving && e.Terminating ||
 				s.object.PublishNotReady) {
 				seen[e.Node] = true
 				list = append(list, n)

@@ -61,17 +61,17 @@ func (b *podBook) update(names []string, batch *part.Batch) {
 	claims := make([][]netip.Addr, len(touched))
 	for known := allocated; known <= nowhere; known++ {
 		for i, p := range touched {
-			if len(p.addresses) == 0 && p.node.placed && p.known == known {
+			if len(p.addresses) == 0 && p.node.Placed && p.known == known {
 				claims[i], problems[i] = b.claim(p)
 			}
 		}
 	}
 	for i, p := range touched {
-		if len(p.addresses) == 0 && p.node.placed {
+		if len(p.addresses) == 0 && p.node.Placed {
 			problems[i] = append(problems[i], b.fill(p, claims[i])...)
 		}
 		problems[i] = append(problems[i], b.notePod(p, len(problems[i]) > 0)...)
-		problems[i] = slices.Concat(problems[i], hostPortProblems(p.object, p.node.placement),
+		problems[i] = slices.Concat(problems[i], hostPortProblems(p.object, p.node.Node),
 			policies.NumberProblems(p.object),
 			objects.UnservedProblems(objects.PodKind, &p.object.ObjectMeta, p.object.Asked))
 		b.Tell(northbound.PodOwner(objects.FullName(p.object.Namespace, p.object.Name)), problems[i]...)
@@ -174,7 +174,7 @@ func (b *podBook) lostAddress(p *podState, subnet netip.Prefix, addr netip.Addr)
 	return objects.Problemf(objects.PodKind, &p.object.ObjectMeta, "AddressLost",
 		"its address %s %s of Node %s; the pod gets another address, which it can use only after it is created anew: "+
 			"delete it",
-		addr, why, p.node.name)
+		addr, why, p.node.Name)
 }
 
 // claimant is another pod that has an address, or is about to get it; for messages only.
@@ -209,7 +209,7 @@ func (b *podBook) fill(p *podState, claimed []netip.Addr) []objects.Problem {
 			return []objects.Problem{objects.Problemf(objects.PodKind, &p.object.ObjectMeta, "NoFreeAddress",
 				"all %d pod addresses of the subnet %s of Node %s are taken; the pod gets one as soon as another pod of the node "+
 					"ends; fewer pods (kubelet's maxPods) or larger node subnets prevent this",
-				pool.Pool.Size, pool.Subnet, n.name)}
+				pool.Pool.Size, pool.Subnet, n.Name)}
 		}
 		claimed[i] = addr
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
@@ -31,7 +32,7 @@ type scene struct {
 }
 
 func newScene(t *testing.T, edit func(*settings.Config)) *scene {
-	return &scene{t, newWorld(), newCluster(testSettings(t, edit)), map[ovsdb.Owner]ovsdb.Change{}}
+	return &scene{t, newWorld(), newCluster(ovntest.Settings(t, edit)), map[ovsdb.Owner]ovsdb.Change{}}
 }
 
 // do puts objects and takes in the events, those of the annotations that follow too.
@@ -373,13 +374,13 @@ func TestFactsAreAddresses(t *testing.T) {
 			n.Facts = `{"chassis":"c",` + strings.ReplaceAll(field, "%s", addr) + `}`
 			s.do(n)
 			s.wantMessage("Node l1", "BadNodeFacts", "zone", "remove the annotation")
-			s.want("chassis", s.c.nodes.all["l1"].chassis(), "l1")
+			s.want("chassis", s.c.nodes.all["l1"].Chassis(), "l1")
 		}
 	}
 }
 
 func TestFullPool(t *testing.T) {
-	s := newScene(t, dual)
+	s := newScene(t, ovntest.Dual)
 	s.do(s.node("l1", "10.244.0.0/29", "fd00:10:244::/64")) // four addresses
 	for i := range 5 {
 		s.do(s.pod("default", fmt.Sprint("p", i), "l1"))

@@ -16,9 +16,11 @@ import (
 	"github.com/weftnet/weft/ovn/capability"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/policies"
 	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -30,9 +32,9 @@ func mixedWorld(w *world) {
 	}
 	l1, l2 := w.node("l1", subnets(1)...), w.node("l2", subnets(2)...)
 	w1, w2 := w.node("w1", subnets(3)...), w.node("w2", subnets(4)...)
-	l1.Facts, l1.Gateway = facts(1, true), "true"
-	l2.Facts, l2.Gateway = facts(2, true), "true"
-	w1.Facts = editFacts(3, true, func(f *contract.NodeFacts) {
+	l1.Facts, l1.Gateway = ovntest.Facts(1, true), "true"
+	l2.Facts, l2.Gateway = ovntest.Facts(2, true), "true"
+	w1.Facts = ovntest.EditFacts(3, true, func(f *contract.NodeFacts) {
 		f.OS, f.Hosted = contract.Windows, &contract.Hosted{Address: "192.0.2.3:16642"}
 	})
 	w2.Facts, w2.OS = sharing(4, ""), contract.Windows
@@ -217,7 +219,7 @@ var spared = map[string]sparing{
 		if !ok || port.Options["gateway_mtu"] == "" {
 			return ""
 		}
-		if node, ofNode := strings.CutPrefix(port.Name, "rtoj-gw-"); ofNode && !c.nodes.all[node].windows() {
+		if node, ofNode := strings.CutPrefix(port.Name, "rtoj-gw-"); ofNode && !c.nodes.all[node].Windows() {
 			return ""
 		}
 		return "has gateway_mtu"
@@ -241,7 +243,7 @@ func sparesClones(c *cluster, row any) string {
 	switch row := row.(type) {
 	case *nb.HAChassis:
 		for name := range c.nodes.windows {
-			if c.nodes.all[name].placed && c.nodes.all[name].chassis() == row.ChassisName {
+			if c.nodes.all[name].Placed && c.nodes.all[name].Chassis() == row.ChassisName {
 				return "carries the shared gateway"
 			}
 		}
@@ -264,7 +266,7 @@ func sparesLearning(c *cluster, row any) string {
 		return ""
 	}
 	node, ofNode := strings.CutPrefix(router.Name, "gw-")
-	if n := c.nodes.all[node]; !ofNode || n == nil || !n.windows() {
+	if n := c.nodes.all[node]; !ofNode || n == nil || !n.Windows() {
 		return ""
 	}
 	for _, join := range c.settings.JoinAddresses(0) {
@@ -306,11 +308,11 @@ func sparesZones(_ *cluster, row any) string {
 	limit := ""
 	switch row := row.(type) {
 	case *nb.LogicalSwitch:
-		limit = row.OtherConfig[zoneLimit] // of all its ports
+		limit = row.OtherConfig[topology.ZoneLimit] // of all its ports
 	case *nb.LogicalSwitchPort:
-		limit = row.Options[zoneLimit]
+		limit = row.Options[topology.ZoneLimit]
 	case *nb.LogicalRouter:
-		limit = row.Options[zoneLimit]
+		limit = row.Options[topology.ZoneLimit]
 	}
 	if limit == "0" {
 		return "lets no connection come about"
@@ -365,13 +367,13 @@ func TestRowsAreCheckedAgainstEveryLimit(t *testing.T) {
 func TestChecksOfLimitsFind(t *testing.T) {
 	w := newWorld()
 	mixedWorld(w)
-	c := newCluster(testSettings(t, func(c *settings.Config) { dual(c); withShared(c) }))
+	c := newCluster(ovntest.Settings(t, func(c *settings.Config) { ovntest.Dual(c); withShared(c) }))
 	c.begin(records{}, w.keys(), w.get)
 	sctp, port, yes, tag := "sctp", "l", true, 7
 	for feature, rows := range map[string][]any{
 		capability.TrackedProtocols.Feature: {carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Service/default/dns"},
 			carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Pod/default/a"}},
-		capability.ClonedPackets.Feature: {&nb.HAChassis{ChassisName: c.nodes.all["w1"].chassis()},
+		capability.ClonedPackets.Feature: {&nb.HAChassis{ChassisName: c.nodes.all["w1"].Chassis()},
 			&nb.NAT{LogicalPort: &port},
 			&nb.LogicalSwitchPort{MirrorRules: []string{"m"}}},
 		"check_pkt_len": {&nb.LogicalRouterPort{Name: "rtoj-gw-w1", Options: map[string]string{"gateway_mtu": "1400"}},
@@ -381,9 +383,9 @@ func TestChecksOfLimitsFind(t *testing.T) {
 		"IGMP": {&nb.LogicalSwitch{OtherConfig: map[string]string{"mcast_snoop": "true"}}},
 		"a second VLAN tag": {&nb.LogicalSwitchPort{Tag: &tag}, &nb.LogicalSwitchPort{TagRequest: &tag},
 			&nb.LogicalSwitch{OtherConfig: map[string]string{"vlan-passthru": "true"}}},
-		"limits of zones": {&nb.LogicalSwitch{OtherConfig: map[string]string{zoneLimit: "0"}},
-			&nb.LogicalRouter{Options: map[string]string{zoneLimit: "0"}},
-			&nb.LogicalSwitchPort{Options: map[string]string{zoneLimit: "0"}}},
+		"limits of zones": {&nb.LogicalSwitch{OtherConfig: map[string]string{topology.ZoneLimit: "0"}},
+			&nb.LogicalRouter{Options: map[string]string{topology.ZoneLimit: "0"}},
+			&nb.LogicalSwitchPort{Options: map[string]string{topology.ZoneLimit: "0"}}},
 		"trunc": {&nb.LogicalSwitchPort{MirrorRules: []string{"m"}}},
 		"QoS": {&nb.LogicalSwitch{QOSRules: []string{"q"}},
 			&nb.LogicalSwitchPort{Options: map[string]string{"qos_max_rate": "1"}}},
@@ -420,11 +422,11 @@ func windowsIsSpared(t *testing.T, c *cluster) {
 	}
 	for _, p := range c.pods.all {
 		if len(p.addresses) > 0 {
-			all = append(all, podChange(c.settings, p.object, p.addresses, p.node.placement, c.arbiter.has))
+			all = append(all, podChange(c.settings, p.object, p.addresses, p.node.Node, c.arbiter.has))
 		}
 	}
 	for name := range c.nodes.windows {
-		if c.nodes.all[name].placed {
+		if c.nodes.all[name].Placed {
 			checkBalancers(t, c, name, carried(all, name))
 		}
 	}
@@ -512,7 +514,7 @@ func TestMixedWorldIsSpared(t *testing.T) {
 	ported.HostPorts = []objects.HostPort{{Protocol: "udp", Port: 8053, Into: 53}, {Protocol: "sctp", Port: 8054,
 		Into: 54}}
 	w.put(ported)
-	c := newCluster(testSettings(t, func(c *settings.Config) { dual(c); withShared(c) }))
+	c := newCluster(ovntest.Settings(t, func(c *settings.Config) { ovntest.Dual(c); withShared(c) }))
 	c.begin(records{}, w.keys(), w.get)
 	windowsIsSpared(t, c)
 }

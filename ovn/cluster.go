@@ -9,6 +9,7 @@ import (
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/policies"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -21,12 +22,12 @@ import (
 type cluster struct {
 	*part.Outbox
 	*part.Clock
-	settings *settings.Settings    // its own: the ranges of ClusterIPs follow the API server's ServiceCIDRs
-	traits   map[string]nodeTraits // by node
+	settings *settings.Settings         // its own: the ranges of ClusterIPs follow the API server's ServiceCIDRs
+	traits   map[string]topology.Traits // by node
 
 	nodes      nodeBook
-	topology   topologyBook
-	gateway    gatewayBook
+	topology   topology.Cluster
+	gateway    topology.SharedGateway
 	ranges     rangeBook
 	namespaces namespaceBook
 	selections *policies.Selections
@@ -59,11 +60,11 @@ type (
 
 func newCluster(s *settings.Settings) *cluster {
 	own := *s
-	c := &cluster{Outbox: part.NewOutbox(), Clock: &part.Clock{}, settings: &own, traits: map[string]nodeTraits{}}
+	c := &cluster{Outbox: part.NewOutbox(), Clock: &part.Clock{}, settings: &own, traits: map[string]topology.Traits{}}
 	out := c.Outbox
 	c.nodes = newNodeBook(out, c.settings, c, &c.nodes, &c.pods)
-	c.topology = newTopologyBook(c.settings, c.zonesChanged)
-	c.gateway = newGatewayBook(c.settings, &c.nodes)
+	c.topology = topology.NewCluster(c.settings, c.zonesChanged)
+	c.gateway = topology.NewSharedGateway(c.settings, &c.nodes)
 	c.ranges = newRangeBook(out, c.settings, c, &c.nodes)
 	c.namespaces = newNamespaceBook(c)
 	pods, nodes := podsOfPolicies{&c.pods}, nodesOfPolicies{&c.nodes}

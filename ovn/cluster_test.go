@@ -16,6 +16,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
@@ -29,19 +30,19 @@ func TestWholeCluster(t *testing.T) {
 		fill func(*world)
 		told []string // problems
 	}{
-		{"policies", dual, func(w *world) { policiesWorld(t, w) }, []string{"NetworkPolicy prod/db BadPolicy",
+		{"policies", ovntest.Dual, func(w *world) { policiesWorld(t, w) }, []string{"NetworkPolicy prod/db BadPolicy",
 			"ClusterNetworkPolicy guard SamePriority", "ClusterNetworkPolicy guests SamePriority"}},
 		{"ipv4", nil, func(w *world) {
 			l1, l2 := w.node("l1", "10.244.0.0/24"), w.node("l2", "10.244.1.0/24")
-			l1.Facts = facts(1, false)
+			l1.Facts = ovntest.Facts(1, false)
 			w.put(l1, l2, w.pod("default", "web-1", "l1"), w.pod("default", "web-2", "l2"), w.pod("kube-system", "dns", "l2"))
 			w.put(w.service("web", "10.96.0.10"),
 				w.slice("web-a", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}},
 					ready("10.244.0.3", "l1"), ready("10.244.1.3", "l2")))
 		}, nil},
-		{"dual", dual, func(w *world) {
+		{"dual", ovntest.Dual, func(w *world) {
 			l1, l2 := w.node("l1", "10.244.0.0/24", "fd00:10:244::/64"), w.node("l2", "fd00:10:244:1::/64", "10.244.1.0/24")
-			l1.Facts, l2.Facts = facts(1, true), facts(2, true)
+			l1.Facts, l2.Facts = ovntest.Facts(1, true), ovntest.Facts(2, true)
 			w.put(l1, l2, w.pod("default", "web-1", "l1"), w.pod("default", "web-2", "l2"))
 			dns := w.service("dns", "10.96.0.10", "fd00:10:96::a")
 			dns.Ports = []objects.ServicePort{{Name: "dns", Protocol: "udp", Port: 53}, {Name: "dns-tcp", Protocol: "tcp",
@@ -55,7 +56,7 @@ func TestWholeCluster(t *testing.T) {
 			w.put(local, w.slice("local-a", "local", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 80}},
 				ready("10.244.0.3", "l1")))
 		}, nil},
-		{"mixed", func(c *settings.Config) { dual(c); withShared(c) }, mixedWorld, []string{"Node w1 WindowsDatapath",
+		{"mixed", func(c *settings.Config) { ovntest.Dual(c); withShared(c) }, mixedWorld, []string{"Node w1 WindowsDatapath",
 			"Node w2 WindowsDatapath", "Service default/dns NoSCTPOnWindows"}},
 		{"ipv6", func(c *settings.Config) {
 			c.PodCIDRs, c.ServiceCIDRs, c.AllocateNodeCIDRs = []string{"fd00:10:244::/48"}, []string{"fd00:10:96::/112"}, true
@@ -66,7 +67,7 @@ func TestWholeCluster(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld()
 			c.fill(w)
-			cluster, engine := cold(t, testSettings(t, c.edit), w)
+			cluster, engine := cold(t, ovntest.Settings(t, c.edit), w)
 			golden(t, c.name+".txt", ovsdb.Dump(engine.Client()))
 			w.absorb(cluster)
 			if r := w.reasons(); !slices.Equal(r, c.told) {
@@ -84,8 +85,8 @@ func TestEventsComeToTheSameAsAColdStart(t *testing.T) {
 	for seed := range *lives {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			s := testSettings(t, func(c *settings.Config) {
-				dual(c)
+			s := ovntest.Settings(t, func(c *settings.Config) {
+				ovntest.Dual(c)
 				withShared(c)
 				c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4 = true, 28 // small: pools run full
 				c.AllocateLoadBalancerAddresses = true
@@ -118,8 +119,8 @@ func TestEventsComeToTheSameAsAColdStart(t *testing.T) {
 
 // TestNothingRemains of objects that are gone: a controller lives long.
 func TestNothingRemains(t *testing.T) {
-	s := testSettings(t, func(c *settings.Config) {
-		dual(c)
+	s := ovntest.Settings(t, func(c *settings.Config) {
+		ovntest.Dual(c)
 		withShared(c)
 		c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4, c.AllocateLoadBalancerAddresses = true, 28, true
 	})
@@ -361,7 +362,7 @@ func (l *life) event() []part.Event {
 
 // facts are some of node number n's.
 func (l *life) facts(number int) string {
-	return editFacts(number, l.random.IntN(2) == 0, func(f *contract.NodeFacts) {
+	return ovntest.EditFacts(number, l.random.IntN(2) == 0, func(f *contract.NodeFacts) {
 		f.OS = []string{"", contract.Linux, contract.Windows}[l.random.IntN(3)]
 		f.Gateway.HostAddresses, f.Gateway.Routed = l.random.IntN(2) == 0, l.random.IntN(3) == 0
 		if l.random.IntN(3) == 0 {
@@ -391,7 +392,7 @@ func (l *life) noAddressTwice() {
 		}
 	}
 	for name, p := range l.c.pods.all {
-		if len(p.addresses) == 0 && p.node.placed && p.node.pools[0].Pool.Free > 0 && p.node.pools[1].Pool.Free > 0 {
+		if len(p.addresses) == 0 && p.node.Placed && p.node.pools[0].Pool.Free > 0 && p.node.pools[1].Pool.Free > 0 {
 			l.t.Errorf("%s waits while its node has free addresses", name)
 		}
 	}

@@ -9,7 +9,9 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -32,15 +34,15 @@ func TestConnectionsOfWindowsNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
 			mixedWorld(w)
-			cluster := newCluster(testSettings(t, func(config *settings.Config) {
-				dual(config)
+			cluster := newCluster(ovntest.Settings(t, func(config *settings.Config) {
+				ovntest.Dual(config)
 				config.WindowsPodConnections, config.WindowsNodeConnections = c.pod, c.node
 			}))
 			cluster.begin(records{}, w.keys(), w.get)
 			cluster.takeChanges()
 			limited := func(what string, options map[string]string, want string) {
 				t.Helper()
-				if got, is := options[zoneLimit]; got != want || is != (want != "") {
+				if got, is := options[topology.ZoneLimit]; got != want || is != (want != "") {
 					t.Errorf("%s has the options %v", what, options)
 				}
 			}

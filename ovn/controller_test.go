@@ -32,6 +32,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
@@ -52,7 +53,7 @@ func deploy(t *testing.T, given ...runtime.Object) *deployment {
 	d := ovsdbtest.Northbound(t)
 	p := ovsdbtest.Server(t, d)
 	lists := map[schema.GroupVersionResource]string{}
-	for _, k := range newCluster(testSettings(t, nil)).kinds() {
+	for _, k := range newCluster(ovntest.Settings(t, nil)).kinds() {
 		lists[k.Resource()] = k.String() + "List"
 	}
 	own := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
@@ -74,7 +75,7 @@ func (d *deployment) start(identity string, edit func(*settings.Config)) *instan
 func (d *deployment) startThrough(dial func(*controller, context.Context) (database, func(), error), identity string,
 	edit func(*settings.Config)) *instance {
 	d.t.Helper()
-	config := testConfig()
+	config := ovntest.Config()
 	config.Northbound = []string{d.northbound.Endpoint}
 	config.Identity, config.LeaseDuration = identity, 3*time.Second
 	if edit != nil {
@@ -240,7 +241,7 @@ func TestProblemsBecomeEvents(t *testing.T) {
 func mixedCluster() []runtime.Object {
 	linux, windows := kubeNode("l1", "10.244.0.0/24"), kubeNode("w1", "10.244.1.0/24")
 	linux.Labels = map[string]string{objects.GatewayLabel: ""}
-	linux.Annotations = map[string]string{contract.NodeFactsAnnotation: facts(1, false)}
+	linux.Annotations = map[string]string{contract.NodeFactsAnnotation: ovntest.Facts(1, false)}
 	windows.Labels = map[string]string{corev1.LabelOSStable: contract.Windows}
 	windows.Annotations = map[string]string{contract.NodeFactsAnnotation: sharing(2, contract.Windows)}
 	service := web(local, func(s *corev1.Service) {
@@ -523,7 +524,7 @@ func TestRunNamesWhatIsWrong(t *testing.T) {
 	}
 	defer taken.Close()
 	d := deploy(t)
-	config := testConfig()
+	config := ovntest.Config()
 	config.MetricsAddress = taken.Addr().String()
 	c, err := newController(config, d.api, d.own, annotateThroughFake(d.api, d.own))
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 )
@@ -37,7 +38,7 @@ func costs(b *testing.B, of func(size int) (event func(i int))) {
 
 // playing is a cluster that takes an event in and writes nothing.
 func playing(b *testing.B, w *world) *cluster {
-	c := newCluster(testSettings(b, func(c *settings.Config) {
+	c := newCluster(ovntest.Settings(b, func(c *settings.Config) {
 		withBalancers(c)
 		c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4 = true, 28
 	}))
@@ -57,7 +58,7 @@ func BenchmarkBalancerEvent(b *testing.B) {
 		w.put(w.namespace("default"), w.addressPool("p", "203.0.112.0/20"))
 		for i := range 10 {
 			n := w.node(fmt.Sprint("n", i))
-			n.Facts, n.Ready = facts(1+i, false), true
+			n.Facts, n.Ready = ovntest.Facts(1+i, false), true
 			w.put(n)
 		}
 		for i := range size {
@@ -81,7 +82,7 @@ func BenchmarkPodWithHostPorts(b *testing.B) {
 	costs(b, func(size int) func(int) {
 		w := newWorld()
 		n := w.node("n1", "10.244.0.0/16")
-		n.Facts = facts(1, false)
+		n.Facts = ovntest.Facts(1, false)
 		w.put(w.namespace("default"), n)
 		for i := range size {
 			p := w.pod("default", fmt.Sprint("p", i), "n1")
@@ -105,7 +106,7 @@ func BenchmarkPodAmongRivals(b *testing.B) {
 	costs(b, func(size int) func(int) {
 		w := newWorld()
 		n := w.node("n1", "10.244.0.0/16")
-		n.Facts = facts(1, false)
+		n.Facts = ovntest.Facts(1, false)
 		last := w.pod("default", "z", "n1")
 		last.HostPorts = []objects.HostPort{{Protocol: "tcp", Port: 1024, Into: 80}}
 		w.put(w.namespace("default"), n, last)
@@ -133,7 +134,7 @@ func BenchmarkServiceOfManyPorts(b *testing.B) {
 			object, from := costly(ports, 5000)
 			object.Spec.LoadBalancerSourceRanges = nil
 			n1 := w.node("n1", "10.244.0.0/16")
-			n1.Facts = facts(1, true)
+			n1.Facts = ovntest.Facts(1, true)
 			w.put(w.namespace("shop"), n1, objects.TrimService(object))
 			for _, s := range from {
 				w.put(objects.TrimSlice(s))
@@ -155,7 +156,7 @@ func BenchmarkServiceOfManyPorts(b *testing.B) {
 // gatewayNumber is one of many nodes whose gateways are on one network outside.
 func (w *world) gatewayNumber(i int) *objects.Node {
 	n := w.node(fmt.Sprint("n", i))
-	f := must(parseFacts(facts(1, false)))
+	f := must(parseFacts(ovntest.Facts(1, false)))
 	f.Chassis, f.Gateway.MAC = fmt.Sprint("chassis-", i), fmt.Sprintf("02:00:00:00:%02x:%02x", i/256, i%256)
 	f.Addresses = []netip.Addr{netip.AddrFrom4([4]byte{198, 18, byte(i / 256), byte(i % 256)})}
 	f.Gateway.Addresses = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 19, byte(i / 256), byte(i % 256)}),

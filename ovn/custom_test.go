@@ -19,6 +19,7 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -28,7 +29,7 @@ import (
 func TestControllerAndItsOwnKinds(t *testing.T) {
 	t.Parallel()
 	node := kubeNode("e1", "10.244.1.0/24")
-	node.Annotations = map[string]string{contract.NodeFactsAnnotation: facts(1, false)}
+	node.Annotations = map[string]string{contract.NodeFactsAnnotation: ovntest.Facts(1, false)}
 	node.Labels = map[string]string{v1alpha1.EgressLabel: ""}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	service := web(func(s *corev1.Service) {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 )
@@ -90,7 +91,8 @@ func TestWhoIsADNSServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, podFirst := range []bool{true, false} {
 				s := &dnsScene{T: t, w: newWorld(), now: midnight}
-				s.c = newCluster(testSettings(t, func(config *settings.Config) { dual(config); config.DNSNodes = c.nodes }))
+				s.c = newCluster(ovntest.Settings(t,
+					func(config *settings.Config) { ovntest.Dual(config); config.DNSNodes = c.nodes }))
 				s.c.At(s.now)
 				s.c.begin(records{}, s.w.keys(), s.w.get)
 				s.c.domains.Use("www.example.com", 1)

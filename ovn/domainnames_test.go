@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/ovn/domains"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
@@ -40,7 +41,7 @@ func newDNSScene(t *testing.T, serverNodes ...string) *dnsScene {
 
 // restart has a new controller begin.
 func (s *dnsScene) restart() {
-	s.c = newCluster(testSettings(s.T, dual))
+	s.c = newCluster(ovntest.Settings(s.T, ovntest.Dual))
 	s.c.At(s.now)
 	s.c.begin(records{}, s.w.keys(), s.w.get)
 }

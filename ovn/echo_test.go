@@ -11,6 +11,7 @@ import (
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -51,7 +52,7 @@ func statusOf(status string, edit func(map[string]any)) string {
 func TestAStatusEchoIsNoWork(t *testing.T) {
 	s := newScene(t, withBalancers)
 	n := s.egressNode(1)
-	n.PodCIDRs, n.Facts = n.PodCIDRs[:1], facts(1, false)
+	n.PodCIDRs, n.Facts = n.PodCIDRs[:1], ovntest.Facts(1, false)
 	s.do(n, s.namespace("default", "team=a"), s.pod("default", "web", "e1"), s.addressPool("p", "203.0.113.64/28"),
 		s.egressIP("a", "team=a", "203.0.113.20"), s.balanced("web"))
 	s.touch(s.c.TakeExpected())
@@ -109,7 +110,8 @@ func TestRowsOfWhatHasAStatusComeBack(t *testing.T) {
 		q := newQueue()
 		w := &lockedWorld{world: newWorld(), queue: q}
 		n := w.node("l1", "10.244.0.0/24")
-		n.Facts, n.Ready, n.Labels = facts(1, false), true, objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: ""})
+		n.Facts, n.Ready, n.Labels = ovntest.Facts(1, false), true,
+			objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: ""})
 		policies := w.policies(t, "{kind: NetworkPolicy, metadata: {namespace: default, name: it}, spec: {podSelector: {}, "+
 			"policyTypes: [Ingress]}}")
 		w.put(append(policies, n, w.namespace("default"), w.egressIP("a", "", "203.0.113.20"))...)

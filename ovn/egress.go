@@ -17,6 +17,7 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -48,7 +49,7 @@ type egressBook struct {
 	candidates map[string][]*egressState
 	replan     bool                      // for all EgressIPs and AddressPools
 	stale      map[*egressState]struct{} // to be planned anew, where all are not
-	turned     []*placement              // came to be ready, or not to be: another choice among the same nodes
+	turned     []*topology.Node          // came to be ready, or not to be: another choice among the same nodes
 	dirty      map[string]struct{}
 	untold     map[string]struct{} // their statuses may be to say something else
 	dirtyNodes bool                // what all EgressIPs have in common is to be written
@@ -131,7 +132,7 @@ type egressState struct {
 	number int // its router's on the join switch, 0 without one
 	plan   egressPlan
 	// standing are the nodes among which the plan chooses.
-	standing []*placement
+	standing []*topology.Node
 	// pods is how many leave with its addresses; hosting is the chassis that has them now.
 	pods     int
 	counting bool // the status shall have the number later
@@ -142,8 +143,8 @@ type egressState struct {
 // egressPlan is what an EgressIP's rows follow from, beside the object.
 type egressPlan struct {
 	gateway contract.Gateway
-	members []member // the first is preferred; none: packets are dropped
-	names   []string // of members' nodes
+	members []topology.Member // the first is preferred; none: packets are dropped
+	names   []string          // of members' nodes
 	reason  string
 	message string
 }
@@ -248,7 +249,7 @@ func (b *egressBook) takeNumber(e *egressState) bool {
 	size := b.ids.Size
 	start := 0
 	if size > 1 {
-		start = size - 1 - int(rendezvous("", e.object.Name)%uint64(size/2))
+		start = size - 1 - int(topology.Rank("", e.object.Name)%uint64(size/2))
 	}
 	for i := range size {
 		if n := (start - i + size) % size; b.ids.Reserve(n) {
@@ -368,9 +369,9 @@ func (b *egressBook) planAgain() {
 }
 
 // chooseAgain decides anew for the EgressIPs that choose among some nodes.
-func (b *egressBook) chooseAgain(nodes []*placement) {
+func (b *egressBook) chooseAgain(nodes []*topology.Node) {
 	for _, e := range b.order {
-		if slices.ContainsFunc(nodes, func(n *placement) bool { return slices.Contains(e.standing, n) }) {
+		if slices.ContainsFunc(nodes, func(n *topology.Node) bool { return slices.Contains(e.standing, n) }) {
 			b.follows(e, b.choose(e))
 		}
 	}
@@ -429,12 +430,12 @@ func (b *egressBook) countNow(name string) {
 }
 
 // reshape has all looked at again that select a node, or want an address of its, which has changed.
-func (b *egressBook) reshape(before, now *nodeTraits) {
+func (b *egressBook) reshape(before, now *topology.Traits) {
 	b.dirtyNodes = b.dirtyNodes || len(b.all) > 0
 	for _, e := range b.order {
 		wanted := func(addr netip.Addr) bool { return slices.Contains(e.object.Addresses, addr) }
-		if e.plan.reason == noNumber || e.object.Nodes.Matches(before.labels) || e.object.Nodes.Matches(now.labels) ||
-			slices.ContainsFunc(before.taken, wanted) || slices.ContainsFunc(now.taken, wanted) {
+		if e.plan.reason == noNumber || e.object.Nodes.Matches(before.Labels) || e.object.Nodes.Matches(now.Labels) ||
+			slices.ContainsFunc(before.Taken, wanted) || slices.ContainsFunc(now.Taken, wanted) {
 			b.stale[e] = struct{}{}
 		}
 	}

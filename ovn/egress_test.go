@@ -13,6 +13,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 )
@@ -20,7 +21,8 @@ import (
 // egressNode is a Linux node number n that may carry egress addresses.
 func (w *world) egressNode(n int) *objects.Node {
 	e := w.node(fmt.Sprint("e", n), fmt.Sprintf("10.244.%d.0/24", n), fmt.Sprintf("fd00:10:244:%d::/64", n))
-	e.Facts, e.Ready, e.Labels = facts(n, true), true, objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: ""})
+	e.Facts, e.Ready, e.Labels = ovntest.Facts(n, true), true,
+		objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: ""})
 	return e
 }
 
@@ -88,7 +90,7 @@ func (s *scene) way(name string) string {
 
 // TestEgressStory: pods, labels, nodes and EgressIPs come and go in any order.
 func TestEgressStory(t *testing.T) {
-	s := newScene(t, dual)
+	s := newScene(t, ovntest.Dual)
 	s.do(s.namespace("default", "team=a"), s.egressNode(1), s.pod("default", "web", "e1"))
 	s.want("pods before", s.leaving("a"), "")
 
@@ -186,7 +188,7 @@ func TestEgressRefused(t *testing.T) {
 		}, "NoNode", []string{"runs Windows", "select Linux nodes"}, "drop"},
 		{"no gateway", func(s *scene, e *objects.EgressIP) {
 			n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "e1"}].(*objects.Node)
-			n.Facts = editFacts(1, false, func(f *contract.NodeFacts) { f.Gateway = nil })
+			n.Facts = ovntest.EditFacts(1, false, func(f *contract.NodeFacts) { f.Gateway = nil })
 			s.do(&n)
 		}, "NoNode", []string{"no gateway of its own", "gateway: local"}, "drop"},
 		{"it cannot be read", func(_ *scene, e *objects.EgressIP) { e.Wrong = "spec.addresses: \"x\" is not an IP address" },
@@ -195,7 +197,7 @@ func TestEgressRefused(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t, nil)
 			n := s.egressNode(1)
-			n.PodCIDRs, n.Facts = n.PodCIDRs[:1], facts(1, false)
+			n.PodCIDRs, n.Facts = n.PodCIDRs[:1], ovntest.Facts(1, false)
 			s.do(n, s.namespace("default", "team=a"), s.pod("default", "web", "e1"))
 			e := s.egressIP("a", "team=a", "203.0.113.20")
 			c.edit(s, e)
@@ -214,7 +216,7 @@ func TestEgressRefused(t *testing.T) {
 // TestEgressSpreads: several objects have several first nodes, five nodes at most stand by, and a node
 // that is not ready only for want of others.
 func TestEgressSpreads(t *testing.T) {
-	s := newScene(t, dual)
+	s := newScene(t, ovntest.Dual)
 	for n := range 8 {
 		s.do(s.egressNode(1 + n))
 	}
@@ -244,7 +246,7 @@ func TestEgressSpreads(t *testing.T) {
 		numbers[e.number] = true
 	}
 	for _, n := range s.c.nodes.all {
-		numbers[n.id] = true
+		numbers[n.ID] = true
 	}
 	if len(numbers) != 48 {
 		t.Errorf("%d numbers of 48 routers on the join switch", len(numbers))
@@ -256,7 +258,7 @@ func TestEgressNumbersSurvive(t *testing.T) {
 	s := newScene(t, func(c *settings.Config) { c.JoinCIDRs = []string{"100.64.0.0/28"} }) // 12 numbers
 	for n := range 4 {
 		node := s.egressNode(1 + n)
-		node.PodCIDRs, node.Facts = node.PodCIDRs[:1], facts(1+n, false)
+		node.PodCIDRs, node.Facts = node.PodCIDRs[:1], ovntest.Facts(1+n, false)
 		s.do(node)
 	}
 	before := map[string]int{}
@@ -282,7 +284,7 @@ func TestEgressNumbersSurvive(t *testing.T) {
 	}
 	seen := map[netip.Addr]string{}
 	for _, n := range s.c.nodes.all {
-		seen[s.c.settings.JoinAddresses(n.id)[0].Addr()] = n.name
+		seen[s.c.settings.JoinAddresses(n.ID)[0].Addr()] = n.Name
 	}
 	for name, e := range s.c.egress.all {
 		if e.number == 0 {
@@ -298,7 +300,7 @@ func TestEgressNumbersSurvive(t *testing.T) {
 
 // TestCarrierIsTold: the status names the node whose chassis carries the addresses.
 func TestCarrierIsTold(t *testing.T) {
-	s := newScene(t, dual)
+	s := newScene(t, ovntest.Dual)
 	s.do(s.egressNode(1), s.egressNode(2), s.egressIP("a", "", "203.0.113.20"))
 	s.want("node", s.egressStatus("a").Node, "")
 	move := func(chassis string) {

@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/ovn/capability"
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/topology"
 )
 
 // noNumber is the reason of an EgressIP that waits until a node or another one goes.
@@ -60,8 +61,8 @@ func (b *egressBook) planOf(e *egressState, taken map[netip.Addr]string) egressP
 // least. Subnets and next hops are those of the first.
 func (b *egressBook) choose(e *egressState) (plan egressPlan) {
 	nodes := prefer(e.object.Name, slices.Clone(e.standing), maxHosting)
-	first := nodes[0].facts.Gateway
-	plan.gateway = contract.Gateway{Network: nodes[0].outside, MAC: contract.MAC(e.object.Addresses...).String()}
+	first := nodes[0].Facts.Gateway
+	plan.gateway = contract.Gateway{Network: nodes[0].Outside, MAC: contract.MAC(e.object.Addresses...).String()}
 	for _, addr := range e.object.Addresses {
 		on := ipam.Family(first.Addresses, addr)
 		plan.gateway.Addresses = append(plan.gateway.Addresses, netip.PrefixFrom(addr, on.Bits()))
@@ -72,8 +73,8 @@ func (b *egressBook) choose(e *egressState) (plan egressPlan) {
 		}
 	}
 	for _, n := range nodes {
-		plan.members = append(plan.members, member{n.chassis(), n.object.UID})
-		plan.names = append(plan.names, n.name)
+		plan.members = append(plan.members, topology.MemberOf(n))
+		plan.names = append(plan.names, n.Name)
 	}
 	plan.reason, plan.message = "Carried", fmt.Sprintf("%d nodes stand by on network %s", len(plan.members),
 		plan.gateway.Network)
@@ -87,32 +88,32 @@ func (b *egressBook) choose(e *egressState) (plan egressPlan) {
 }
 
 // candidatesFor are the nodes that an EgressIP selects and that can host addresses at all, the oldest first.
-func (b *egressBook) candidatesFor(o *objects.EgressIP) (nodes []*placement, why string) {
+func (b *egressBook) candidatesFor(o *objects.EgressIP) (nodes []*topology.Node, why string) {
 	selected, excuse := 0, ""
 	for n := range b.nodes.placed() {
-		if !o.Nodes.Matches(n.object.Labels) {
+		if !o.Nodes.Matches(n.Object.Labels) {
 			continue
 		}
 		selected++
-		switch g := n.facts.Gateway; {
-		case n.windows():
-			excuse = fmt.Sprintf("Node %s runs Windows, whose datapath lacks what a gateway for other nodes needs (%s)", n.name,
+		switch g := n.Facts.Gateway; {
+		case n.Windows():
+			excuse = fmt.Sprintf("Node %s runs Windows, whose datapath lacks what a gateway for other nodes needs (%s)", n.Name,
 				capability.ClonedPackets.Feature)
-		case n.facts.Chassis == "":
-			excuse = fmt.Sprintf("Node %s's agent has not said its chassis' name yet", n.name)
+		case n.Facts.Chassis == "":
+			excuse = fmt.Sprintf("Node %s's agent has not said its chassis' name yet", n.Name)
 		case g == nil:
-			excuse = fmt.Sprintf("Node %s has no gateway of its own (gateway: local for its agent)", n.name)
-		case n.outside == "":
+			excuse = fmt.Sprintf("Node %s has no gateway of its own (gateway: local for its agent)", n.Name)
+		case n.Outside == "":
 			excuse = fmt.Sprintf("no administrator has granted Node %s the network %q of its gateway (label %s; an Event on "+
-				"the Node says more)", n.name, objects.Quoted(g.Network), networkLabel)
-		case o.Network != "" && n.outside != o.Network:
-			excuse = fmt.Sprintf("the gateway of Node %s is on network %q and spec.network is %q", n.name,
+				"the Node says more)", n.Name, objects.Quoted(g.Network), topology.NetworkLabel)
+		case o.Network != "" && n.Outside != o.Network:
+			excuse = fmt.Sprintf("the gateway of Node %s is on network %q and spec.network is %q", n.Name,
 				objects.Quoted(g.Network), o.Network)
 		default:
 			nodes = append(nodes, n)
 		}
 	}
-	slices.SortFunc(nodes, byAge)
+	slices.SortFunc(nodes, topology.ByAge)
 	switch {
 	case len(nodes) > 0:
 		return nodes, ""
@@ -125,12 +126,12 @@ func (b *egressBook) candidatesFor(o *objects.EgressIP) (nodes []*placement, why
 }
 
 // onNetwork keeps the nodes of the one network that has the addresses, or says why there are none.
-func (b *egressBook) onNetwork(o *objects.EgressIP, nodes []*placement) (on []*placement, why string) {
+func (b *egressBook) onNetwork(o *objects.EgressIP, nodes []*topology.Node) (on []*topology.Node, why string) {
 	subnets := map[string]struct{}{}
 	lacking := netip.Addr{}
-	nodes = slices.DeleteFunc(nodes, func(n *placement) bool {
+	nodes = slices.DeleteFunc(nodes, func(n *topology.Node) bool {
 		for _, addr := range o.Addresses {
-			if on := ipam.Family(n.facts.Gateway.Addresses, addr); on == nil || !on.Contains(addr) {
+			if on := ipam.Family(n.Facts.Gateway.Addresses, addr); on == nil || !on.Contains(addr) {
 				lacking = addr
 				if on != nil {
 					subnets[on.Masked().String()] = struct{}{}
@@ -148,21 +149,23 @@ func (b *egressBook) onNetwork(o *objects.EgressIP, nodes []*placement) (on []*p
 		return nil, fmt.Sprintf("spec.addresses: %s is not in the network of any selected node's gateway (%s); give a free "+
 			"address there, or select other nodes", lacking, objects.Quoted(known))
 	}
-	network := networkOf(b.settings, o.Network, nodes)
-	return slices.DeleteFunc(nodes, func(n *placement) bool { return n.outside != network }), ""
+	network := topology.NetworkOf(b.settings, o.Network, nodes)
+	return slices.DeleteFunc(nodes, func(n *topology.Node) bool { return n.Outside != network }), ""
 }
 
 // prefer orders nodes by how much each is preferred for something, so that many things spread, and keeps
 // at most a number of them. A node that is not ready is kept when there are no others.
-func prefer(what string, nodes []*placement, most int) []*placement {
-	rank := make(map[*placement]uint64, len(nodes))
+func prefer(what string, nodes []*topology.Node, most int) []*topology.Node {
+	rank := make(map[*topology.Node]uint64, len(nodes))
 	for _, n := range nodes {
-		rank[n] = rendezvous(what, n.name)
+		rank[n] = topology.Rank(what, n.Name)
 	}
-	byRank := func(a, b *placement) int { return cmp.Or(cmp.Compare(rank[b], rank[a]), cmp.Compare(a.name, b.name)) }
-	slices.SortFunc(nodes, func(a, b *placement) int {
-		if a.object.Ready != b.object.Ready {
-			if a.object.Ready {
+	byRank := func(a, b *topology.Node) int {
+		return cmp.Or(cmp.Compare(rank[b], rank[a]), cmp.Compare(a.Name, b.Name))
+	}
+	slices.SortFunc(nodes, func(a, b *topology.Node) int {
+		if a.Object.Ready != b.Object.Ready {
+			if a.Object.Ready {
 				return -1
 			}
 			return 1

@@ -8,6 +8,7 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -28,7 +29,7 @@ const answerMark = 42
 // members at a time, like the shared gateway's. Without a member the policies drop: a pod that shall
 // have one address outside does not leave with another.
 func (b *egressBook) change(name string) ovsdb.Change {
-	r := newRows(northbound.EgressOwner(name))
+	r := topology.NewRows(northbound.EgressOwner(name))
 	e := b.all[name]
 	if e == nil || e.object.Wrong != "" {
 		return r.Change
@@ -51,25 +52,25 @@ func (b *egressBook) change(name string) ovsdb.Change {
 }
 
 // egressRouter is the router that turns pods' addresses into an EgressIP's.
-func egressRouter(r *rows, s *settings.Settings, e *egressState) {
+func egressRouter(r *topology.Rows, s *settings.Settings, e *egressState) {
 	name, g := "egress@"+e.object.Name, &e.plan.gateway
 	group := r.Add(nb.HAChassisGroupTable, "gateway", &nb.HAChassisGroup{Name: name})
 	for i, m := range e.plan.members {
 		r.Member(nb.HAChassisGroupTable, group, "ha_chassis", r.Add(nb.HAChassisTable, e.plan.names[i], &nb.HAChassis{
-			ChassisName: m.chassis, Priority: max(northbound.MaxPriority-i, 0)}))
+			ChassisName: m.Chassis, Priority: max(northbound.MaxPriority-i, 0)}))
 	}
 	id := r.LogicalRouter("gateway", name, nil)
 	r.Link("join", id, northbound.JoinSwitchID, northbound.RouterPort("rtoj-"+name, s.JoinAddresses(e.number)),
 		"jtor-"+name, nil)
-	outside := r.external("-"+name, g.Network, g.Network)
+	outside := r.External("-"+name, g.Network, g.Network)
 	port := &nb.LogicalRouterPort{Name: "rtoe-" + name, MAC: g.MAC, Networks: ipam.Texts(g.Addresses),
 		HaChassisGroup: &group}
 	r.Link("external", id, outside, port, "etor-"+name, map[string]string{"nat-addresses": "router",
 		"exclude-lb-vips-from-garp": "true"})
-	r.gatewayRoutes(s, id, port.Name, g)
+	r.GatewayRoutes(s, id, port.Name, g)
 	for _, pods := range s.Pods {
 		if address := ipam.Family(g.Addresses, pods.Addr()); address != nil {
-			r.snat(id, pods, address.Addr())
+			r.Snat(id, pods, address.Addr())
 		}
 	}
 }
@@ -78,7 +79,7 @@ func egressRouter(r *rows, s *settings.Settings, e *egressState) {
 // does what is for nodes, and so do answers: a client outside that came by a node's gateway with an address
 // of its own (externalTrafficPolicy: Local) shall not hear from another one.
 func (b *egressBook) commonChange() ovsdb.Change {
-	r := newRows(northbound.EgressNodesOwner)
+	r := topology.NewRows(northbound.EgressNodesOwner)
 	if len(b.all) == 0 {
 		return r.Change
 	}
@@ -99,13 +100,13 @@ func (b *egressBook) commonChange() ovsdb.Change {
 			qos.Direction = nb.QoSDirectionFromLport
 			id := r.Add(nb.QoSTable, key, qos)
 			for n := range b.nodes.placed() {
-				r.Member(nb.LogicalSwitchTable, northbound.SwitchID(n.name), "qos_rules", id)
+				r.Member(nb.LogicalSwitchTable, northbound.SwitchID(n.Name), "qos_rules", id)
 			}
 		}
 		id := r.Add(nb.AddressSetTable, ip, &nb.AddressSet{Name: "weft_" + set})
 		var addresses []string
 		for n := range b.nodes.placed() {
-			for _, addr := range n.facts.Addresses {
+			for _, addr := range n.Facts.Addresses {
 				if addr.Is4() == ipv4 {
 					addresses = append(addresses, addr.String())
 				}

@@ -13,11 +13,12 @@ import (
 
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 )
 
 // TestSocketsLeaveWhoIsGone: a datagram socket that never rests is served by whoever is there.
 func TestSocketsLeaveWhoIsGone(t *testing.T) {
-	d := newDatapath(t, testSettings(t, dual))
+	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	d.pods("a", "b", "client")
 	s := d.service("log", "10.96.0.10", "fd00:10:96::a")
 	s.Ports = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}
@@ -61,7 +62,7 @@ func TestSocketsLeaveWhoIsGone(t *testing.T) {
 // TestSocketsThatNeverRestLeaveWhoIsGone: one that sends at every moment sends, too, while Open vSwitch has cached
 // flows to who is gone, after the first flush.
 func TestSocketsThatNeverRestLeaveWhoIsGone(t *testing.T) {
-	d := newDatapath(t, testSettings(t, dual))
+	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	d.pods("a", "b", "client")
 	s := d.service("log", "10.96.0.10")
 	s.Ports = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}

@@ -13,21 +13,22 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/topology"
 )
 
 // hostPorts are the load balancers of a pod's ports on its node's host: on the node's switch and its gateway router.
 // What the host itself, a Service or an older pod has of the node's addresses is not theirs: the node's agent has the
 // same rule, and tells the pod.
-func hostPorts(r *northbound.Builder, p *objects.Pod, addresses []netip.Prefix, n *placement,
+func hostPorts(r *northbound.Builder, p *objects.Pod, addresses []netip.Prefix, n *topology.Node,
 	taken func(objects.Claim) bool) {
 	for _, kind := range []objects.Protocol{"tcp", "udp", "sctp"} {
 		vips := map[string]string{}
 		for _, port := range p.HostPorts {
-			if port.Protocol != kind || kind == "sctp" && n.windows() {
+			if port.Protocol != kind || kind == "sctp" && n.Windows() {
 				continue
 			}
 			for _, to := range contract.Addrs(addresses) {
-				for _, at := range n.nodePortAddresses(to.Is4()) {
+				for _, at := range n.NodePortAddresses(to.Is4()) {
 					text := netip.AddrPortFrom(at, port.Port).String()
 					// Of one pod's two ports there, as one of all addresses and one of this, the first has it.
 					if (!port.IP.IsValid() || port.IP == at) && vips[text] == "" &&
@@ -42,21 +43,21 @@ func hostPorts(r *northbound.Builder, p *objects.Pod, addresses []netip.Prefix, 
 		}
 		options := map[string]string{"hairpin_snat_ip": strings.Join(northbound.HairpinAddresses[:], " "),
 			"neighbor_responder": "none", "skip_snat": "true"}
-		if kind == "udp" && !n.windows() { // a Windows node forgets none, see docs/services.md
+		if kind == "udp" && !n.Windows() { // a Windows node forgets none, see docs/services.md
 			options["ct_flush"] = "true"
 		}
 		id := r.Add(nb.LoadBalancerTable, "hostport/"+string(kind), &nb.LoadBalancer{
 			Name: northbound.LoadBalancerName(p.Namespace, p.Name, "hostport", kind), Protocol: (*string)(&kind), Vips: vips,
 			Options: options})
-		r.Member(nb.LogicalSwitchTable, northbound.SwitchID(n.name), "load_balancer", id)
-		if n.facts.Gateway != nil {
-			r.Member(nb.LogicalRouterTable, northbound.GatewayID(n.name), "load_balancer", id)
+		r.Member(nb.LogicalSwitchTable, northbound.SwitchID(n.Name), "load_balancer", id)
+		if n.Facts.Gateway != nil {
+			r.Member(nb.LogicalRouterTable, northbound.GatewayID(n.Name), "load_balancer", id)
 		}
 	}
 }
 
 // hostPortProblems are the host ports that a pod cannot have on its node.
-func hostPortProblems(p *objects.Pod, n *placement) []objects.Problem {
+func hostPortProblems(p *objects.Pod, n *topology.Node) []objects.Problem {
 	if len(p.HostPorts)+p.HostPortsLeft == 0 {
 		return nil
 	}
@@ -67,20 +68,20 @@ func hostPortProblems(p *objects.Pod, n *placement) []objects.Problem {
 				"or several pods", p.HostPortsLeft, outside.Most)
 		})
 	}
-	has := slices.Concat(n.nodePortAddresses(true), n.nodePortAddresses(false))
+	has := slices.Concat(n.NodePortAddresses(true), n.NodePortAddresses(false))
 	for _, port := range p.HostPorts {
 		switch {
-		case port.Protocol == "sctp" && n.windows():
+		case port.Protocol == "sctp" && n.Windows():
 			found.Limit("NoSCTPOnWindows", func() string {
 				return fmt.Sprintf("hostPort %d: SCTP is not served on Windows nodes: Open vSwitch there lacks %s; run the pod "+
 					"on a Linux node (nodeSelector kubernetes.io/os: linux)",
 					port.Port, capability.TrackedProtocols.Feature)
 			})
-		case port.IP.IsValid() && len(n.facts.Addresses) > 0 && !slices.Contains(has, port.IP):
+		case port.IP.IsValid() && len(n.Facts.Addresses) > 0 && !slices.Contains(has, port.IP):
 			found.Add("UnknownHostIP", func() string {
 				return fmt.Sprintf("hostPort %d: hostIP %s is no address of Node %s, and nobody can reach the port; leave hostIP "+
 					"out, or give one of %s",
-					port.Port, port.IP, n.name, objects.Quoted(strings.Join(ipam.Texts(has), ", ")))
+					port.Port, port.IP, n.Name, objects.Quoted(strings.Join(ipam.Texts(has), ", ")))
 			})
 		}
 	}
@@ -125,7 +126,7 @@ func (b *podBook) touchRivals(p *podState) {
 			}
 		}
 	}
-	all := slices.Concat(p.node.nodePortAddresses(true), p.node.nodePortAddresses(false))
+	all := slices.Concat(p.node.NodePortAddresses(true), p.node.NodePortAddresses(false))
 	for _, has := range p.object.HostPorts {
 		wanted := has.Claim()
 		touch(wanted.Everywhere())
@@ -175,6 +176,6 @@ func (b *podBook) touchHostPorts(claims []objects.Claim) {
 // or a Service or an older pod has it. What other nodes say of the address makes no difference.
 func (b *podBook) keptFrom(p *podState, wanted objects.Claim) bool {
 	kind, at := string(wanted.Protocol), netip.AddrPortFrom(wanted.Addr, wanted.Port)
-	return b.claims.hostsKeep(kind, at) || p.node.listens(kind, at) ||
+	return b.claims.hostsKeep(kind, at) || p.node.Listens(kind, at) ||
 		b.claims.has(wanted) || b.olderHas(p, wanted)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -183,7 +184,7 @@ func TestOneHostPortOfTwoPods(t *testing.T) {
 func TestHostPortsAtAnAddressOfAPool(t *testing.T) {
 	s := newScene(t, withBalancers)
 	n := s.egressNode(1)
-	n.PodCIDRs, n.Facts = n.PodCIDRs[:1], facts(1, false)
+	n.PodCIDRs, n.Facts = n.PodCIDRs[:1], ovntest.Facts(1, false)
 	at := netip.MustParseAddr("203.0.113.1")
 	had := s.balanced("web", func(b *objects.LoadBalancer) { b.Ingress = at.String() })
 	had.Ingress = []netip.Addr{at}

@@ -26,6 +26,8 @@ func TestImportsPointOneWay(t *testing.T) {
 		"part":       "objects",
 		"pools":      "objects",
 		"services":   "ipam capability objects northbound",
+		"topology":   "ipam capability settings objects northbound part services",
+		"ovntest":    "settings objects",
 		"flushes":    "objects northbound part",
 		"domains":    "settings objects northbound part",
 		"policies":   "ipam policy settings objects northbound part domains",

@@ -24,6 +24,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
@@ -180,7 +181,7 @@ func leadUntil(t *testing.T, ctx context.Context, m *memory, w *lockedWorld) (*l
 		entitled: func(context.Context) error { return nil },
 		records:  func() records { return records{} },
 		ports:    func() map[types.UID][]netip.Addr { return nil },
-		cluster:  newCluster(testSettings(t, nil)), source: w, queue: w.queue, northbound: m,
+		cluster:  newCluster(ovntest.Settings(t, nil)), source: w, queue: w.queue, northbound: m,
 		metrics: newMetrics(w.queue), log: ovsdbtest.Logger(t), annotate: m.annotate, disputes: map[ovsdb.Owner]dispute{},
 		report: func(p objects.Problem) { *reports = append(*reports, p.String()) },
 	}
@@ -316,7 +317,7 @@ func TestRowsSayNothingElseThanIsMeant(t *testing.T) {
 		q := newQueue()
 		w := &lockedWorld{world: newWorld(), queue: q}
 		n := w.node("l1", "10.244.0.0/24")
-		n.Facts = facts(1, false)
+		n.Facts = ovntest.Facts(1, false)
 		w.put(n)
 		m := &memory{}
 		l, _ := lead(t, m, w)

@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -19,8 +20,8 @@ const watchers = 2
 
 // watched says whether a node is one that others watch, and that watches others. Windows nodes are, too: BFD
 // is ovs-vswitchd's, and the port forwards nothing.
-func watched(n *placement) bool {
-	return n.placed && n.outside != "" && n.facts.Chassis != ""
+func watched(n *topology.Node) bool {
+	return n.Placed && n.Outside != "" && n.Facts.Chassis != ""
 }
 
 // livenessMoved says that another chassis than before has the port that shows whether a node lives.
@@ -43,8 +44,8 @@ func newLivenessBook(s *settings.Settings, nodes nodeView, pools poolView) liven
 // Take is part of [part.Part].
 func (b *livenessBook) Take(batch *part.Batch) {
 	for _, node := range batch.Signals(livenessMoved) {
-		if b.update(node, batch.Text(livenessMoved, node)) && b.nodes.at(node) != nil {
-			b.pools.turn(b.nodes.at(node))
+		if b.update(node, batch.Text(livenessMoved, node)) && b.nodes.At(node) != nil {
+			b.pools.turn(b.nodes.At(node))
 		}
 	}
 	b.dirty = b.dirty || batch.AsksFor(northbound.LivenessOwner)
@@ -67,7 +68,7 @@ func (b *livenessBook) touch() { b.dirty = b.dirty || b.pools.any() }
 // change are the rows, which are there while there are AddressPools.
 func (b *livenessBook) change() ovsdb.Change {
 	r := northbound.NewBuilder(northbound.LivenessOwner)
-	var all []*placement
+	var all []*topology.Node
 	for n := range b.nodes.placed() {
 		if watched(n) {
 			all = append(all, n)
@@ -79,43 +80,43 @@ func (b *livenessBook) change() ovsdb.Change {
 	ring := ringOf(all)
 	id := r.LogicalRouter("router", "alive", nil)
 	for i, n := range ring {
-		group := r.Add(nb.HAChassisGroupTable, n.name, &nb.HAChassisGroup{Name: "alive-" + n.name})
-		member := func(m *placement, priority int) {
-			r.Member(nb.HAChassisGroupTable, group, "ha_chassis", r.Add(nb.HAChassisTable, n.name+"/"+m.name,
-				&nb.HAChassis{ChassisName: m.chassis(), Priority: priority}))
+		group := r.Add(nb.HAChassisGroupTable, n.Name, &nb.HAChassisGroup{Name: "alive-" + n.Name})
+		member := func(m *topology.Node, priority int) {
+			r.Member(nb.HAChassisGroupTable, group, "ha_chassis", r.Add(nb.HAChassisTable, n.Name+"/"+m.Name,
+				&nb.HAChassis{ChassisName: m.Chassis(), Priority: priority}))
 		}
 		member(n, northbound.MaxPriority)
 		for j, o := range following(ring, i) {
 			member(o, northbound.MaxPriority-1-j)
 		}
-		own := b.settings.JoinAddresses(n.id)[0].Addr()
-		port := northbound.RouterPort("alive-"+n.name, []netip.Prefix{netip.PrefixFrom(own, own.BitLen())})
+		own := b.settings.JoinAddresses(n.ID)[0].Addr()
+		port := northbound.RouterPort("alive-"+n.Name, []netip.Prefix{netip.PrefixFrom(own, own.BitLen())})
 		port.HaChassisGroup = &group
-		r.Member(nb.LogicalRouterTable, id, "ports", r.Add(nb.LogicalRouterPortTable, n.name, port))
+		r.Member(nb.LogicalRouterTable, id, "ports", r.Add(nb.LogicalRouterPortTable, n.Name, port))
 	}
 	return r.Change
 }
 
 // ringOf orders nodes so that a node that comes or goes changes the watchers of few.
-func ringOf(nodes []*placement) []*placement {
-	at := make(map[*placement]uint64, len(nodes))
+func ringOf(nodes []*topology.Node) []*topology.Node {
+	at := make(map[*topology.Node]uint64, len(nodes))
 	for _, n := range nodes {
-		at[n] = rendezvous("alive", n.name)
+		at[n] = topology.Rank("alive", n.Name)
 	}
-	slices.SortFunc(nodes, func(a, b *placement) int {
-		return cmp.Or(cmp.Compare(at[a], at[b]), cmp.Compare(a.name, b.name))
+	slices.SortFunc(nodes, func(a, b *topology.Node) int {
+		return cmp.Or(cmp.Compare(at[a], at[b]), cmp.Compare(a.Name, b.Name))
 	})
 	return nodes
 }
 
 // following are a node's watchers: the next in the ring, those that are ready before others, and of these
 // those before others that run an ovn-controller of their own: one that is hosted may die with the very node.
-func following(ring []*placement, i int) []*placement {
-	var list []*placement
-	for _, best := range []func(*placement) bool{
-		func(n *placement) bool { return n.object.Ready && n.facts.Hosted == nil },
-		func(n *placement) bool { return n.object.Ready && n.facts.Hosted != nil },
-		func(n *placement) bool { return !n.object.Ready },
+func following(ring []*topology.Node, i int) []*topology.Node {
+	var list []*topology.Node
+	for _, best := range []func(*topology.Node) bool{
+		func(n *topology.Node) bool { return n.Object.Ready && n.Facts.Hosted == nil },
+		func(n *topology.Node) bool { return n.Object.Ready && n.Facts.Hosted != nil },
+		func(n *topology.Node) bool { return !n.Object.Ready },
 	} {
 		for step := 1; step < len(ring) && len(list) < watchers; step++ {
 			if o := ring[(i+step)%len(ring)]; best(o) {
@@ -138,16 +139,16 @@ func (b *livenessBook) update(node, chassis string) (moved bool) {
 }
 
 // lost says that another node has taken what a node that lives would have.
-func (b *livenessBook) lost(n *placement) bool {
-	chassis := b.hosting[n.name]
-	return chassis != "" && watched(n) && chassis != n.chassis()
+func (b *livenessBook) lost(n *topology.Node) bool {
+	chassis := b.hosting[n.Name]
+	return chassis != "" && watched(n) && chassis != n.Chassis()
 }
 
 // mayAnnounce says whether a node's gateway router may answer for an address.
-func (b *livenessBook) mayAnnounce(n *placement, addr netip.Addr) bool {
-	if n.outside == "" || !n.object.Ready || b.lost(n) {
+func (b *livenessBook) mayAnnounce(n *topology.Node, addr netip.Addr) bool {
+	if n.Outside == "" || !n.Object.Ready || b.lost(n) {
 		return false
 	}
-	on := ipam.Family(n.facts.Gateway.Addresses, addr)
+	on := ipam.Family(n.Facts.Gateway.Addresses, addr)
 	return on != nil && on.Contains(addr)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -43,7 +44,7 @@ func (s *scene) watched() map[string]string {
 // TestNodesWatchEachOther: with pools, from three nodes on, each by two others; who is not ready watches
 // only for want of others, and a node that comes or goes changes the watchers of few.
 func TestNodesWatchEachOther(t *testing.T) {
-	s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
+	s := newScene(t, func(c *settings.Config) { ovntest.Dual(c); withBalancers(c) })
 	s.do(s.egressNode(1), s.egressNode(2), s.egressNode(3))
 	s.want("without a pool", fmt.Sprint(len(s.watched())), "0")
 	s.do(s.addressPool("p", "203.0.113.64/30"))

@@ -12,11 +12,12 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/topology"
 )
 
 // nodeState is a node as far as it is known: pods may name it before it is there, and after.
 type nodeState struct {
-	placement
+	topology.Node
 	problems []objects.Problem
 	// expects is whether it waits for its subnets; a Node is there a moment before they are.
 	expects expectation
@@ -34,7 +35,7 @@ const (
 func (b *nodeBook) state(name string) *nodeState {
 	n := b.all[name]
 	if n == nil {
-		n = &nodeState{placement: placement{name: name}}
+		n = &nodeState{Node: topology.Node{Name: name}}
 		b.all[name] = n
 	}
 	return n
@@ -42,32 +43,32 @@ func (b *nodeBook) state(name string) *nodeState {
 
 // forget drops a node's state once neither it nor a pod of it is left.
 func (b *nodeBook) forget(name string) {
-	if n := b.all[name]; n != nil && n.object == nil && !b.pods.anyOn(name) {
+	if n := b.all[name]; n != nil && n.Object == nil && !b.pods.anyOn(name) {
 		delete(b.all, name)
 	}
 }
 
 // update gives up the nodes that are gone, then places those that have been placed before, then
 // the new ones, and then those that another node stood in the way of, if one has given something up.
-func (b *nodeBook) update(names []string, batch *part.Batch) (touched []*placement) {
+func (b *nodeBook) update(names []string, batch *part.Batch) (touched []*topology.Node) {
 	var gone, known, unknown, others []*nodeState
 	for _, name := range names {
 		object := part.Object[objects.Node](batch, objects.NodeKind, name)
 		b.dirty[name] = struct{}{}
 		n := b.state(name)
-		n.object = object
+		n.Object = object
 		switch {
 		case object == nil:
 			b.Tell(northbound.NodeOwner(name))
 			delete(b.unsettled, name)
 			b.unplace(n)
-			n.facts, n.outside = contract.NodeFacts{}, ""
+			n.Facts, n.Outside = contract.NodeFacts{}, ""
 			b.tunnels.take(n)
 			n.expects = nothing
 			delete(b.recorded, name)
 			b.forget(name)
 			gone = append(gone, n)
-		case n.placed || b.isRecorded(n) || object.Network != "":
+		case n.Placed || b.isRecorded(n) || object.Network != "":
 			known = append(known, n)
 		default:
 			unknown = append(unknown, n)
@@ -92,13 +93,13 @@ func (b *nodeBook) update(names []string, batch *part.Batch) (touched []*placeme
 		}
 	}
 	for _, n := range slices.Concat(gone, known, unknown, others) {
-		touched = append(touched, &n.placement)
+		touched = append(touched, &n.Node)
 	}
 	return touched
 }
 
 func (b *nodeBook) isRecorded(n *nodeState) bool {
-	_, ok := b.recorded[n.name]
+	_, ok := b.recorded[n.Name]
 	return ok
 }
 
@@ -108,8 +109,8 @@ func (b *nodeBook) isRecorded(n *nodeState) bool {
 func (b *nodeBook) rank(list []*nodeState) {
 	doubt := make(map[*nodeState]int, len(list))
 	for _, n := range list {
-		record, ok := b.recorded[n.name]
-		facts, err := parseFacts(n.object.Facts)
+		record, ok := b.recorded[n.Name]
+		facts, err := parseFacts(n.Object.Facts)
 		switch {
 		case !ok:
 			doubt[n] = 3
@@ -120,8 +121,8 @@ func (b *nodeBook) rank(list []*nodeState) {
 		}
 	}
 	slices.SortFunc(list, func(a, b *nodeState) int {
-		return cmp.Or(doubt[a]-doubt[b], objects.Older(&a.object.ObjectMeta, &b.object.ObjectMeta),
-			cmp.Compare(a.name, b.name))
+		return cmp.Or(doubt[a]-doubt[b], objects.Older(&a.Object.ObjectMeta, &b.Object.ObjectMeta),
+			cmp.Compare(a.Name, b.Name))
 	})
 }
 
@@ -129,20 +130,20 @@ func (b *nodeBook) rank(list []*nodeState) {
 func (b *nodeBook) allocate(n *nodeState) {
 	n.problems = nil
 	complain := func(reason, format string, args ...any) {
-		n.problems = append(n.problems, objects.Problemf(objects.NodeKind, &n.object.ObjectMeta, reason, format, args...))
+		n.problems = append(n.problems, objects.Problemf(objects.NodeKind, &n.Object.ObjectMeta, reason, format, args...))
 	}
-	placed, vacated := n.placed, b.vacated
+	placed, vacated := n.Placed, b.vacated
 	defer func() {
-		if !placed && !n.placed { // what it gave up it had only just taken
+		if !placed && !n.Placed { // what it gave up it had only just taken
 			b.vacated = vacated
 		}
-		delete(b.unsettled, n.name)
+		delete(b.unsettled, n.Name)
 		if len(n.problems) > 0 {
-			b.unsettled[n.name] = struct{}{}
+			b.unsettled[n.Name] = struct{}{}
 		}
 	}()
 
-	chassis, windows := n.chassis(), n.windows()
+	chassis, windows := n.Chassis(), n.Windows()
 	for _, err := range n.takeFacts(b.settings) {
 		complain("BadNodeFacts", "%v; remove the annotation, the node's agent writes it anew", err)
 	}
@@ -161,52 +162,52 @@ func (b *nodeBook) allocate(n *nodeState) {
 		b.unplace(n)
 		return
 	}
-	if !n.placed || !slices.Equal(n.subnets, subnets) {
+	if !n.Placed || !slices.Equal(n.Subnets, subnets) {
 		b.settle(n, subnets)
 	}
-	if n.id == 0 {
-		if n.id, err = b.takeID(had.ID); err != nil {
+	if n.ID == 0 {
+		if n.ID, err = b.takeID(had.ID); err != nil {
 			complain("NoNodeID", "%v", err)
 			b.unplace(n)
 			return
 		}
 	}
-	if !n.placed {
-		n.placed = true
+	if !n.Placed {
+		n.Placed = true
 		n.expects = nothing
-		delete(b.recorded, n.name)
-		i, _ := slices.BinarySearch(b.names, n.name)
-		b.names = slices.Insert(b.names, i, n.name)
+		delete(b.recorded, n.Name)
+		i, _ := slices.BinarySearch(b.names, n.Name)
+		b.names = slices.Insert(b.names, i, n.Name)
 		b.around.placementsChanged()
 	}
-	b.vacated = b.onlyOne.take(&n.placement) || b.vacated
-	if n.chassis() != chassis || n.windows() != windows {
-		b.pods.touchOn(n.name)
+	b.vacated = b.onlyOne.take(&n.Node) || b.vacated
+	if n.Chassis() != chassis || n.Windows() != windows {
+		b.pods.touchOn(n.Name)
 	}
-	b.noteNode(&n.placement)
+	b.noteNode(&n.Node)
 }
 
 // refuseCopies takes from a node what another one was first with.
 func (b *nodeBook) refuseCopies(n *nodeState, complain func(reason, format string, args ...any)) {
-	if other := b.sameChassis(&n.placement); other != "" {
+	if other := b.sameChassis(&n.Node); other != "" {
 		complain("DuplicateChassis", "its chassis name %s is also that of Node %s, as on copied machines; the node has no "+
 			"gateway and its pods no network until each has a name of its own (external_ids:system-id in its Open vSwitch "+
 			"database)",
-			objects.Quoted(n.facts.Chassis), other)
-		n.facts, n.outside = contract.NodeFacts{OS: n.facts.OS}, ""
+			objects.Quoted(n.Facts.Chassis), other)
+		n.Facts, n.Outside = contract.NodeFacts{OS: n.Facts.OS}, ""
 	}
-	if other, field, remedy := b.sameGateway(&n.placement); other != "" {
+	if other, field, remedy := b.sameGateway(&n.Node); other != "" {
 		complain("DuplicateGateway", "annotation %s: %s is also that of the gateway of Node %s, which keeps it; the node "+
 			"has no gateway, and its pods reach nothing outside of the cluster; %s, or delete Node %s if it is gone",
 			contract.NodeFactsAnnotation, field, other, remedy, other)
-		n.facts.Gateway, n.outside = nil, ""
+		n.Facts.Gateway, n.Outside = nil, ""
 	}
 }
 
 // recallNode finds what a node has had: what the Northbound says, else what its annotation says.
 func (b *nodeBook) recallNode(n *nodeState) (contract.NodeNetwork, error) {
-	had, err := objects.ParseAnnotation[contract.NodeNetwork](contract.NodeNetworkAnnotation, n.object.Network)
-	if record, ok := b.recorded[n.name]; ok {
+	had, err := objects.ParseAnnotation[contract.NodeNetwork](contract.NodeNetworkAnnotation, n.Object.Network)
+	if record, ok := b.recorded[n.Name]; ok {
 		had.PodCIDRs = record.subnets
 		if id := record.id(b.settings); id > 0 {
 			had.ID = id
@@ -221,7 +222,7 @@ var errNoSubnets = errors.New("the node has no spec.podCIDRs")
 func (b *nodeBook) isOverdue(n *nodeState) bool {
 	if n.expects == nothing {
 		n.expects = expecting
-		b.Expect(part.Signal{What: subnetsOverdue, Name: n.name})
+		b.Expect(part.Signal{What: subnetsOverdue, Name: n.Name})
 	}
 	return n.expects == overdue
 }
@@ -243,7 +244,7 @@ func (b *nodeBook) takeID(before int) (int, error) {
 // subnets are the node's pod subnets: Kubernetes' where it allocates them, otherwise those it had
 // before, otherwise new ones.
 func (b *nodeBook) subnets(n *nodeState, recorded []netip.Prefix) ([]netip.Prefix, error) {
-	if len(n.object.PodCIDRs) > 0 {
+	if len(n.Object.PodCIDRs) > 0 {
 		return b.givenSubnets(n)
 	}
 	if !b.settings.Allocate {
@@ -251,8 +252,8 @@ func (b *nodeBook) subnets(n *nodeState, recorded []netip.Prefix) ([]netip.Prefi
 			"(--allocate-node-cidrs, --cluster-cidr=%s) or set allocate-node-cidrs for weft",
 			errNoSubnets, ipam.Join(b.settings.Pods))
 	}
-	if n.placed && len(n.subnets) == len(b.cuts) {
-		return n.subnets, nil
+	if n.Placed && len(n.Subnets) == len(b.cuts) {
+		return n.Subnets, nil
 	}
 	subnets := make([]netip.Prefix, 0, len(b.cuts))
 	for _, cut := range b.cuts {
@@ -297,7 +298,7 @@ func (b *nodeBook) cut(n *nodeState, from *ipam.SubnetAllocator) (netip.Prefix, 
 // givenSubnets checks spec.podCIDRs.
 func (b *nodeBook) givenSubnets(n *nodeState) ([]netip.Prefix, error) {
 	var v4, v6 []netip.Prefix
-	for _, text := range n.object.PodCIDRs {
+	for _, text := range n.Object.PodCIDRs {
 		subnet, err := netip.ParsePrefix(text)
 		if err != nil {
 			return nil, fmt.Errorf("spec.podCIDRs: %q is not a CIDR; correct kube-controller-manager's --cluster-cidr and "+
@@ -314,7 +315,7 @@ func (b *nodeBook) givenSubnets(n *nodeState) ([]netip.Prefix, error) {
 			return nil, fmt.Errorf("spec.podCIDRs: %s has no room for a pod; make the node subnets larger "+
 				"(kube-controller-manager's --node-cidr-mask-size)", subnet)
 		}
-		if !slices.Contains(n.subnets, subnet) { // nobody else is given what a node has
+		if !slices.Contains(n.Subnets, subnet) { // nobody else is given what a node has
 			if err := b.free(n, subnet); err != nil {
 				return nil, err
 			}
@@ -327,14 +328,14 @@ func (b *nodeBook) givenSubnets(n *nodeState) ([]netip.Prefix, error) {
 	}
 	if len(v4) > 1 || len(v6) > 1 {
 		return nil, fmt.Errorf("spec.podCIDRs: %v holds more than one subnet of an address family; weft uses one of each",
-			n.object.PodCIDRs)
+			n.Object.PodCIDRs)
 	}
 	return append(v4, v6...), nil
 }
 
 // free says who else has a subnet, or part of it.
 func (b *nodeBook) free(n *nodeState, subnet netip.Prefix) error {
-	if other, ok := b.onlyOne.overlapping(subnet, n.name); ok {
+	if other, ok := b.onlyOne.overlapping(subnet, n.Name); ok {
 		return fmt.Errorf("spec.podCIDRs: %s overlaps with %s of Node %s; create one of the two Nodes anew", subnet,
 			other.Prefix, other.node)
 	}
@@ -344,8 +345,8 @@ func (b *nodeBook) free(n *nodeState, subnet netip.Prefix) error {
 // settle gives a node its subnets.
 func (b *nodeBook) settle(n *nodeState, subnets []netip.Prefix) {
 	b.dropSubnets(n, subnets)
-	n.subnets = subnets
-	b.pods.readdress(&n.placement)
+	n.Subnets = subnets
+	b.pods.readdress(&n.Node)
 	for _, subnet := range subnets {
 		for _, cut := range b.cuts {
 			cut.Claim(subnet)
@@ -356,23 +357,23 @@ func (b *nodeBook) settle(n *nodeState, subnets []netip.Prefix) {
 // unplace takes everything from a node.
 func (b *nodeBook) unplace(n *nodeState) {
 	b.dropSubnets(n, nil)
-	if n.id > 0 {
-		b.ids.Release(n.id - 1)
+	if n.ID > 0 {
+		b.ids.Release(n.ID - 1)
 		b.vacated = true
 	}
-	n.id, n.subnets = 0, nil
-	b.pods.readdress(&n.placement)
-	if n.placed {
-		n.placed = false
-		i, _ := slices.BinarySearch(b.names, n.name)
+	n.ID, n.Subnets = 0, nil
+	b.pods.readdress(&n.Node)
+	if n.Placed {
+		n.Placed = false
+		i, _ := slices.BinarySearch(b.names, n.Name)
 		b.names = slices.Delete(b.names, i, i+1)
 		b.around.placementsChanged()
 	}
-	b.vacated = b.onlyOne.take(&n.placement) || b.vacated
+	b.vacated = b.onlyOne.take(&n.Node) || b.vacated
 }
 
 func (b *nodeBook) dropSubnets(n *nodeState, keep []netip.Prefix) {
-	for _, subnet := range n.subnets {
+	for _, subnet := range n.Subnets {
 		if !slices.Contains(keep, subnet) {
 			b.release(subnet)
 			b.vacated = true
@@ -393,26 +394,26 @@ func (b *nodeBook) noteAll() {
 	}
 }
 
-func (b *nodeBook) noteNode(n *placement) {
-	network := contract.NodeNetwork{ID: n.id, PodCIDRs: n.subnets, ClusterCIDRs: b.settings.Pods,
+func (b *nodeBook) noteNode(n *topology.Node) {
+	network := contract.NodeNetwork{ID: n.ID, PodCIDRs: n.Subnets, ClusterCIDRs: b.settings.Pods,
 		ServiceCIDRs: b.settings.Services, JoinCIDRs: b.settings.Joins,
 		HostPorts: b.settings.ToldHostPorts, HostExternalIPs: b.settings.HostExternals, Hosts: b.settings.Hosts}
 	if b.settings.Shared != nil {
 		network.SharedGateways = contract.Addrs(b.settings.Shared.Addresses)
 	}
-	if n.windows() {
+	if n.Windows() {
 		network.Connections = b.settings.NodeConnections
 	}
 	value := contract.Format(network)
-	if value != n.object.Network {
-		b.Note(part.NewAnnotation(objects.NodeKind, &n.object.ObjectMeta, contract.NodeNetworkAnnotation, value))
+	if value != n.Object.Network {
+		b.Note(part.NewAnnotation(objects.NodeKind, &n.Object.ObjectMeta, contract.NodeNetworkAnnotation, value))
 	}
 }
 
 // joinOutside takes in the network outside of a node.
 func (b *nodeBook) joinOutside(n *nodeState, complain func(reason, format string, args ...any)) {
 	var why string
-	if n.outside, why = n.outsideOf(b.settings); why != "" {
+	if n.Outside, why = n.OutsideOf(b.settings); why != "" {
 		complain("GatewayNetworkNotGranted", "%s; until then the node carries neither EgressIPs nor the shared gateway and "+
 			"announces no addresses, and its own pods leave by its gateway", why)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -75,30 +76,30 @@ func (b *nodeBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
 func (b *nodeBook) Change(owner ovsdb.Owner) part.Outcome {
 	_, name := part.Split(owner)
 	n := b.all[name]
-	if n == nil || !n.placed {
+	if n == nil || !n.Placed {
 		return part.Rows(ovsdb.Change{Owner: owner})
 	}
-	change := nodeChange(b.settings, &n.placement, b.around.hasSharedGateway())
-	b.around.addToNode(&n.placement, &change)
+	change := topology.NodeChange(b.settings, &n.Node, b.around.hasSharedGateway())
+	b.around.addToNode(&n.Node, &change)
 	return part.Rows(change)
 }
 
 // Clean is part of [part.Part].
 func (b *nodeBook) Clean() { part.Empty(&b.dirty) }
 
-func (b *nodeBook) at(name string) *placement {
+func (b *nodeBook) At(name string) *topology.Node {
 	if n := b.all[name]; n != nil {
-		return &n.placement
+		return &n.Node
 	}
 	return nil
 }
 
-func (b *nodeBook) node(name string) *placement { return &b.state(name).placement }
+func (b *nodeBook) node(name string) *topology.Node { return &b.state(name).Node }
 
-func (b *nodeBook) placed() iter.Seq[*placement] {
-	return func(yield func(*placement) bool) {
+func (b *nodeBook) placed() iter.Seq[*topology.Node] {
+	return func(yield func(*topology.Node) bool) {
 		for _, name := range b.names {
-			if !yield(&b.all[name].placement) {
+			if !yield(&b.all[name].Node) {
 				return
 			}
 		}
@@ -116,6 +117,6 @@ func (b *nodeBook) releaseNumber(number int) {
 }
 
 // tell tells the owner of a node that is there what is wrong with it, and what is so for other parts.
-func (b *nodeBook) tell(n *placement, others []objects.Problem) {
-	b.Tell(northbound.NodeOwner(n.name), slices.Concat(b.all[n.name].problems, others, datapathProblems(n))...)
+func (b *nodeBook) tell(n *topology.Node, others []objects.Problem) {
+	b.Tell(northbound.NodeOwner(n.Name), slices.Concat(b.all[n.Name].problems, others, datapathProblems(n))...)
 }

@@ -15,24 +15,25 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/topology"
 )
 
 // takeFacts reads what the node's agent says. What cannot be read changes nothing: the chassis that the
 // node's pods are bound to is better than none. Of what can be read, bad parts are left out.
 func (n *nodeState) takeFacts(s *settings.Settings) (errs []error) {
-	facts, err := parseFacts(n.object.Facts)
+	facts, err := parseFacts(n.Object.Facts)
 	if err != nil {
-		n.os = cmp.Or(n.facts.OS, n.object.OS, contract.Linux)
+		n.OS = cmp.Or(n.Facts.OS, n.Object.OS, contract.Linux)
 		return []error{err}
 	}
-	n.os = cmp.Or(n.object.OS, contract.Linux)
+	n.OS = cmp.Or(n.Object.OS, contract.Linux)
 	check := func(err error, without string) bool {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("annotation %s: %w; %s", contract.NodeFactsAnnotation, err, without))
 		}
 		return err != nil
 	}
-	if check(checkOS(facts.OS), "the node is taken for one of "+n.os+", as its label "+corev1.LabelOSStable+" says") {
+	if check(checkOS(facts.OS), "the node is taken for one of "+n.OS+", as its label "+corev1.LabelOSStable+" says") {
 		facts.OS = ""
 	}
 	if check(checkHosted(facts.Hosted), "no chassis host can connect its ovn-controller to the node") {
@@ -54,12 +55,12 @@ func (n *nodeState) takeFacts(s *settings.Settings) (errs []error) {
 		})
 	}
 	check(checkNodePorts(facts), fmt.Sprintf("NodePorts are served on its gateway's and the first %d of a family; on "+
-		"the others the node's agent serves its host and clients outside, and no pods", maxNodePortAddresses))
+		"the others the node's agent serves its host and clients outside, and no pods", topology.MaxNodePortAddresses))
 	if facts.Gateway != nil && facts.SharedGateway {
 		check(errors.New("gateway and sharedGateway exclude each other"), "the node has its own gateway")
 		facts.SharedGateway = false
 	}
-	n.facts, n.os = facts, cmp.Or(facts.OS, n.os)
+	n.Facts, n.OS = facts, cmp.Or(facts.OS, n.OS)
 	return errs
 }
 
@@ -96,7 +97,7 @@ func checkNodePorts(facts contract.NodeFacts) error {
 	for _, addr := range facts.Addresses {
 		count[ipam.FamilyIndex(addr.Is4())]++
 	}
-	if most := max(count[0], count[1]); most > maxNodePortAddresses {
+	if most := max(count[0], count[1]); most > topology.MaxNodePortAddresses {
 		return fmt.Errorf("addresses holds %d of one family", most)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/topology"
 )
 
 // onlyOne finds nodes that are placed by what one node alone may have: whoever comes later with the same is refused.
@@ -40,10 +41,10 @@ func newOnlyOne() onlyOne {
 }
 
 // take has a node be found by what it has now, and by what it had no more. vacated says that it has given something up.
-func (o *onlyOne) take(n *placement) (vacated bool) {
-	before, now := o.of[n.name], nodeTokens{}
-	if n.placed {
-		now = nodeTokens{n.facts.Chassis, gatewayKeys(n), n.subnets}
+func (o *onlyOne) take(n *topology.Node) (vacated bool) {
+	before, now := o.of[n.Name], nodeTokens{}
+	if n.Placed {
+		now = nodeTokens{n.Facts.Chassis, gatewayKeys(n), n.Subnets}
 	}
 	if before.chassis == now.chassis && slices.Equal(before.gateways, now.gateways) && slices.Equal(before.subnets,
 		now.subnets) {
@@ -54,19 +55,19 @@ func (o *onlyOne) take(n *placement) (vacated bool) {
 		delete(o.gateways, k)
 	}
 	if len(before.subnets) > 0 {
-		o.subnets = slices.DeleteFunc(o.subnets, func(s nodeSubnet) bool { return s.node == n.name })
+		o.subnets = slices.DeleteFunc(o.subnets, func(s nodeSubnet) bool { return s.node == n.Name })
 	}
 	if now.chassis != "" {
-		o.chassis[now.chassis] = n.name
+		o.chassis[now.chassis] = n.Name
 	}
 	for _, k := range now.gateways {
-		o.gateways[k] = n.name
+		o.gateways[k] = n.Name
 	}
 	for _, p := range now.subnets {
-		o.subnets = slices.Insert(o.subnets, o.position(p.Addr()), nodeSubnet{p, n.name})
+		o.subnets = slices.Insert(o.subnets, o.position(p.Addr()), nodeSubnet{p, n.Name})
 	}
-	if o.of[n.name] = now; !n.placed {
-		delete(o.of, n.name)
+	if o.of[n.Name] = now; !n.Placed {
+		delete(o.of, n.Name)
 	}
 	return before.chassis != "" && before.chassis != now.chassis ||
 		slices.ContainsFunc(before.gateways, func(k gatewayKey) bool { return !slices.Contains(now.gateways, k) }) ||
@@ -78,7 +79,7 @@ func (b *nodeBook) withChassis(chassis string) string {
 	if name, ok := b.onlyOne.chassis[chassis]; ok {
 		return name
 	}
-	if n := b.all[chassis]; n != nil && n.placed && n.chassis() == chassis { // its agent has said no other name yet
+	if n := b.all[chassis]; n != nil && n.Placed && n.Chassis() == chassis { // its agent has said no other name yet
 		return chassis
 	}
 	return ""
@@ -109,23 +110,23 @@ func (o *onlyOne) overlapping(subnet netip.Prefix, besides string) (found nodeSu
 
 // gatewayKeys are those of a node's gateway, addresses first. Networks are compared by what administrators have
 // granted: a gateway on a network that is not granted stands in nobody's way.
-func gatewayKeys(n *placement) (keys []gatewayKey) {
-	if n.outside == "" {
+func gatewayKeys(n *topology.Node) (keys []gatewayKey) {
+	if n.Outside == "" {
 		return nil
 	}
-	g := n.facts.Gateway
+	g := n.Facts.Gateway
 	for _, addr := range contract.Addrs(g.Addresses) {
-		keys = append(keys, gatewayKey{network: n.outside, addr: addr})
+		keys = append(keys, gatewayKey{network: n.Outside, addr: addr})
 	}
 	if mac, err := net.ParseMAC(g.MAC); err == nil {
-		keys = append(keys, gatewayKey{network: n.outside, mac: mac.String()})
+		keys = append(keys, gatewayKey{network: n.Outside, mac: mac.String()})
 	}
 	return keys
 }
 
 // sameChassis is another node that was first with this node's chassis name.
-func (b *nodeBook) sameChassis(n *placement) string {
-	if other := b.onlyOne.chassis[n.facts.Chassis]; n.facts.Chassis != "" && other != n.name {
+func (b *nodeBook) sameChassis(n *topology.Node) string {
+	if other := b.onlyOne.chassis[n.Facts.Chassis]; n.Facts.Chassis != "" && other != n.Name {
 		return other
 	}
 	return ""
@@ -133,11 +134,11 @@ func (b *nodeBook) sameChassis(n *placement) string {
 
 // sameGateway is another node whose gateway was first with an address of this node's gateway, or with its MAC,
 // on the same network outside.
-func (b *nodeBook) sameGateway(n *placement) (other, field, remedy string) {
+func (b *nodeBook) sameGateway(n *topology.Node) (other, field, remedy string) {
 	const apart = ", or gateway-network of another name if the two nodes are on different networks"
 	for _, k := range gatewayKeys(n) {
 		switch other := b.onlyOne.gateways[k]; {
-		case other == "" || other == n.name:
+		case other == "" || other == n.Name:
 		case k.mac != "":
 			return other, "gateway.mac " + k.mac, "give the node's network adapter a hardware address of its own, as copied " +
 				"machines lack it" + apart

@@ -10,6 +10,7 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -20,15 +21,15 @@ import (
 // OVN does not answer ARP and neighbour solicitations in the pod's place: that would be two of some
 // seven logical flows a pod, on every chassis of the cluster, to save its neighbours on the same node
 // a broadcast now and then. What pods ask for most, their router, is answered still.
-func podChange(s *settings.Settings, p *objects.Pod, addresses []netip.Prefix, n *placement,
+func podChange(s *settings.Settings, p *objects.Pod, addresses []netip.Prefix, n *topology.Node,
 	taken func(objects.Claim) bool) ovsdb.Change {
 	r := northbound.NewBuilder(northbound.PodOwner(objects.FullName(p.Namespace, p.Name)))
 	port := []string{northbound.PortAddresses(contract.Addrs(addresses))}
 	options := map[string]string{
-		"requested-chassis": n.chassis(), "iface-id-ver": string(p.UID), "disable_arp_nd_rsp": "true",
+		"requested-chassis": n.Chassis(), "iface-id-ver": string(p.UID), "disable_arp_nd_rsp": "true",
 	}
-	boundConnections(options, n, s.PodConnections)
-	r.SwitchPort(northbound.SwitchID(n.name), string(p.UID), &nb.LogicalSwitchPort{
+	topology.BoundConnections(options, n, s.PodConnections)
+	r.SwitchPort(northbound.SwitchID(n.Name), string(p.UID), &nb.LogicalSwitchPort{
 		Name:         contract.PodPort(p.Namespace, p.Name),
 		Addresses:    port,
 		PortSecurity: port,

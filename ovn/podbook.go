@@ -69,7 +69,7 @@ func (b *podBook) Change(owner ovsdb.Owner) part.Outcome {
 		return part.Rows(ovsdb.Change{Owner: owner})
 	}
 	taken := func(wanted objects.Claim) bool { return b.keptFrom(p, wanted) }
-	change := podChange(b.settings, p.object, p.addresses, p.node.placement, taken)
+	change := podChange(b.settings, p.object, p.addresses, p.node.Node, taken)
 	egressMembers(p, &change)
 	policies.AddTo(p, &change)
 	return part.Outcome{Change: change, Then: func() { p.there = true }}

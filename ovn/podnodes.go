@@ -3,11 +3,12 @@ package ovn
 import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/topology"
 )
 
 // nodePods are the pods that are bound to a node and want a port, by key, and what they have of it.
 type nodePods struct {
-	*placement
+	*topology.Node
 	pools   []*ipam.SubnetPool // one for each of its subnets, in the same order
 	pods    map[string]*podState
 	waiting map[string]struct{} // pods that found no free address
@@ -19,7 +20,7 @@ type nodePods struct {
 func (b *podBook) node(name string) *nodePods {
 	n := b.nodes[name]
 	if n == nil {
-		n = &nodePods{placement: b.places.node(name), pods: map[string]*podState{}, waiting: map[string]struct{}{},
+		n = &nodePods{Node: b.places.node(name), pods: map[string]*podState{}, waiting: map[string]struct{}{},
 			hostPorted: map[objects.Claim]map[string]struct{}{}}
 		b.nodes[name] = n
 	}
@@ -29,19 +30,19 @@ func (b *podBook) node(name string) *nodePods {
 // forget drops what is known of a node once it has neither pods nor subnets.
 func (b *podBook) forget(n *nodePods) {
 	if len(n.pods)+len(n.pools) == 0 {
-		delete(b.nodes, n.name)
+		delete(b.nodes, n.Name)
 	}
-	b.places.forget(n.name)
+	b.places.forget(n.Name)
 }
 
-func (b *podBook) readdress(at *placement) {
-	n := b.nodes[at.name]
-	if n == nil && len(at.subnets) == 0 {
+func (b *podBook) readdress(at *topology.Node) {
+	n := b.nodes[at.Name]
+	if n == nil && len(at.Subnets) == 0 {
 		return
 	}
-	n = b.node(at.name)
+	n = b.node(at.Name)
 	n.pools = nil
-	for _, subnet := range at.subnets {
+	for _, subnet := range at.Subnets {
 		n.pools = append(n.pools, ipam.NewSubnetPool(subnet))
 	}
 	for key, p := range n.pods {
@@ -49,7 +50,7 @@ func (b *podBook) readdress(at *placement) {
 		b.dirty[key] = struct{}{}
 	}
 	if len(n.pods)+len(n.pools) == 0 {
-		delete(b.nodes, at.name)
+		delete(b.nodes, at.Name)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/ovn/acl"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
@@ -64,11 +65,11 @@ type policyLife struct {
 }
 
 func newPolicyLife(t *testing.T, seed uint64) *policyLife {
-	s := testSettings(t, func(c *settings.Config) { dual(c); c.AllocateNodeCIDRs = true })
+	s := ovntest.Settings(t, func(c *settings.Config) { ovntest.Dual(c); c.AllocateNodeCIDRs = true })
 	w := newWorld()
 	for i := range 3 {
 		n := w.node(fmt.Sprint("n", i))
-		n.Facts = facts(1+i, true)
+		n.Facts = ovntest.Facts(1+i, true)
 		w.put(n)
 	}
 	for _, space := range []string{"s0", "s1"} {

@@ -58,7 +58,7 @@ type nodesOfPolicies struct{ *nodeBook }
 func (b nodesOfPolicies) All() iter.Seq2[string, objects.LabelSet] {
 	return func(yield func(string, objects.LabelSet) bool) {
 		for n := range b.placed() {
-			if !yield(n.name, n.object.Labels) {
+			if !yield(n.Name, n.Object.Labels) {
 				return
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/pools"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/topology"
 )
 
 // poolBook is what is known of AddressPools and of the addresses that Services have of them.
@@ -288,7 +289,7 @@ func (b *poolBook) reshape() {
 }
 
 // relabel has those looked at again to whom a node's labels make a difference. Most make none.
-func (b *poolBook) relabel(n *placement, before, now objects.LabelSet) {
+func (b *poolBook) relabel(n *topology.Node, before, now objects.LabelSet) {
 	for _, p := range b.order {
 		if p.object.Nodes.Matches(before) != p.object.Nodes.Matches(now) {
 			b.reselected[p] = struct{}{}
@@ -300,7 +301,7 @@ func (b *poolBook) relabel(n *placement, before, now objects.LabelSet) {
 }
 
 // turn takes in that a node may announce now, or may no more. Who may have addresses stays as it is.
-func (b *poolBook) turn(n *placement) { b.announcers.turn(n) }
+func (b *poolBook) turn(n *topology.Node) { b.announcers.turn(n) }
 
 func (b *poolBook) holder(addr netip.Addr) (service string, ok bool) {
 	return b.addresses.Holder(addr)

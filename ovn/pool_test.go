@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 )
@@ -121,7 +122,7 @@ func TestWhoAllocates(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t, c.edit)
 			n := s.egressNode(1)
-			n.PodCIDRs, n.Facts = n.PodCIDRs[:1], facts(1, false)
+			n.PodCIDRs, n.Facts = n.PodCIDRs[:1], ovntest.Facts(1, false)
 			s.do(n, s.addressPool("p", "203.0.113.64/30"), s.balanced("web", c.of))
 			s.want("address", s.external("web"), c.want)
 			s.wantReasons()
@@ -220,7 +221,7 @@ func TestWhichAddress(t *testing.T) {
 		}, "203.0.113.96", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
+			s := newScene(t, func(c *settings.Config) { ovntest.Dual(c); withBalancers(c) })
 			n := s.egressNode(65)
 			quiet, gold := s.addressPool("b", "203.0.113.80/30"), s.addressPool("c", "203.0.113.96/30")
 			quiet.Auto, gold.Services = false, must(parseSelector("tier=gold"))
@@ -241,7 +242,7 @@ func TestWhichAddress(t *testing.T) {
 
 // TestWishesChange: what is asked for now counts.
 func TestWishesChange(t *testing.T) {
-	s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
+	s := newScene(t, func(c *settings.Config) { ovntest.Dual(c); withBalancers(c) })
 	s.do(s.addressPool("p", "203.0.113.64/29", "2001:db8::40/126"), s.balanced("web"))
 	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.70" }))
 	s.want("asked for", s.external("web"), "203.0.113.70")
@@ -257,7 +258,7 @@ func TestWishesChange(t *testing.T) {
 // TestOneThatWaits gets an address that another one gives up and keeps its type; a Service that is created
 // anew before the first one's status was written has a status, too.
 func TestOneThatWaits(t *testing.T) {
-	s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
+	s := newScene(t, func(c *settings.Config) { ovntest.Dual(c); withBalancers(c) })
 	s.do(s.addressPool("p", "203.0.113.64/32", "2001:db8::40/126"), s.balanced("first"))
 	s.do(s.balanced("waits"))
 	s.want("waits", s.external("waits"), "")
@@ -344,10 +345,11 @@ func TestPoolsRefused(t *testing.T) {
 			s := newScene(t, withBalancers)
 			n := s.egressNode(1)
 			n.PodCIDRs = n.PodCIDRs[:1]
-			n.Facts = strings.ReplaceAll(facts(1, false), "203.0.113.254", "203.0.113.129")
+			n.Facts = strings.ReplaceAll(ovntest.Facts(1, false), "203.0.113.254", "203.0.113.129")
 			m := s.egressNode(2)
 			m.PodCIDRs = m.PodCIDRs[:1]
-			m.Facts = strings.ReplaceAll(strings.ReplaceAll(facts(2, false), "203.0.113.2/24", "198.18.0.2/24"), "203.0.113.254",
+			m.Facts = strings.ReplaceAll(strings.ReplaceAll(ovntest.Facts(2, false), "203.0.113.2/24", "198.18.0.2/24"),
+				"203.0.113.254",
 				"198.18.0.1")
 			s.do(n, m, s.addressPool("old", "203.0.113.200/32"))
 			old := s.objects[objects.Key{Kind: objects.PoolKind, Name: "old"}].(*objects.AddressPool)
@@ -375,7 +377,7 @@ func TestTwoOfOneAddress(t *testing.T) {
 
 // TestWhoAnnounces an address: one node, as long as it can.
 func TestWhoAnnounces(t *testing.T) {
-	s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
+	s := newScene(t, func(c *settings.Config) { ovntest.Dual(c); withBalancers(c) })
 	for n := range 3 {
 		s.do(s.egressNode(1 + n))
 	}
@@ -463,7 +465,7 @@ func TestAnAddressIsAServicesOrAnEgressIPs(t *testing.T) {
 		carried string // its reason
 	}{{"carried", v1alpha1.EgressLabel, "True", "Carried"}, {"with no node to carry it", "other", "False", "NoNode"}} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
+			s := newScene(t, func(c *settings.Config) { ovntest.Dual(c); withBalancers(c) })
 			for i := range 3 {
 				n := s.egressNode(1 + i)
 				n.Labels = objects.NewLabelSet(map[string]string{c.nodes: ""})

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 )
 
@@ -103,7 +104,7 @@ func BenchmarkRivals(b *testing.B) {
 	costs(b, func(size int) func(int) {
 		w := newWorld()
 		n := w.node("n1")
-		n.Facts = facts(1, false)
+		n.Facts = ovntest.Facts(1, false)
 		w.put(w.namespace("default"), n)
 		for i := range size {
 			s := w.service(fmt.Sprintf("s%04d", i), fmt.Sprintf("10.96.%d.%d", i/250, 1+i%250))

@@ -21,9 +21,9 @@ func (b *poolBook) checkPools() {
 	reserved := maps.Clone(outside)
 	var networks []objects.AddressRange
 	for n := range b.nodes.placed() {
-		if g := n.facts.Gateway; g != nil {
+		if g := n.Facts.Gateway; g != nil {
 			for _, p := range g.Addresses {
-				if n.outside != "" {
+				if n.Outside != "" {
 					networks = append(networks, objects.RangeOf(p))
 				}
 				if ipam.HostBits(p) > 1 {

@@ -18,6 +18,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovsdb"
@@ -326,7 +327,7 @@ func TestBadAddressesAreReported(t *testing.T) {
 	w := newWorld()
 	s := trim(web()).(*objects.Service)
 	bad := trim(webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.400", "n1"))).(*objects.EndpointSlice)
-	c := newCluster(testSettings(t, nil))
+	c := newCluster(ovntest.Settings(t, nil))
 	c.update(w.put(s, bad), w.get)
 	c.takeChanges()
 	w.absorb(c)
@@ -385,7 +386,7 @@ func TestUnservableIsTold(t *testing.T) {
 				c.slice(sl)
 			}
 			w := newWorld()
-			cluster := newCluster(testSettings(t, nil))
+			cluster := newCluster(ovntest.Settings(t, nil))
 			cluster.update(w.put(trim(s), trim(sl)), w.get)
 			var vips []string
 			for _, change := range cluster.takeChanges() {
@@ -424,7 +425,7 @@ func TestManyBadAddressesAreOneProblem(t *testing.T) {
 		}
 		w.put(trim(webSlice(suffix, endpoints...)))
 	}
-	c := newCluster(testSettings(t, nil))
+	c := newCluster(ovntest.Settings(t, nil))
 	c.update(w.keys(), w.get)
 	c.takeChanges()
 	w.absorb(c)

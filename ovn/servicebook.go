@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -226,12 +227,12 @@ func (b *serviceBook) SlicesOf(key string) []*objects.EndpointSlice {
 
 // updateHosts takes in a node's addresses and who listens there, and has the Services looked at again that want
 // what has come or gone.
-func (b *serviceBook) updateHosts(n *placement) {
+func (b *serviceBook) updateHosts(n *topology.Node) {
 	touched, heard := b.arbiter.hosts.update(n)
 	for _, addr := range touched {
 		b.touchClaims(addr)
 		// what a Service has no more may be a pod's, on another node with this address
-		if !heard || len(n.facts.Listeners) > 0 {
+		if !heard || len(n.Facts.Listeners) > 0 {
 			for name := range b.arbiter.claims.at[addr] {
 				b.pods.touchHostPorts(b.arbiter.claims.of[name])
 			}

@@ -1,7 +1,6 @@
 package ovn
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/policies"
 	"github.com/weftnet/weft/ovn/services"
+	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -25,11 +25,11 @@ func (c *cluster) outsideAddresses() map[netip.Addr]string {
 		taken[at.Addr()] = "the API server"
 	}
 	for n := range c.nodes.placed() {
-		if g := n.facts.Gateway; g != nil {
-			add(g.NextHops, "a next hop of Node "+n.name)
-			add(contract.Addrs(g.Addresses), "Node "+n.name)
+		if g := n.Facts.Gateway; g != nil {
+			add(g.NextHops, "a next hop of Node "+n.Name)
+			add(contract.Addrs(g.Addresses), "Node "+n.Name)
 		}
-		add(n.facts.Addresses, "Node "+n.name)
+		add(n.Facts.Addresses, "Node "+n.Name)
 	}
 	if g := c.settings.Shared; g != nil {
 		add(g.NextHops, "a next hop of the shared gateway (shared-gateway-next-hops)")
@@ -40,44 +40,44 @@ func (c *cluster) outsideAddresses() map[netip.Addr]string {
 
 // placements are the nodes that have a switch, as Services' rows depend on them.
 func (c *cluster) placements() *services.Nodes {
-	return &services.Nodes{Names: c.nodes.names, Windows: c.nodes.windows, Zones: c.topology.zones,
-		ZoneOf: c.topology.zoneOf, Announcer: c.pools.announcers.of}
+	return &services.Nodes{Names: c.nodes.names, Windows: c.nodes.windows, Zones: c.topology.Zones,
+		ZoneOf: c.topology.ZoneOf, Announcer: c.pools.announcers.of}
 }
 
-func (c *cluster) hasSharedGateway() bool { return c.gateway.exists() }
+func (c *cluster) hasSharedGateway() bool { return c.gateway.Exists() }
 
 // addToNode adds what other parts have among a node's rows.
-func (c *cluster) addToNode(n *placement, change *ovsdb.Change) {
-	announceOn(change, n.facts.Gateway, c.pools.announcers.ofNode(n.name))
-	c.nodeSets.AddTo(n.object.Labels, n.policyAddresses(), change)
+func (c *cluster) addToNode(n *topology.Node, change *ovsdb.Change) {
+	announceOn(change, n.Facts.Gateway, c.pools.announcers.ofNode(n.Name))
+	c.nodeSets.AddTo(n.Object.Labels, n.PolicyAddresses(), change)
 	if c.policies.Any() {
-		policies.AddHostACL(n.name, n.subnets, n.hostAddresses(), change)
+		policies.AddHostACL(n.Name, n.Subnets, n.HostAddresses(), change)
 	}
 }
 
 // nodesChanged has the parts take in what they follow from of nodes. Then the nodes' owners are told what is wrong,
 // which may depend on all of them.
-func (c *cluster) nodesChanged(touched []*placement) {
-	before := c.gateway.exists()
+func (c *cluster) nodesChanged(touched []*topology.Node) {
+	before := c.gateway.Exists()
 	for _, n := range touched {
 		c.nodes.updateDatapath(n)
-		c.topology.update(n)
-		c.gateway.update(n)
+		c.topology.Update(n)
+		c.gateway.Update(n)
 		c.pools.announcers.outside.update(n)
 		c.services.updateHosts(n)
 		c.ranges.updateOccupants(n)
 	}
 	c.services.updateNodePorts(touched)
 	c.noteTraits(touched)
-	if c.gateway.exists() != before {
-		for _, name := range slices.Sorted(maps.Keys(c.gateway.sharers)) {
+	if c.gateway.Exists() != before {
+		for _, name := range c.gateway.Sharing() {
 			c.nodes.touch(name)
-			touched = append(touched, c.nodes.at(name))
+			touched = append(touched, c.nodes.At(name))
 		}
 	}
 	for _, n := range touched {
-		if n.object != nil {
-			c.nodes.tell(n, c.gateway.problems(n))
+		if n.Object != nil {
+			c.nodes.tell(n, c.gateway.Problems(n))
 		}
 	}
 }
@@ -120,7 +120,8 @@ func (c *cluster) apiServersMoved() { c.egress.replan = true }
 // rangesChanged has all looked at again that depends on the ranges of ClusterIPs, and the nodes told of them.
 func (c *cluster) rangesChanged() {
 	c.services.touchEvery()
-	c.topology.dirty, c.egress.replan, c.pools.changed = true, true, true
+	c.topology.Touch()
+	c.egress.replan, c.pools.changed = true, true
 	c.Notes = slices.DeleteFunc(c.Notes, func(a part.Annotation) bool { return a.Key == contract.NodeNetworkAnnotation })
 	c.nodes.noteAll()
 }
@@ -138,27 +139,27 @@ func (c *cluster) heldByAnother(addr netip.Addr) {
 }
 
 // noteTraits takes in what nodes are to EgressIPs and AddressPools.
-func (c *cluster) noteTraits(touched []*placement) {
+func (c *cluster) noteTraits(touched []*topology.Node) {
 	for _, n := range touched {
-		before, now := c.traits[n.name], traitsOf(n)
-		if c.traits[n.name] = now; n.object == nil {
-			delete(c.traits, n.name)
+		before, now := c.traits[n.Name], topology.TraitsOf(n)
+		if c.traits[n.Name] = now; n.Object == nil {
+			delete(c.traits, n.Name)
 		}
-		if before.ready != now.ready { // who may have addresses stays as it is
+		if before.Ready != now.Ready { // who may have addresses stays as it is
 			c.egress.turned = append(c.egress.turned, n)
 			c.pools.turn(n)
 		}
-		if before.ready != now.ready || before.hosted != now.hosted {
+		if before.Ready != now.Ready || before.Hosted != now.Hosted {
 			c.liveness.touch()
 		}
 		switch {
-		case !before.placed && !now.placed: // nobody can have it
-		case !before.sameButLabels(&now):
+		case !before.Placed && !now.Placed: // nobody can have it
+		case !before.SameButLabels(&now):
 			c.egress.reshape(&before, &now)
 			c.pools.reshape()
-		case before.labels != now.labels:
-			c.egress.relabel(before.labels, now.labels)
-			c.pools.relabel(n, before.labels, now.labels)
+		case before.Labels != now.Labels:
+			c.egress.relabel(before.Labels, now.Labels)
+			c.pools.relabel(n, before.Labels, now.Labels)
 		}
 	}
 }

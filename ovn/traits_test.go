@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -19,7 +20,7 @@ import (
 // looked at but the node. A label has the EgressIPs and the Services of AddressPools looked at which select by it, and
 // no others.
 func TestWhatANodesTraitsHaveLookedAt(t *testing.T) {
-	s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
+	s := newScene(t, func(c *settings.Config) { ovntest.Dual(c); withBalancers(c) })
 	for i := range 4 {
 		s.do(s.egressNode(1 + i))
 	}
@@ -57,7 +58,7 @@ func TestWhatANodesTraitsHaveLookedAt(t *testing.T) {
 	}
 	s.want("a label of nobody's interest", touched("e1", labels("feature=1")), "Node/e1")
 	s.want("facts of nobody else's", touched("e1", func(n *objects.Node) {
-		n.Facts = editFacts(1, true, func(f *contract.NodeFacts) { f.MTU = 1400 })
+		n.Facts = ovntest.EditFacts(1, true, func(f *contract.NodeFacts) { f.MTU = 1400 })
 	}), "Node/e1")
 	s.want("the label of one", touched("e1", labels("rack=1")), "EgressIP/b Node/e1 Service/default/"+inRack+" b")
 	s.wantEgress("b", "True", "Carried")
@@ -73,7 +74,7 @@ func TestWhatANodesTraitsHaveLookedAt(t *testing.T) {
 		t.Errorf("a node that is to announce no more has %s looked at", got)
 	}
 	s.want("what it carried", fmt.Sprint(len(s.c.pools.announcers.ofNode(announcer))), "0")
-	got = touched("e1", func(n *objects.Node) { n.Facts = facts(9, true) })
+	got = touched("e1", func(n *objects.Node) { n.Facts = ovntest.Facts(9, true) })
 	for _, word := range []string{"AddressPools", "a", "Alive/nodes", "Egress/nodes"} {
 		if !slices.Contains(strings.Fields(got), word) {
 			t.Errorf("another gateway has %s looked at, and not %s", got, word)

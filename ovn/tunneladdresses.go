@@ -26,8 +26,8 @@ type tunnelBook struct {
 // another node has had before. Who is next in line for an address that it has no more is told.
 func (b *tunnelBook) take(n *nodeState) {
 	var want []netip.Addr
-	if n.object != nil {
-		for _, addr := range slices.Concat(n.object.Addresses, n.facts.Addresses) {
+	if n.Object != nil {
+		for _, addr := range slices.Concat(n.Object.Addresses, n.Facts.Addresses) {
 			if b.mayEnd(addr) && len(want) < maxTunnelAddresses && !slices.Contains(want, addr) {
 				want = append(want, addr)
 			}
@@ -40,7 +40,7 @@ func (b *tunnelBook) take(n *nodeState) {
 	}
 	for _, addr := range want {
 		if !slices.Contains(n.wanted, addr) {
-			b.lines[addr] = append(b.lines[addr], n.name)
+			b.lines[addr] = append(b.lines[addr], n.Name)
 		}
 	}
 	n.wanted = want
@@ -57,7 +57,7 @@ func (b *tunnelBook) claim(recorded map[string]nodeRecord, batch *part.Batch) {
 		n := b.nodes.state(name)
 		n.wanted = recorded[name].tunnels
 		for _, addr := range n.wanted {
-			b.lines[addr] = append(b.lines[addr], n.name)
+			b.lines[addr] = append(b.lines[addr], n.Name)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func (b *tunnelBook) claim(recorded map[string]nodeRecord, batch *part.Batch) {
 // leave gives a node's address to who is next.
 func (b *tunnelBook) leave(n *nodeState, addr netip.Addr) {
 	line := b.lines[addr]
-	i := slices.Index(line, n.name)
+	i := slices.Index(line, n.Name)
 	if line = slices.Delete(slices.Clone(line), i, i+1); len(line) == 0 {
 		delete(b.lines, addr)
 		return
@@ -73,18 +73,18 @@ func (b *tunnelBook) leave(n *nodeState, addr netip.Addr) {
 	b.lines[addr] = line
 	if next := b.nodes.all[line[0]]; i == 0 && next != nil {
 		b.hold(next)
-		b.nodes.touch(next.name)
+		b.nodes.touch(next.Name)
 	}
 }
 
 func (b *tunnelBook) hold(n *nodeState) {
 	held := map[netip.Addr]struct{}{}
 	for _, addr := range n.wanted {
-		if b.lines[addr][0] == n.name {
+		if b.lines[addr][0] == n.Name {
 			held[addr] = struct{}{}
 		}
 	}
-	n.tunnels = slices.SortedFunc(maps.Keys(held), netip.Addr.Compare)
+	n.Tunnels = slices.SortedFunc(maps.Keys(held), netip.Addr.Compare)
 }
 
 // mayEnd says whether an address may be a node's own: those of the cluster's ranges are not, which pods, ClusterIPs,

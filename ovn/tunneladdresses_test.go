@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -16,18 +17,18 @@ func TestTunnelAddresses(t *testing.T) {
 	c := newCluster(&settings.Settings{Pods: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}})
 	set := func(name string, status, facts []string) {
 		n := c.nodes.state(name)
-		n.object, n.facts.Addresses = &objects.Node{}, nil
+		n.Object, n.Facts.Addresses = &objects.Node{}, nil
 		for _, text := range status {
-			n.object.Addresses = append(n.object.Addresses, netip.MustParseAddr(text))
+			n.Object.Addresses = append(n.Object.Addresses, netip.MustParseAddr(text))
 		}
 		for _, text := range facts {
-			n.facts.Addresses = append(n.facts.Addresses, netip.MustParseAddr(text))
+			n.Facts.Addresses = append(n.Facts.Addresses, netip.MustParseAddr(text))
 		}
 		c.nodes.tunnels.take(n)
 	}
 	expect := func(name, want string) {
 		t.Helper()
-		if got := fmt.Sprint(c.nodes.state(name).tunnels); got != want {
+		if got := fmt.Sprint(c.nodes.state(name).Tunnels); got != want {
 			t.Errorf("%s has %s, want %s", name, got, want)
 		}
 	}
@@ -45,7 +46,7 @@ func TestTunnelAddresses(t *testing.T) {
 	}
 	for _, name := range []string{"l1", "l2"} {
 		n := c.nodes.state(name)
-		n.object = nil
+		n.Object = nil
 		c.nodes.tunnels.take(n)
 	}
 	if len(c.nodes.tunnels.lines) != 0 {
@@ -74,10 +75,10 @@ func TestTunnelAddressesOutliveTheirController(t *testing.T) {
 		records map[string]nodeRecord
 		want    string
 	}{{nil, "n1"}, {had("n1"), "n1"}, {had("n2"), "n2"}, {had("gone"), "n1"}} {
-		again := newCluster(testSettings(t, nil))
+		again := newCluster(ovntest.Settings(t, nil))
 		again.begin(records{nodes: c.records}, w.keys(), w.get)
 		if got := again.nodes.tunnels.lines[shared]; len(got) != 2 || got[0] != c.want ||
-			!slices.Equal(again.nodes.all[c.want].tunnels, []netip.Addr{shared}) {
+			!slices.Equal(again.nodes.all[c.want].Tunnels, []netip.Addr{shared}) {
 			t.Errorf("with the records %v the address is that of %v, want %s first", c.records, got, c.want)
 		}
 	}
@@ -85,7 +86,7 @@ func TestTunnelAddressesOutliveTheirController(t *testing.T) {
 
 // TestTunnelEnds: no address that the cluster itself gives is one where a tunnel ends.
 func TestTunnelEnds(t *testing.T) {
-	c := newCluster(testSettings(t, dual))
+	c := newCluster(ovntest.Settings(t, ovntest.Dual))
 	ends := map[string]bool{"192.0.2.1": true, "2001:db8::1": true, "::ffff:192.0.2.1": false, "224.0.0.1": false,
 		"127.0.0.1": false}
 	for _, list := range [][]netip.Prefix{c.settings.Pods, c.settings.Services, c.settings.Joins, contract.OwnRanges[:]} {

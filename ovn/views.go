@@ -6,6 +6,7 @@ import (
 
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/services"
+	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -16,11 +17,11 @@ import (
 type nodeView interface {
 	// at is what is known of a node, nil for nothing; node the same, or will be, and forget drops it where it is nothing
 	// any more.
-	at(name string) *placement
-	node(name string) *placement
+	At(name string) *topology.Node
+	node(name string) *topology.Node
 	forget(name string)
 	// placed are the nodes that have a switch, in the order of their names.
-	placed() iter.Seq[*placement]
+	placed() iter.Seq[*topology.Node]
 	// withChassis is the node that has a chassis, "" for none.
 	withChassis(name string) string
 	// releaseNumber gives back a router's number on the join switch.
@@ -35,7 +36,7 @@ type podsOnNodes interface {
 	anyOn(node string) bool
 	touchOn(node string)
 	// readdress is told that a node has other subnets than before, or none. Its pods lose their addresses.
-	readdress(n *placement)
+	readdress(n *topology.Node)
 }
 
 // podView is what others see of the pods that want a port.
@@ -88,7 +89,7 @@ type poolView interface {
 	// any says whether there are AddressPools.
 	any() bool
 	// turn is told of a node that may announce addresses now, or may no more.
-	turn(n *placement)
+	turn(n *topology.Node)
 }
 
 // egressView is what others see of EgressIPs.
@@ -114,9 +115,9 @@ type surroundings interface {
 	// hasSharedGateway says whether there is a gateway that nodes share.
 	hasSharedGateway() bool
 	// addToNode adds what other parts have among a node's rows.
-	addToNode(n *placement, change *ovsdb.Change)
+	addToNode(n *topology.Node, change *ovsdb.Change)
 	// nodesChanged is told of nodes that were looked at.
-	nodesChanged(touched []*placement)
+	nodesChanged(touched []*topology.Node)
 	// placementsChanged is told that a node has come to have a switch or a gateway router, or has one no more,
 	// and datapathsChanged that another node than before runs Windows, the first or the last one maybe.
 	placementsChanged()

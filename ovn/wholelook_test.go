@@ -9,7 +9,9 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -96,10 +98,10 @@ func (l *selectiveLife) selectiveEvent() (what string, keys []part.Event) {
 		if before, ok := w.objects[objects.Key{Kind: objects.NodeKind, Name: fmt.Sprint("n", number)}].(*objects.Node); ok {
 			after := *before
 			set := labelMap([][]string{{"weft.net/egress="}, {"rack=1"}, {"rack=2", "weft.net/egress="},
-				{corev1.LabelNodeExcludeBalancers + "=", "rack=1"}, {networkLabel + "=other"}, {"feature=1"}}[n(6)])
+				{corev1.LabelNodeExcludeBalancers + "=", "rack=1"}, {topology.NetworkLabel + "=other"}, {"feature=1"}}[n(6)])
 			after.Labels = objects.NewLabelSet(set)
 			if n(4) == 0 {
-				after.Facts = editFacts(1+number, true, func(f *contract.NodeFacts) {
+				after.Facts = ovntest.EditFacts(1+number, true, func(f *contract.NodeFacts) {
 					f.MTU = 1400 + n(3)
 					if n(2) == 0 { // as a copied machine's
 						f.Chassis = fmt.Sprint("chassis-", 1+n(4))

@@ -1,4 +1,4 @@
-package ovn
+package topology
 
 import (
 	"iter"
@@ -13,37 +13,41 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// topologyBook is what exists once in a cluster, and what of it follows from the zones that nodes are in.
-type topologyBook struct {
+// Cluster is what exists once in a cluster, and what of it follows from the zones that nodes are in.
+type Cluster struct {
 	part.Immediate
 	settings *settings.Settings
-	changed  func()              // tells that nodes are in other zones
-	zones    map[string][]string // nodes that have a switch by zone, sorted
-	zoneOf   map[string]string
+	changed  func()
+	Zones    map[string][]string // nodes that have a switch by zone, sorted
+	ZoneOf   map[string]string
 	dirty    bool
 }
 
-func newTopologyBook(s *settings.Settings, changed func()) topologyBook {
-	return topologyBook{settings: s, changed: changed, zones: map[string][]string{}, zoneOf: map[string]string{}}
+// NewCluster knows of no nodes yet. changed is told that nodes are in other zones.
+func NewCluster(s *settings.Settings, changed func()) Cluster {
+	return Cluster{settings: s, changed: changed, Zones: map[string][]string{}, ZoneOf: map[string]string{}}
 }
 
 // Take is part of [part.Part].
-func (b *topologyBook) Take(batch *part.Batch) {
+func (b *Cluster) Take(batch *part.Batch) {
 	b.dirty = b.dirty || batch.AsksFor(northbound.ClusterOwner)
 }
 
 // Dirty is part of [part.Part].
-func (b *topologyBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
+func (b *Cluster) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
 	return part.Once(all || b.dirty, part.Common, northbound.ClusterOwner)
 }
 
 // Change is part of [part.Part].
-func (b *topologyBook) Change(ovsdb.Owner) part.Outcome {
-	return part.Rows(topologyChange(b.settings, b.zones))
+func (b *Cluster) Change(ovsdb.Owner) part.Outcome {
+	return part.Rows(clusterChange(b.settings, b.Zones))
 }
 
 // Clean is part of [part.Part].
-func (b *topologyBook) Clean() { b.dirty = false }
+func (b *Cluster) Clean() { b.dirty = false }
+
+// Touch has the rows made again.
+func (b *Cluster) Touch() { b.dirty = true }
 
 // Priorities of the cluster router's policies.
 const (
@@ -52,11 +56,11 @@ const (
 	policyUnknownService = 100
 )
 
-// topologyChange is what exists once: the cluster's router, the switch that joins it with the gateway
+// clusterChange is what exists once: the cluster's router, the switch that joins it with the gateway
 // routers, and the groups of load balancers: that of every node's switch, that of every node's gateway
 // router, and for both one of Linux nodes.
-func topologyChange(s *settings.Settings, zones map[string][]string) ovsdb.Change {
-	r := newRows(northbound.ClusterOwner)
+func clusterChange(s *settings.Settings, zones map[string][]string) ovsdb.Change {
+	r := NewRows(northbound.ClusterOwner)
 	r.LogicalRouter("cluster", "cluster", nil)
 	r.LogicalSwitch("join", "join")
 	for _, key := range []string{"cluster", "linux", "gateways", "linux-gateways"} {
@@ -84,28 +88,28 @@ func topologyChange(s *settings.Settings, zones map[string][]string) ovsdb.Chang
 	return r.Change
 }
 
-// update takes in where a node is, and has the Services looked at again whose rows depend on that.
-func (b *topologyBook) update(n *placement) {
-	zone, has := n.zone(), n.object != nil && n.placed
-	before, had := b.zoneOf[n.name]
+// Update takes in where a node is, and tells if that is another zone than before.
+func (b *Cluster) Update(n *Node) {
+	zone, has := n.zone(), n.Object != nil && n.Placed
+	before, had := b.ZoneOf[n.Name]
 	if has == had && zone == before {
 		return
 	}
 	if had {
-		b.zones[before] = slices.DeleteFunc(b.zones[before], func(name string) bool { return name == n.name })
-		if len(b.zones[before]) == 0 {
-			delete(b.zones, before)
+		b.Zones[before] = slices.DeleteFunc(b.Zones[before], func(name string) bool { return name == n.Name })
+		if len(b.Zones[before]) == 0 {
+			delete(b.Zones, before)
 			b.dirty = true
 		}
-		delete(b.zoneOf, n.name)
+		delete(b.ZoneOf, n.Name)
 	}
 	if has {
-		if len(b.zones[zone]) == 0 {
+		if len(b.Zones[zone]) == 0 {
 			b.dirty = true
 		}
-		i, _ := slices.BinarySearch(b.zones[zone], n.name)
-		b.zones[zone] = slices.Insert(b.zones[zone], i, n.name)
-		b.zoneOf[n.name] = zone
+		i, _ := slices.BinarySearch(b.Zones[zone], n.Name)
+		b.Zones[zone] = slices.Insert(b.Zones[zone], i, n.Name)
+		b.ZoneOf[n.Name] = zone
 	}
 	b.changed()
 }

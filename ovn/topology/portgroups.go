@@ -1,4 +1,4 @@
-package ovn
+package topology
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ const (
 // keepFromTunnels drops what would leave by a group's ports to a host's tunnels. Beyond these ports are all hosts:
 // a node's own, and whoever is outside. The ACL sees a packet on its last switch, after all load balancers
 // and routers, whichever of them it has met. It asks for no address: chassis that are no nodes have tunnels, too.
-func (r *rows) keepFromTunnels(group, groupID string) {
+func (r *Rows) keepFromTunnels(group, groupID string) {
 	name := "hosts' tunnels"
 	r.Member(nb.PortGroupTable, groupID, "acls", r.Add(nb.ACLTable, "tunnels/"+group, &nb.ACL{Name: &name,
 		Direction: nb.ACLDirectionToLport, Tier: tunnelsTier, Priority: refuseTunnels, Action: nb.ACLActionDrop,
@@ -29,7 +29,7 @@ func (r *rows) keepFromTunnels(group, groupID string) {
 }
 
 // portGroups are those of all nodes' ports, which the nodes put there.
-func (r *rows) portGroups() {
+func (r *Rows) portGroups() {
 	r.Add(nb.PortGroupTable, "edges", &nb.PortGroup{Name: northbound.EdgesGroup})
 	r.Add(nb.PortGroupTable, "hosts", &nb.PortGroup{Name: northbound.HostsGroup})
 	r.Add(nb.PortGroupTable, "outside", &nb.PortGroup{Name: northbound.OutsideGroup})
@@ -38,11 +38,11 @@ func (r *rows) portGroups() {
 }
 
 // joinPortGroups puts a node's ports there.
-func (r *rows) joinPortGroups(n *placement) {
+func (r *Rows) joinPortGroups(n *Node) {
 	host := ovsdb.ID(nb.LogicalSwitchPortTable, r.Owner, "management")
 	r.Member(nb.PortGroupTable, northbound.HostsGroupID, "ports", host)
 	r.Member(nb.PortGroupTable, northbound.EdgesGroupID, "ports", host)
-	if n.facts.Gateway != nil {
+	if n.Facts.Gateway != nil {
 		r.Member(nb.PortGroupTable, northbound.EdgesGroupID, "ports", ovsdb.ID(nb.LogicalSwitchPortTable, r.Owner,
 			"localnet"))
 	}

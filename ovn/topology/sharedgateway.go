@@ -1,4 +1,4 @@
-package ovn
+package topology
 
 import (
 	"fmt"
@@ -18,43 +18,44 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// sharers is what the gateway that nodes share sees of nodes.
-type sharers interface {
-	// at is what is known of a node, nil for nothing.
-	at(name string) *placement
+// Nodes is what the gateway that nodes share sees of nodes.
+type Nodes interface {
+	// At is what is known of a node, nil for nothing.
+	At(name string) *Node
 }
 
-// gatewayBook is what is known of the gateway that nodes share.
-type gatewayBook struct {
+// SharedGateway is what is known of the gateway that nodes share.
+type SharedGateway struct {
 	part.Immediate
 	settings *settings.Settings
-	nodes    sharers
-	members  map[string]member   // nodes that carry it
+	nodes    Nodes
+	members  map[string]Member   // nodes that carry it
 	sharers  map[string]struct{} // nodes that use it
 	dirty    bool
 }
 
-func newGatewayBook(s *settings.Settings, nodes sharers) gatewayBook {
-	return gatewayBook{settings: s, nodes: nodes, members: map[string]member{}, sharers: map[string]struct{}{}}
+// NewSharedGateway has no node yet.
+func NewSharedGateway(s *settings.Settings, nodes Nodes) SharedGateway {
+	return SharedGateway{settings: s, nodes: nodes, members: map[string]Member{}, sharers: map[string]struct{}{}}
 }
 
 // Take is part of [part.Part].
-func (b *gatewayBook) Take(batch *part.Batch) {
+func (b *SharedGateway) Take(batch *part.Batch) {
 	b.dirty = b.dirty || batch.AsksFor(northbound.GatewayOwner)
 }
 
 // Dirty is part of [part.Part].
-func (b *gatewayBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
+func (b *SharedGateway) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
 	return part.Once(all || b.dirty, part.Common, northbound.GatewayOwner)
 }
 
 // Change is part of [part.Part].
-func (b *gatewayBook) Change(ovsdb.Owner) part.Outcome {
+func (b *SharedGateway) Change(ovsdb.Owner) part.Outcome {
 	return part.Rows(gatewayChange(b.settings, b.placements()))
 }
 
 // Clean is part of [part.Part].
-func (b *gatewayBook) Clean() { b.dirty = false }
+func (b *SharedGateway) Clean() { b.dirty = false }
 
 // sharedSuffix is what the shared gateway's names end with, where a node's gateway has the node's name. No
 // node and no namespace has an @ in its name.
@@ -64,114 +65,117 @@ const sharedSuffix = "@shared"
 // nodes, whose port to the outside is on one of its members at a time, the first that lives. With more
 // than one of them OVN watches their tunnels by BFD, and the port moves when a member is lost. A member
 // that comes back takes its place again.
-func gatewayChange(s *settings.Settings, members []*placement) ovsdb.Change {
-	r := newRows(northbound.GatewayOwner)
+func gatewayChange(s *settings.Settings, members []*Node) ovsdb.Change {
+	r := NewRows(northbound.GatewayOwner)
 	if s.Shared == nil || len(members) == 0 {
 		return r.Change
 	}
 	group := r.Add(nb.HAChassisGroupTable, "gateway", &nb.HAChassisGroup{Name: "gw" + sharedSuffix})
 	for i, n := range members {
-		r.Member(nb.HAChassisGroupTable, group, "ha_chassis", r.Add(nb.HAChassisTable, n.name, &nb.HAChassis{
-			ChassisName: n.chassis(), Priority: max(northbound.MaxPriority-i, 0)}))
+		r.Member(nb.HAChassisGroupTable, group, "ha_chassis", r.Add(nb.HAChassisTable, n.Name, &nb.HAChassis{
+			ChassisName: n.Chassis(), Priority: max(northbound.MaxPriority-i, 0)}))
 	}
 	id := r.gatewayRouter(s, s.Shared, s.Shared.Network, sharedSuffix, s.JoinAddresses(s.SharedNumber()),
 		nb.LogicalRouterPort{HaChassisGroup: &group}, nil)
 	northbound.Model[nb.LogicalRouter](r.Builder, "gateway").ExternalIDs = map[string]string{podsLeave: waysOut(s.Shared)}
 	for _, pods := range s.Pods {
 		if address := ipam.Family(s.Shared.Addresses, pods.Addr()); address != nil {
-			r.snat(id, pods, address.Addr())
+			r.Snat(id, pods, address.Addr())
 		}
 	}
 	return r.Change
 }
 
 // sharedEgress leads what comes from the node's switch, and is for nobody within, to the shared gateway.
-func (r *rows) sharedEgress(s *settings.Settings, n *placement) {
+func (r *Rows) sharedEgress(s *settings.Settings, n *Node) {
 	for _, join := range s.JoinAddresses(s.SharedNumber()) {
-		if ipam.Family(n.subnets, join.Addr()) != nil && ipam.Family(s.Shared.Addresses, join.Addr()) != nil {
-			r.egress(n.name, join.Addr())
-			r.hostToItself(n, n.facts.Addresses, *ipam.Family(n.subnets, join.Addr()), join.Addr())
+		if ipam.Family(n.Subnets, join.Addr()) != nil && ipam.Family(s.Shared.Addresses, join.Addr()) != nil {
+			r.egress(n.Name, join.Addr())
+			r.hostToItself(n, n.Facts.Addresses, *ipam.Family(n.Subnets, join.Addr()), join.Addr())
 		}
 	}
 }
 
-// member is a node that carries the shared gateway, as far as the gateway's rows depend on it.
-type member struct {
-	chassis string
+// Member is a node that carries the shared gateway, as far as the gateway's rows depend on it.
+type Member struct {
+	Chassis string
 	uid     types.UID // and hence its age
 }
 
-// update takes in whether a node carries the shared gateway, and whether it uses it.
-func (b *gatewayBook) update(n *placement) {
-	if n.placed && n.facts.SharedGateway && n.facts.Gateway == nil {
-		b.sharers[n.name] = struct{}{}
+// MemberOf is a node as a member.
+func MemberOf(n *Node) Member { return Member{n.Chassis(), n.Object.UID} }
+
+// Update takes in whether a node carries the shared gateway, and whether it uses it.
+func (b *SharedGateway) Update(n *Node) {
+	if n.Placed && n.Facts.SharedGateway && n.Facts.Gateway == nil {
+		b.sharers[n.Name] = struct{}{}
 	} else {
-		delete(b.sharers, n.name)
+		delete(b.sharers, n.Name)
 	}
-	now := member{}
-	if n.placed && b.refuse(n) == "" {
-		now = member{n.chassis(), n.object.UID}
+	now := Member{}
+	if n.Placed && b.refuse(n) == "" {
+		now = MemberOf(n)
 	}
-	if b.members[n.name] == now {
+	if b.members[n.Name] == now {
 		return
 	}
 	b.dirty = true
-	b.members[n.name] = now
-	if now == (member{}) {
-		delete(b.members, n.name)
+	b.members[n.Name] = now
+	if now == (Member{}) {
+		delete(b.members, n.Name)
 	}
 }
 
 // refuse says why a node does not carry the shared gateway, "" if it does.
-func (b *gatewayBook) refuse(n *placement) string {
+func (b *SharedGateway) refuse(n *Node) string {
 	switch {
-	case n.object.Gateway == "" || n.object.Gateway == "false":
+	case n.Object.Gateway == "" || n.Object.Gateway == "false":
 		return "it has no label " + objects.GatewayLabel
-	case n.object.Gateway != "true":
+	case n.Object.Gateway != "true":
 		return fmt.Sprintf("label %s is %q; leave it empty, or remove it", objects.GatewayLabel,
-			objects.Quoted(n.object.Gateway))
+			objects.Quoted(n.Object.Gateway))
 	case b.settings.Shared == nil:
 		return fmt.Sprintf("it has the label %s, but the controller has no shared-gateway-addresses; set them, or remove "+
 			"the label", objects.GatewayLabel)
-	case n.windows():
+	case n.Windows():
 		return fmt.Sprintf("it has the label %s, but runs Windows, whose datapath lacks what a gateway for other nodes "+
 			"needs (%s); label Linux nodes", objects.GatewayLabel, capability.ClonedPackets.Feature)
-	case n.facts.Chassis == "":
+	case n.Facts.Chassis == "":
 		return fmt.Sprintf("it has the label %s, but its agent has not said its chassis' name yet", objects.GatewayLabel)
-	case n.facts.Gateway == nil:
+	case n.Facts.Gateway == nil:
 		return fmt.Sprintf("it has the label %s, but its agent says nothing of a gateway on the node; set "+
 			"gateway-interface and gateway-addresses for the agent, or remove the label", objects.GatewayLabel)
-	case n.facts.Gateway.Network != b.settings.Shared.Network:
+	case n.Facts.Gateway.Network != b.settings.Shared.Network:
 		return fmt.Sprintf("it has the label %s, but its gateway is on network %q and the shared one on "+
 			"shared-gateway-network %q; make the two the same, or remove the label",
-			objects.GatewayLabel, objects.Quoted(n.facts.Gateway.Network), b.settings.Shared.Network)
-	case n.outside == "":
-		_, why := n.outsideOf(b.settings)
+			objects.GatewayLabel, objects.Quoted(n.Facts.Gateway.Network), b.settings.Shared.Network)
+	case n.Outside == "":
+		_, why := n.OutsideOf(b.settings)
 		return fmt.Sprintf("it has the label %s, but %s", objects.GatewayLabel, why)
 	}
 	return ""
 }
 
-// problems are those of a node with the shared gateway.
-func (b *gatewayBook) problems(n *placement) []objects.Problem {
+// Problems are those of a node with the shared gateway.
+func (b *SharedGateway) Problems(n *Node) []objects.Problem {
 	var found []objects.Problem
-	if n.object.Gateway != "" && n.object.Gateway != "false" {
-		if why := b.refuse(n); why != "" && n.facts.Chassis != "" {
-			found = append(found, objects.Problemf(objects.NodeKind, &n.object.ObjectMeta, "NotAGatewayNode",
+	if n.Object.Gateway != "" && n.Object.Gateway != "false" {
+		if why := b.refuse(n); why != "" && n.Facts.Chassis != "" {
+			found = append(found, objects.Problemf(objects.NodeKind, &n.Object.ObjectMeta, "NotAGatewayNode",
 				"the node does not carry the shared gateway: %s", why))
 		}
 	}
-	if _, ok := b.sharers[n.name]; !ok {
+	if _, ok := b.sharers[n.Name]; !ok {
 		return found
 	}
 	switch {
 	case b.settings.Shared == nil:
-		found = append(found, objects.Problemf(objects.NodeKind, &n.object.ObjectMeta, "NoSharedGateway",
+		found = append(found, objects.Problemf(objects.NodeKind, &n.Object.ObjectMeta, "NoSharedGateway",
 			"its pods shall leave by the shared gateway (gateway: shared), but the controller has no "+
 				"shared-gateway-addresses: they reach pods and their node, and nothing else, nor an API server outside; set "+
 				"shared-gateway-addresses and shared-gateway-next-hops for the controller, or gateway: local for the node's agent"))
 	case len(b.members) == 0:
-		found = append(found, objects.Problemf(objects.NodeKind, &n.object.ObjectMeta, "NoSharedGateway",
+		found = append(found, objects.Problemf(objects.NodeKind, &n.Object.ObjectMeta, "NoSharedGateway",
 			"its pods shall leave by the shared gateway (gateway: shared), but no node carries it: they reach pods and their "+
 				"node, and nothing else, nor an API server outside; label Linux nodes that have a gateway with %s=",
 			objects.GatewayLabel))
@@ -181,14 +185,17 @@ func (b *gatewayBook) problems(n *placement) []objects.Problem {
 
 // placements are those of the nodes that carry the shared gateway, the oldest first: who comes later does
 // not take the connections of who is there.
-func (b *gatewayBook) placements() []*placement {
-	members := make([]*placement, 0, len(b.members))
+func (b *SharedGateway) placements() []*Node {
+	members := make([]*Node, 0, len(b.members))
 	for name := range maps.Keys(b.members) {
-		members = append(members, b.nodes.at(name))
+		members = append(members, b.nodes.At(name))
 	}
-	slices.SortFunc(members, byAge)
+	slices.SortFunc(members, ByAge)
 	return members
 }
 
-// exists says whether there is a shared gateway.
-func (b *gatewayBook) exists() bool { return b.settings.Shared != nil && len(b.members) > 0 }
+// Exists says whether there is a shared gateway.
+func (b *SharedGateway) Exists() bool { return b.settings.Shared != nil && len(b.members) > 0 }
+
+// Sharing are the nodes that use the shared gateway, in order.
+func (b *SharedGateway) Sharing() []string { return slices.Sorted(maps.Keys(b.sharers)) }
