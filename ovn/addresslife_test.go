@@ -17,6 +17,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/egress"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
@@ -222,7 +223,7 @@ func (l *addressLife) northd() {
 			}
 			switch word, name := part.Split(owner); {
 			case word == "EgressIP":
-				now[part.Signal{What: egressHosting, Name: name}] = best.ChassisName
+				now[part.Signal{What: egress.Hosting, Name: name}] = best.ChassisName
 			case owner == northbound.LivenessOwner:
 				now[part.Signal{What: livenessMoved, Name: r.Key}] = best.ChassisName
 			}
@@ -326,15 +327,21 @@ func (l *addressLife) fail() {
 // noAddressOfTwo: an address outside is answered for by one.
 func (l *addressLife) noAddressOfTwo() {
 	l.t.Helper()
-	for _, e := range l.c.egress.order {
-		for _, p := range e.plan.gateway.Addresses {
-			if holder, ok := l.c.pools.addresses.Holder(p.Addr()); ok {
-				l.t.Errorf("EgressIP %s has %s, and so has Service %s", e.object.Name, p.Addr(), holder)
+	for k := range l.w.objects {
+		if k, ok := k.(objects.Key); ok && k.Kind == objects.EgressKind {
+			for _, r := range l.c.changeOf(northbound.EgressOwner(k.Name)).Rows {
+				if port, ok := r.Model.(*nb.LogicalRouterPort); ok && r.Key == "external" {
+					for _, p := range networks(port) {
+						if holder, ok := l.c.pools.addresses.Holder(p.Addr()); ok {
+							l.t.Errorf("EgressIP %s has %s, and so has Service %s", k.Name, p.Addr(), holder)
+						}
+					}
+				}
 			}
 		}
 	}
 	for addr, name := range l.c.pools.addresses.All() {
-		if whose, taken := l.c.outsideAddresses()[addr]; taken && l.c.pools.announcers.announced[addr] != "" {
+		if whose, taken := l.c.OutsideAddresses()[addr]; taken && l.c.pools.announcers.announced[addr] != "" {
 			l.t.Errorf("Service %s has %s announced, which is %s", name, addr, whose)
 		}
 	}

@@ -66,7 +66,7 @@ func (a *arbiter) balanced(at objects.Claim) bool {
 		a.pods.wantsHostPort(numberedPort{at.Port, at.Protocol}))
 }
 
-// holder is who has a claim of those that want it, if anybody has: whoever has the address from an
+// Holder is who has a claim of those that want it, if anybody has: whoever has the address from an
 // AddressPool, else the first with a right to it.
 func (a *arbiter) holder(wanted objects.Claim) (name string, ok bool) {
 	if name, ok := a.heldBy(wanted.Addr); ok {
@@ -82,7 +82,7 @@ func (a *arbiter) holder(wanted objects.Claim) (name string, ok bool) {
 // Service's status says: load balancers' controllers give it to many Services, each with other ports, and who has one
 // of these the hosts' agents know, which know of no pools.
 func (a *arbiter) heldBy(addr netip.Addr) (name string, ok bool) {
-	name, ok = a.pools.holder(addr)
+	name, ok = a.pools.Holder(addr)
 	return name, ok && a.hosts.rules().At(addr) == outside.Nobody
 }
 

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/egress"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
@@ -20,10 +21,9 @@ type podState struct {
 	node      *nodePods
 	addresses []netip.Prefix // one a subnet of the node, in the same order
 	// had are addresses that the pod shall get again if it can, known is where from.
-	had   []netip.Addr
-	known evidence
-	// egress are the EgressIPs that it leaves by, of IPv4 and IPv6.
-	egress   [2]*egressState
+	had      []netip.Addr
+	known    evidence
+	leaving  egress.Leaving
 	selected policies.Selected
 	there    bool // its port is in the Northbound, or about to be
 }

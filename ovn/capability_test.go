@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/capability"
+	"github.com/weftnet/weft/ovn/egress"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
@@ -550,7 +551,7 @@ func TestLimitsSayAll(t *testing.T) {
 
 // What the cluster's router knows answers by is the one mark that a packet of a Windows node may be given.
 func TestTheTableBearsTheMark(t *testing.T) {
-	for mark, want := range map[int]string{0: "", answerMark: "", answerMark + 1: "set of other fields"} {
+	for mark, want := range map[int]string{0: "", egress.AnswerMark: "", egress.AnswerMark + 1: "set of other fields"} {
 		if got := capability.Forbidden(fmt.Sprint("set skb_mark ", mark)); got != want {
 			t.Errorf("mark %d is forbidden by %q, want %q", mark, got, want)
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/ovn/domains"
+	"github.com/weftnet/weft/ovn/egress"
 	"github.com/weftnet/weft/ovn/flushes"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
@@ -41,7 +42,7 @@ type cluster struct {
 	domains    *domains.Part
 	liveness   livenessBook
 	pools      poolBook
-	egress     egressBook
+	egress     egress.Part
 
 	parts []wired
 }
@@ -80,7 +81,7 @@ func newCluster(s *settings.Settings) *cluster {
 	c.liveness = newLivenessBook(c.settings, &c.nodes, &c.pools)
 	c.pools = newPoolBook(out, c.settings, c, &c.nodes, &c.namespaces, &c.services, &c.arbiter, &c.egress,
 		&c.liveness)
-	c.egress = newEgressBook(out, c.settings, c.nodes.ids, c, &c.nodes, &c.pods, &c.namespaces, &c.pools)
+	c.egress = egress.New(out, c.settings, c.nodes.ids, c, &c.nodes, podsOfEgress{&c.pods}, &c.namespaces, &c.pools)
 
 	// All that there is. Parts take in this order, and settle in the opposite one.
 	//
@@ -139,10 +140,10 @@ func (c *cluster) keyOf(owner ovsdb.Owner) (k objects.Key, ok bool) {
 func (c *cluster) begin(r records, keys []part.Event, get part.Lookup) {
 	all := part.NewBatch(keys, get)
 	c.nodes.recorded, c.pods.recorded, c.pods.beginning = r.nodes, r.pods, true
-	c.egress.claim(r.egress)
+	c.egress.Claim(r.egress)
 	c.nodes.tunnels.claim(r.nodes, all)
 	c.take(all)
-	c.egress.forget()
+	c.egress.Forget()
 	c.pods.beginning = false
 }
 

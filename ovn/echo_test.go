@@ -3,6 +3,7 @@ package ovn
 import (
 	"encoding/json"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -20,21 +21,36 @@ import (
 func (s *scene) looks() func() string {
 	trace := netip.MustParseAddr("192.0.2.254")
 	s.c.pools.reserved.outside[trace] = "that of the test"
-	for _, e := range s.c.egress.all {
-		e.standing = nil
-	}
+	s.egressIPs(func(_ string, standing reflect.Value) { standing.SetZero() })
 	return func() string {
 		var seen []string
 		if _, untouched := s.c.pools.reserved.outside[trace]; !untouched {
 			seen = append(seen, "AddressPools")
 		}
-		for _, e := range s.c.egress.order {
-			if e.standing != nil {
-				seen = append(seen, e.object.Name)
+		s.egressIPs(func(name string, standing reflect.Value) {
+			if !standing.IsNil() {
+				seen = append(seen, name)
 			}
-		}
+		})
 		return strings.Join(seen, " ")
 	}
+}
+
+// egressIPs has each EgressIP, in the order of their names, and the list of nodes that was found for it when it was
+// looked at last.
+func (s *scene) egressIPs(do func(name string, standing reflect.Value)) {
+	all := within(reflect.ValueOf(&s.c.egress), "all")
+	for _, name := range slices.SortedFunc(slices.Values(all.MapKeys()), func(a, b reflect.Value) int {
+		return strings.Compare(a.String(), b.String())
+	}) {
+		do(name.String(), within(all.MapIndex(name), "standing"))
+	}
+}
+
+// within is a field of what a pointer points to, which may be another package's.
+func within(pointer reflect.Value, name string) reflect.Value {
+	f := pointer.Elem().FieldByName(name)
+	return reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Elem()
 }
 
 // statusOf is an object's status with something else in it, as its own controller or another hand may write it.

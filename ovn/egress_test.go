@@ -11,11 +11,13 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/egress"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovsdb"
 )
 
 // egressNode is a Linux node number n that may carry egress addresses.
@@ -68,7 +70,8 @@ func (s *scene) leaving(name string) string {
 	var list []string
 	for pod, p := range s.c.pods.all {
 		for _, m := range s.c.changeOf(northbound.PodOwner(pod)).Memberships {
-			if m.UUID == egressSetID(name, true) || m.UUID == egressSetID(name, false) {
+			if m.UUID == ovsdb.ID(nb.AddressSetTable, northbound.EgressOwner(name), northbound.IPWord(true)) ||
+				m.UUID == ovsdb.ID(nb.AddressSetTable, northbound.EgressOwner(name), northbound.IPWord(false)) {
 				list = append(list, strings.TrimPrefix(pod, p.object.Namespace+"/")+"="+strings.Join(m.Values, ","))
 			}
 		}
@@ -80,12 +83,32 @@ func (s *scene) leaving(name string) string {
 // way is what the policies of an EgressIP do with its pods' packets.
 func (s *scene) way(name string) string {
 	var list []string
-	for _, r := range s.c.egress.change(name).Rows {
+	for _, r := range s.c.changeOf(northbound.EgressOwner(name)).Rows {
 		if p, ok := r.Model.(*nb.LogicalRouterPolicy); ok {
 			list = append(list, strings.TrimSpace(p.Action+" "+strings.Join(p.Nexthops, ",")))
 		}
 	}
 	return strings.Join(list, " ")
+}
+
+// egressNumber is that of an EgressIP's router on the join switch, 0 for none.
+func (s *scene) egressNumber(name string) int {
+	for _, r := range s.c.changeOf(northbound.EgressOwner(name)).Rows {
+		if port, ok := r.Model.(*nb.LogicalRouterPort); ok && r.Key == "join" {
+			return nodeRecord{joins: networks(port)}.id(s.c.settings)
+		}
+	}
+	return 0
+}
+
+// standingBy are the nodes that stand by for an EgressIP, the first one preferred.
+func (s *scene) standingBy(name string) (nodes []string) {
+	for _, r := range s.c.changeOf(northbound.EgressOwner(name)).Rows {
+		if _, ok := r.Model.(*nb.HAChassis); ok {
+			nodes = append(nodes, r.Key)
+		}
+	}
+	return nodes
 }
 
 // TestEgressStory: pods, labels, nodes and EgressIPs come and go in any order.
@@ -99,8 +122,8 @@ func TestEgressStory(t *testing.T) {
 	s.wantEgress("a", "True", "Carried", "network external")
 	s.want("pods", s.leaving("a"), "web=10.244.1.3 web=fd00:10:244:1::3")
 	s.want("number of pods", fmt.Sprint(s.egressStatus("a").Pods), "1")
-	s.want("members", members(s.c.egress.change("a")), "chassis-1=32767")
-	hops := s.c.settings.JoinAddresses(s.c.egress.all["a"].number)
+	s.want("members", members(s.c.changeOf(northbound.EgressOwner("a"))), "chassis-1=32767")
+	hops := s.c.settings.JoinAddresses(s.egressNumber("a"))
 	s.want("way", s.way("a"), fmt.Sprintf("reroute %s reroute %s", hops[0].Addr(), hops[1].Addr()))
 
 	s.do(s.labelled(s.pod("default", "db", "e1"), "app=db"))
@@ -117,7 +140,7 @@ func TestEgressStory(t *testing.T) {
 	s.want("the younger one gets no pod", s.leaving("b"), "")
 	s.remove(objects.EgressKind, "a")
 	s.want("until the older goes", s.leaving("b"), "web=10.244.1.3")
-	s.want("rows of what is gone", fmt.Sprint(len(s.c.egress.change("a").Rows)), "0")
+	s.want("rows of what is gone", fmt.Sprint(len(s.c.changeOf(northbound.EgressOwner("a")).Rows)), "0")
 	s.do(s.labelled(web, "app=api"))
 	s.want("without the label", s.leaving("b"), "")
 	s.do(web)
@@ -126,9 +149,8 @@ func TestEgressStory(t *testing.T) {
 	s.wantEgress("b", "False", "NoNode", "spec.nodeSelector", "weft.net/egress=", "is dropped")
 	s.want("way without a node", s.way("b"), "drop")
 	s.remove(objects.EgressKind, "b")
-	s.want("what all share", fmt.Sprint(len(s.c.egress.commonChange().Rows)), "0")
-	s.want("what remains", fmt.Sprint(len(s.c.egress.all), len(s.c.egress.order), s.c.nodes.ids.Size-s.c.nodes.ids.Free),
-		"0 0 0")
+	s.want("what all share", fmt.Sprint(len(s.c.changeOf(northbound.EgressNodesOwner).Rows)), "0")
+	s.want("what remains", fmt.Sprint(s.c.nodes.ids.Size-s.c.nodes.ids.Free), "0")
 }
 
 // TestNamespacesLabels: a label of a namespace moves its pods.
@@ -204,7 +226,7 @@ func TestEgressRefused(t *testing.T) {
 			s.do(e)
 			s.wantEgress("a", "False", c.reason, c.words...)
 			s.want("way", s.way("a"), c.way)
-			for _, r := range s.c.egress.change("a").Rows {
+			for _, r := range s.c.changeOf(northbound.EgressOwner("a")).Rows {
 				if _, ok := r.Model.(*nb.LogicalRouter); ok {
 					t.Error("it has a router")
 				}
@@ -224,8 +246,8 @@ func TestEgressSpreads(t *testing.T) {
 	for i := range 40 {
 		name := fmt.Sprint("a", i)
 		s.do(s.egressIP(name, "team=a", fmt.Sprintf("203.0.113.%d", 100+i)))
-		list := strings.Fields(members(s.c.egress.change(name)))
-		if len(list) != maxHosting {
+		list := strings.Fields(members(s.c.changeOf(northbound.EgressOwner(name))))
+		if len(list) != egress.MaxHosting {
 			t.Fatalf("%d nodes stand by: %v", len(list), list)
 		}
 		first[list[0]]++
@@ -233,17 +255,17 @@ func TestEgressSpreads(t *testing.T) {
 	if len(first) < 6 {
 		t.Errorf("40 objects prefer %v", first)
 	}
-	before := s.c.egress.all["a0"].plan.names
+	before := s.standingBy("a0")
 	n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: before[0]}].(*objects.Node)
 	n.Ready = false
 	s.do(&n)
-	if after := s.c.egress.all["a0"].plan.names; slices.Contains(after, before[0]) || !slices.Equal(after[:4],
+	if after := s.standingBy("a0"); slices.Contains(after, before[0]) || !slices.Equal(after[:4],
 		before[1:]) {
 		t.Errorf("without %s the nodes are %v, before %v", before[0], after, before)
 	}
 	numbers := map[int]bool{}
-	for _, e := range s.c.egress.all {
-		numbers[e.number] = true
+	for i := range 40 {
+		numbers[s.egressNumber(fmt.Sprint("a", i))] = true
 	}
 	for _, n := range s.c.nodes.all {
 		numbers[n.ID] = true
@@ -265,7 +287,7 @@ func TestEgressNumbersSurvive(t *testing.T) {
 	for i := range 8 {
 		name := fmt.Sprint("a", i)
 		s.do(s.egressIP(name, "", fmt.Sprintf("203.0.113.%d", 100+i)))
-		before[name] = s.c.egress.all[name].number
+		before[name] = s.egressNumber(name)
 	}
 	s.do(s.egressIP("late", "", "203.0.113.120"))
 	s.wantEgress("late", "False", "NoNumber", "join-cidrs")
@@ -278,19 +300,21 @@ func TestEgressNumbersSurvive(t *testing.T) {
 	s.c = newCluster(s.c.settings)
 	s.c.begin(r, s.keys(), s.get)
 	for name, number := range before {
-		if e := s.c.egress.all[name]; name != "a3" && e.number != number {
-			t.Errorf("%s has number %d, had %d", name, e.number, number)
+		if now := s.egressNumber(name); name != "a3" && now != number {
+			t.Errorf("%s has number %d, had %d", name, now, number)
 		}
 	}
 	seen := map[netip.Addr]string{}
 	for _, n := range s.c.nodes.all {
 		seen[s.c.settings.JoinAddresses(n.ID)[0].Addr()] = n.Name
 	}
-	for name, e := range s.c.egress.all {
-		if e.number == 0 {
+	for k := range s.objects {
+		name := k.(objects.Key).Name
+		number := s.egressNumber(name)
+		if k.(objects.Key).Kind != objects.EgressKind || number == 0 {
 			continue
 		}
-		a := s.c.settings.JoinAddresses(e.number)[0].Addr()
+		a := s.c.settings.JoinAddresses(number)[0].Addr()
 		if other, ok := seen[a]; ok {
 			t.Errorf("%s and %s both have %s", name, other, a)
 		}
@@ -304,8 +328,8 @@ func TestCarrierIsTold(t *testing.T) {
 	s.do(s.egressNode(1), s.egressNode(2), s.egressIP("a", "", "203.0.113.20"))
 	s.want("node", s.egressStatus("a").Node, "")
 	move := func(chassis string) {
-		s.objects[part.Signal{What: egressHosting, Name: "a"}] = chassis
-		s.touch([]part.Event{part.Signal{What: egressHosting, Name: "a"}})
+		s.objects[part.Signal{What: egress.Hosting, Name: "a"}] = chassis
+		s.touch([]part.Event{part.Signal{What: egress.Hosting, Name: "a"}})
 	}
 	move("chassis-2")
 	s.want("node", s.egressStatus("a").Node, "e2")
@@ -317,8 +341,8 @@ func TestCarrierIsTold(t *testing.T) {
 	s.restart(nil)
 	s.want("node after a restart", s.egressStatus("a").Node, "e1")
 	for _, chassis := range []string{"chassis-2", "chassis-1"} { // faster than a status is written
-		s.objects[part.Signal{What: egressHosting, Name: "a"}] = chassis
-		s.c.update([]part.Event{part.Signal{What: egressHosting, Name: "a"}}, s.get)
+		s.objects[part.Signal{What: egress.Hosting, Name: "a"}] = chassis
+		s.c.update([]part.Event{part.Signal{What: egress.Hosting, Name: "a"}}, s.get)
 	}
 	notes := s.c.TakeNotes()
 	if last := notes[len(notes)-1].Value; !strings.Contains(last, `"node":"e1"`) {
@@ -326,6 +350,7 @@ func TestCarrierIsTold(t *testing.T) {
 	}
 	move("")
 	s.want("node when none carries it", s.egressStatus("a").Node, "")
-	delete(s.objects, part.Signal{What: egressHosting, Name: "a"})
-	s.touch([]part.Event{part.Signal{What: egressHosting, Name: "nobody"}, part.Signal{What: egressCount, Name: "nobody"}})
+	delete(s.objects, part.Signal{What: egress.Hosting, Name: "a"})
+	s.touch([]part.Event{part.Signal{What: egress.Hosting, Name: "nobody"}, part.Signal{What: egress.Count,
+		Name: "nobody"}})
 }

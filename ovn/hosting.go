@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/egress"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
@@ -28,7 +29,7 @@ func (e engine) Hosting() map[part.Event]string {
 	}) {
 		switch word, name, key := rowOf(port.ExternalIDs); {
 		case word == objects.EgressKind.String() && key == "external":
-			now[part.Signal{What: egressHosting, Name: name}] = port.Status[hostingChassis]
+			now[part.Signal{What: egress.Hosting, Name: name}] = port.Status[hostingChassis]
 		case port.ExternalIDs[ovsdb.OwnerMark] == string(northbound.LivenessOwner):
 			now[part.Signal{What: livenessMoved, Name: key}] = port.Status[hostingChassis]
 		}

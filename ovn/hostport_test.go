@@ -211,7 +211,7 @@ func TestHostPortsAtAnAddressOfAPool(t *testing.T) {
 	s.want("alone", ports([]part.Event{objects.Key{Kind: objects.PodKind, Name: "default/p"},
 		objects.Key{Kind: objects.PodKind, Name: "default/q"}}), both)
 	s.want("beside the Service", ports(s.put(had)), other)
-	holder, _ := s.c.pools.holder(at)
+	holder, _ := s.c.pools.Holder(at)
 	s.want("the Service has the address", holder, "default/web")
 	rival := s.service("rival", "10.96.0.20") // somebody else's load balancer
 	rival.Ingress, rival.Ports[0].Port = []netip.Addr{at}, 8443

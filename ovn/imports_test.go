@@ -27,6 +27,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pools":      "objects",
 		"services":   "ipam capability objects northbound",
 		"topology":   "ipam capability settings objects northbound part services",
+		"egress":     "ipam capability settings objects northbound part topology",
 		"ovntest":    "settings objects",
 		"flushes":    "objects northbound part",
 		"domains":    "settings objects northbound part",

@@ -69,7 +69,7 @@ func (b *livenessBook) touch() { b.dirty = b.dirty || b.pools.any() }
 func (b *livenessBook) change() ovsdb.Change {
 	r := northbound.NewBuilder(northbound.LivenessOwner)
 	var all []*topology.Node
-	for n := range b.nodes.placed() {
+	for n := range b.nodes.Placed() {
 		if watched(n) {
 			all = append(all, n)
 		}

@@ -389,7 +389,7 @@ func (b *nodeBook) release(subnet netip.Prefix) {
 
 // noteAll has all nodes' annotations written that are not what they shall be.
 func (b *nodeBook) noteAll() {
-	for n := range b.placed() {
+	for n := range b.Placed() {
 		b.noteNode(n)
 	}
 }

@@ -96,7 +96,7 @@ func (b *nodeBook) At(name string) *topology.Node {
 
 func (b *nodeBook) node(name string) *topology.Node { return &b.state(name).Node }
 
-func (b *nodeBook) placed() iter.Seq[*topology.Node] {
+func (b *nodeBook) Placed() iter.Seq[*topology.Node] {
 	return func(yield func(*topology.Node) bool) {
 		for _, name := range b.names {
 			if !yield(&b.all[name].Node) {
@@ -111,7 +111,7 @@ func (b *nodeBook) HasWindows() bool { return len(b.windows) > 0 }
 
 func (b *nodeBook) touch(name string) { b.dirty[name] = struct{}{} }
 
-func (b *nodeBook) releaseNumber(number int) {
+func (b *nodeBook) ReleaseNumber(number int) {
 	b.ids.Release(number - 1)
 	b.vacated = true
 }

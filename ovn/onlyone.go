@@ -74,8 +74,8 @@ func (o *onlyOne) take(n *topology.Node) (vacated bool) {
 		slices.ContainsFunc(before.subnets, func(p netip.Prefix) bool { return !slices.Contains(now.subnets, p) })
 }
 
-// withChassis is the node that has a chassis, "" for none.
-func (b *nodeBook) withChassis(chassis string) string {
+// WithChassis is the node that has a chassis, "" for none.
+func (b *nodeBook) WithChassis(chassis string) string {
 	if name, ok := b.onlyOne.chassis[chassis]; ok {
 		return name
 	}

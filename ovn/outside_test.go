@@ -156,7 +156,8 @@ func TestAStolenNodeJoinsNoNetwork(t *testing.T) {
 					}
 				}
 				s.wantEgress("a", "True", "Carried", "4 nodes", "external")
-				for _, members := range []string{members(s.c.egress.change("a")), members(s.c.changeOf(northbound.GatewayOwner))} {
+				for _, members := range []string{members(s.c.changeOf(northbound.EgressOwner("a"))),
+					members(s.c.changeOf(northbound.GatewayOwner))} {
 					if strings.Contains(members, "chassis-9") || !strings.Contains(members, "chassis-1") {
 						t.Errorf("members are %s", members)
 					}

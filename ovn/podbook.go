@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weftnet/weft/ovn/egress"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
@@ -70,7 +71,7 @@ func (b *podBook) Change(owner ovsdb.Owner) part.Outcome {
 	}
 	taken := func(wanted objects.Claim) bool { return b.keptFrom(p, wanted) }
 	change := podChange(b.settings, p.object, p.addresses, p.node.Node, taken)
-	egressMembers(p, &change)
+	egress.AddTo(p, &change)
 	policies.AddTo(p, &change)
 	return part.Outcome{Change: change, Then: func() { p.there = true }}
 }

@@ -63,7 +63,7 @@ func (b *poolBook) Take(batch *part.Batch) { b.update(batch.Names(objects.PoolKi
 // Settle is part of [part.Part]: it brings addresses and Services together, those that were touched. What is given up
 // comes first, then what Services have had, then what is new.
 func (b *poolBook) Settle() {
-	b.changed = b.changed || b.egress.changed() // what EgressIPs follow from, addresses of pools do
+	b.changed = b.changed || b.egress.Changed() // what EgressIPs follow from, addresses of pools do
 	turned := b.announcers.takeTurned()
 	for name := range b.services.touched() {
 		if s := b.services.at(name); s != nil && allocates(b.settings, s.object) || b.of[name] != nil || s != nil &&
@@ -303,6 +303,6 @@ func (b *poolBook) relabel(n *topology.Node, before, now objects.LabelSet) {
 // turn takes in that a node may announce now, or may no more. Who may have addresses stays as it is.
 func (b *poolBook) turn(n *topology.Node) { b.announcers.turn(n) }
 
-func (b *poolBook) holder(addr netip.Addr) (service string, ok bool) {
+func (b *poolBook) Holder(addr netip.Addr) (service string, ok bool) {
 	return b.addresses.Holder(addr)
 }

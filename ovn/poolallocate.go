@@ -26,7 +26,7 @@ func (r *reservations) by(addr netip.Addr) (whose string, ok bool) {
 	if whose, ok = r.outside[addr]; ok {
 		return whose, true
 	}
-	if name, ok := r.egress.wanting()[addr]; ok {
+	if name, ok := r.egress.Wanting()[addr]; ok {
 		return "that of EgressIP " + name, true
 	}
 	return "", false
@@ -46,7 +46,7 @@ func (r *reservations) all() iter.Seq[netip.Addr] {
 				return
 			}
 		}
-		for addr := range r.egress.wanting() {
+		for addr := range r.egress.Wanting() {
 			if _, twice := r.outside[addr]; !twice && !yield(addr) {
 				return
 			}

@@ -68,7 +68,7 @@ func BenchmarkAddressIsFreed(b *testing.B) {
 		}
 		c := playing(b, w)
 		return func(i int) {
-			holder, _ := c.pools.holder(netip.AddrFrom4([4]byte{198, 19, 240, byte(i % 10)}))
+			holder, _ := c.pools.Holder(netip.AddrFrom4([4]byte{198, 19, 240, byte(i % 10)}))
 			k := objects.Key{Kind: objects.ServiceKind, Name: holder}
 			again := *w.objects[k].(*objects.Service)
 			delete(w.objects, k)

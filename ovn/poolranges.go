@@ -16,11 +16,11 @@ import (
 // checkPools decides which ranges are used, and which addresses in them are not.
 func (b *poolBook) checkPools() {
 	clear(b.announcers.outside.ways)
-	outside := b.around.outsideAddresses()
+	outside := b.around.OutsideAddresses()
 	addresses := slices.SortedFunc(maps.Keys(outside), netip.Addr.Compare)
 	reserved := maps.Clone(outside)
 	var networks []objects.AddressRange
-	for n := range b.nodes.placed() {
+	for n := range b.nodes.Placed() {
 		if g := n.Facts.Gateway; g != nil {
 			for _, p := range g.Addresses {
 				if n.Outside != "" {

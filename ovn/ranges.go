@@ -66,7 +66,7 @@ func (b *rangeBook) update(names []string, batch *part.Batch) {
 		for _, p := range o.Ranges {
 			if b.occupants[p] = before[p]; b.occupants[p] == nil {
 				b.occupants[p] = map[string]string{}
-				for n := range b.nodes.placed() {
+				for n := range b.nodes.Placed() {
 					b.occupy(n, p)
 				}
 			}

@@ -13,8 +13,8 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// outsideAddresses are those that nobody else may have, and whose they are.
-func (c *cluster) outsideAddresses() map[netip.Addr]string {
+// OutsideAddresses are those that nobody else may have, and whose they are.
+func (c *cluster) OutsideAddresses() map[netip.Addr]string {
 	taken := map[netip.Addr]string{}
 	add := func(list []netip.Addr, whose string) {
 		for _, addr := range list {
@@ -24,7 +24,7 @@ func (c *cluster) outsideAddresses() map[netip.Addr]string {
 	for at := range c.arbiter.hosts.apiServers {
 		taken[at.Addr()] = "the API server"
 	}
-	for n := range c.nodes.placed() {
+	for n := range c.nodes.Placed() {
 		if g := n.Facts.Gateway; g != nil {
 			add(g.NextHops, "a next hop of Node "+n.Name)
 			add(contract.Addrs(g.Addresses), "Node "+n.Name)
@@ -98,14 +98,14 @@ func (c *cluster) namespaceChanged(name string, object *objects.Namespace, relab
 	if relabelled {
 		c.selections.NamespaceChanged(name)
 		c.pools.namespaceChanged(name)
-		c.egress.namespaceChanged(name)
+		c.egress.NamespaceChanged(name)
 	}
 }
 
 func (c *cluster) podSeen(key string, object *objects.Pod) { c.domains.UpdatePod(key, object) }
 
 func (c *cluster) podEnds(p *podState) {
-	c.egress.leaveBy(p, [2]*egressState{})
+	c.egress.Leave(p)
 	c.selections.Leave(p)
 }
 
@@ -115,13 +115,14 @@ func (c *cluster) serviceChanged(name string, object *objects.Service) {
 	c.pending.update(name, object)
 }
 
-func (c *cluster) apiServersMoved() { c.egress.replan = true }
+func (c *cluster) apiServersMoved() { c.egress.Replan() }
 
 // rangesChanged has all looked at again that depends on the ranges of ClusterIPs, and the nodes told of them.
 func (c *cluster) rangesChanged() {
 	c.services.touchEvery()
 	c.topology.Touch()
-	c.egress.replan, c.pools.changed = true, true
+	c.egress.Replan()
+	c.pools.changed = true
 	c.Notes = slices.DeleteFunc(c.Notes, func(a part.Annotation) bool { return a.Key == contract.NodeNetworkAnnotation })
 	c.nodes.noteAll()
 }
@@ -133,8 +134,8 @@ func (c *cluster) heldByAnother(addr netip.Addr) {
 	for name := range c.arbiter.claims.at[addr] {
 		c.pods.touchHostPorts(c.arbiter.claims.of[name])
 	}
-	if _, wanted := c.egress.wanted[addr]; wanted {
-		c.egress.replan = true
+	if _, wanted := c.egress.Wanting()[addr]; wanted {
+		c.egress.Replan()
 	}
 }
 
@@ -146,7 +147,7 @@ func (c *cluster) noteTraits(touched []*topology.Node) {
 			delete(c.traits, n.Name)
 		}
 		if before.Ready != now.Ready { // who may have addresses stays as it is
-			c.egress.turned = append(c.egress.turned, n)
+			c.egress.Turn(n)
 			c.pools.turn(n)
 		}
 		if before.Ready != now.Ready || before.Hosted != now.Hosted {
@@ -155,10 +156,10 @@ func (c *cluster) noteTraits(touched []*topology.Node) {
 		switch {
 		case !before.Placed && !now.Placed: // nobody can have it
 		case !before.SameButLabels(&now):
-			c.egress.reshape(&before, &now)
+			c.egress.Reshape(&before, &now)
 			c.pools.reshape()
 		case before.Labels != now.Labels:
-			c.egress.relabel(before.Labels, now.Labels)
+			c.egress.Relabel(before.Labels, now.Labels)
 			c.pools.relabel(n, before.Labels, now.Labels)
 		}
 	}

@@ -34,14 +34,12 @@ func TestWhatANodesTraitsHaveLookedAt(t *testing.T) {
 	vip := map[string]netip.Addr{"first": netip.MustParseAddr(s.external("first")),
 		"second": netip.MustParseAddr(s.external("second"))}
 	inRack := map[bool]string{true: "first", false: "second"}[vip["first"] == netip.MustParseAddr("203.0.113.64")]
-	standing := s.c.egress.all["b"].standing // of no node
 	// touched is what a change of a node has looked at.
 	touched := func(name string, edit func(*objects.Node)) string {
 		t.Helper()
 		after := *s.objects[objects.Key{Kind: objects.NodeKind, Name: name}].(*objects.Node)
 		edit(&after)
 		looks := s.looks()
-		s.c.egress.all["b"].standing = standing
 		s.c.update(s.put(&after), s.get)
 		seen := strings.Fields(looks())
 		for _, change := range s.c.takeChanges() {

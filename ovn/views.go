@@ -20,12 +20,12 @@ type nodeView interface {
 	At(name string) *topology.Node
 	node(name string) *topology.Node
 	forget(name string)
-	// placed are the nodes that have a switch, in the order of their names.
-	placed() iter.Seq[*topology.Node]
-	// withChassis is the node that has a chassis, "" for none.
-	withChassis(name string) string
-	// releaseNumber gives back a router's number on the join switch.
-	releaseNumber(number int)
+	// Placed are the nodes that have a switch, in the order of their names.
+	Placed() iter.Seq[*topology.Node]
+	// WithChassis is the node that has a chassis, "" for none.
+	WithChassis(name string) string
+	// ReleaseNumber gives back a router's number on the join switch.
+	ReleaseNumber(number int)
 	// touch has a node's rows made again.
 	touch(name string)
 }
@@ -84,8 +84,8 @@ type claimView interface {
 
 // poolView is what others see of AddressPools.
 type poolView interface {
-	// holder is the Service that has an address of an AddressPool.
-	holder(addr netip.Addr) (service string, ok bool)
+	// Holder is the Service that has an address of an AddressPool.
+	Holder(addr netip.Addr) (service string, ok bool)
 	// any says whether there are AddressPools.
 	any() bool
 	// turn is told of a node that may announce addresses now, or may no more.
@@ -95,9 +95,9 @@ type poolView interface {
 // egressView is what others see of EgressIPs.
 type egressView interface {
 	// wanting are the EgressIPs that want addresses, by these.
-	wanting() map[netip.Addr]string
+	Wanting() map[netip.Addr]string
 	// changed says whether what all EgressIPs follow from is another thing since they were settled.
-	changed() bool
+	Changed() bool
 }
 
 // policyView is what others see of policies.
@@ -108,8 +108,8 @@ type policyView interface {
 
 // surroundings is what concerns several parts. The cluster knows which.
 type surroundings interface {
-	// outsideAddresses are those that nobody else may have, and whose they are.
-	outsideAddresses() map[netip.Addr]string
+	// OutsideAddresses are those that nobody else may have, and whose they are.
+	OutsideAddresses() map[netip.Addr]string
 	// placements are the nodes that have a switch, as Services' rows depend on them.
 	placements() *services.Nodes
 	// hasSharedGateway says whether there is a gateway that nodes share.

@@ -51,7 +51,8 @@ func (l *selectiveLife) play(keys []part.Event) {
 	notes, problems := l.c.TakeNotes(), l.c.TakeProblems()
 	l.oneList() // which has all Services judged again, too
 
-	l.c.egress.replan, l.c.pools.changed, l.c.nodes.vacated, l.c.ranges.reoccupied = true, true, true, true
+	l.c.egress.Replan()
+	l.c.pools.changed, l.c.nodes.vacated, l.c.ranges.reoccupied = true, true, true
 	l.c.update([]part.Event{objects.Key{Kind: objects.NodeKind, Name: "nobody"}}, l.w.get)
 	l.take(l.rows, slices.DeleteFunc(l.c.takeChanges(), func(change ovsdb.Change) bool {
 		if before, now := rowsText(l.rows[change.Owner]), rowsText(change); before != now {

@@ -1,4 +1,4 @@
-package ovn
+package egress
 
 import (
 	"cmp"
@@ -19,9 +19,9 @@ import (
 const noNumber = "NoNumber"
 
 // planOf decides which nodes carry an EgressIP's addresses, or says why none does.
-func (b *egressBook) planOf(e *egressState, taken map[netip.Addr]string) egressPlan {
-	refuse := func(reason, format string, args ...any) egressPlan {
-		return egressPlan{reason: reason, message: fmt.Sprintf(format, args...)}
+func (b *Part) planOf(e *state, taken map[netip.Addr]string) plan {
+	refuse := func(reason, format string, args ...any) plan {
+		return plan{reason: reason, message: fmt.Sprintf(format, args...)}
 	}
 	o := e.object
 	e.standing = nil
@@ -59,8 +59,8 @@ func (b *egressBook) planOf(e *egressState, taken map[netip.Addr]string) egressP
 
 // choose is the plan with the nodes that are preferred of those which stand for an EgressIP, of which there is one at
 // least. Subnets and next hops are those of the first.
-func (b *egressBook) choose(e *egressState) (plan egressPlan) {
-	nodes := prefer(e.object.Name, slices.Clone(e.standing), maxHosting)
+func (b *Part) choose(e *state) (plan plan) {
+	nodes := prefer(e.object.Name, slices.Clone(e.standing), MaxHosting)
 	first := nodes[0].Facts.Gateway
 	plan.gateway = contract.Gateway{Network: nodes[0].Outside, MAC: contract.MAC(e.object.Addresses...).String()}
 	for _, addr := range e.object.Addresses {
@@ -88,9 +88,9 @@ func (b *egressBook) choose(e *egressState) (plan egressPlan) {
 }
 
 // candidatesFor are the nodes that an EgressIP selects and that can host addresses at all, the oldest first.
-func (b *egressBook) candidatesFor(o *objects.EgressIP) (nodes []*topology.Node, why string) {
+func (b *Part) candidatesFor(o *objects.EgressIP) (nodes []*topology.Node, why string) {
 	selected, excuse := 0, ""
-	for n := range b.nodes.placed() {
+	for n := range b.nodes.Placed() {
 		if !o.Nodes.Matches(n.Object.Labels) {
 			continue
 		}
@@ -126,7 +126,7 @@ func (b *egressBook) candidatesFor(o *objects.EgressIP) (nodes []*topology.Node,
 }
 
 // onNetwork keeps the nodes of the one network that has the addresses, or says why there are none.
-func (b *egressBook) onNetwork(o *objects.EgressIP, nodes []*topology.Node) (on []*topology.Node, why string) {
+func (b *Part) onNetwork(o *objects.EgressIP, nodes []*topology.Node) (on []*topology.Node, why string) {
 	subnets := map[string]struct{}{}
 	lacking := netip.Addr{}
 	nodes = slices.DeleteFunc(nodes, func(n *topology.Node) bool {

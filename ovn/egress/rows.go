@@ -1,4 +1,4 @@
-package ovn
+package egress
 
 import (
 	"fmt"
@@ -19,16 +19,16 @@ const (
 	policyEgress       = 50
 )
 
-// answerMark is a packet's mark where it is an answer of a pod with an egress address: as ovn-kubernetes
+// AnswerMark is a packet's mark where it is an answer of a pod with an egress address: as ovn-kubernetes
 // has it. Datapaths without marks, as that of Windows, need none: what sets it and what reads it is one
 // pass of ovs-vswitchd.
-const answerMark = 42
+const AnswerMark = 42
 
 // change is an EgressIP's part of the network: the sets of its pods, the policies that lead them to
 // its router, and the router, which is on all nodes and whose port to the outside is on one of its
 // members at a time, like the shared gateway's. Without a member the policies drop: a pod that shall
 // have one address outside does not leave with another.
-func (b *egressBook) change(name string) ovsdb.Change {
+func (b *Part) change(name string) ovsdb.Change {
 	r := topology.NewRows(northbound.EgressOwner(name))
 	e := b.all[name]
 	if e == nil || e.object.Wrong != "" {
@@ -36,8 +36,8 @@ func (b *egressBook) change(name string) ovsdb.Change {
 	}
 	for _, addr := range e.object.Addresses {
 		ip := northbound.IPWord(addr.Is4())
-		r.Add(nb.AddressSetTable, ip, &nb.AddressSet{Name: egressSet(name, addr.Is4())})
-		policy := &nb.LogicalRouterPolicy{Priority: policyEgress, Match: ip + ".src == $" + egressSet(name, addr.Is4()),
+		r.Add(nb.AddressSetTable, ip, &nb.AddressSet{Name: setOf(name, addr.Is4())})
+		policy := &nb.LogicalRouterPolicy{Priority: policyEgress, Match: ip + ".src == $" + setOf(name, addr.Is4()),
 			Action: nb.LogicalRouterPolicyActionDrop}
 		if len(e.plan.members) > 0 {
 			policy.Action = nb.LogicalRouterPolicyActionReroute
@@ -46,13 +46,13 @@ func (b *egressBook) change(name string) ovsdb.Change {
 		r.Policy(northbound.ClusterRouterID, ip, policy)
 	}
 	if len(e.plan.members) > 0 {
-		egressRouter(r, b.settings, e)
+		router(r, b.settings, e)
 	}
 	return r.Change
 }
 
-// egressRouter is the router that turns pods' addresses into an EgressIP's.
-func egressRouter(r *topology.Rows, s *settings.Settings, e *egressState) {
+// router is the router that turns pods' addresses into an EgressIP's.
+func router(r *topology.Rows, s *settings.Settings, e *state) {
 	name, g := "egress@"+e.object.Name, &e.plan.gateway
 	group := r.Add(nb.HAChassisGroupTable, "gateway", &nb.HAChassisGroup{Name: name})
 	for i, m := range e.plan.members {
@@ -78,13 +78,13 @@ func egressRouter(r *topology.Rows, s *settings.Settings, e *egressState) {
 // commonChange is what all EgressIPs share: what stays within the cluster goes its ordinary way, so
 // does what is for nodes, and so do answers: a client outside that came by a node's gateway with an address
 // of its own (externalTrafficPolicy: Local) shall not hear from another one.
-func (b *egressBook) commonChange() ovsdb.Change {
+func (b *Part) commonChange() ovsdb.Change {
 	r := topology.NewRows(northbound.EgressNodesOwner)
 	if len(b.all) == 0 {
 		return r.Change
 	}
 	r.Policy(northbound.ClusterRouterID, "answers", &nb.LogicalRouterPolicy{Priority: policyEgressWithin,
-		Match: fmt.Sprint("pkt.mark == ", answerMark), Action: nb.LogicalRouterPolicyActionAllow})
+		Match: fmt.Sprint("pkt.mark == ", AnswerMark), Action: nb.LogicalRouterPolicyActionAllow})
 	for _, pods := range b.settings.Pods {
 		ipv4 := pods.Addr().Is4()
 		all := "weft_egress_pods_" + northbound.IPWord(ipv4)
@@ -93,19 +93,19 @@ func (b *egressBook) commonChange() ovsdb.Change {
 		answer := "ct.trk && ct.rpl && " + ip + ".src == $" + all
 		within := fmt.Sprintf("%s.dst == {%s, %s, $weft_%s}", ip, pods, ipam.Family(b.settings.Joins, pods.Addr()), set)
 		for key, qos := range map[string]*nb.QoS{
-			ip: {Priority: 1000, Match: answer, Action: map[string]int{nb.QoSActionMark: answerMark}},
+			ip: {Priority: 1000, Match: answer, Action: map[string]int{nb.QoSActionMark: AnswerMark}},
 			// A mark would be looked for in the route of the tunnel, too (ovs_router_lookup of ovs-router.c).
 			"within/" + ip: {Priority: 1001, Match: answer + " && " + within, Action: map[string]int{nb.QoSActionMark: 0}},
 		} {
 			qos.Direction = nb.QoSDirectionFromLport
 			id := r.Add(nb.QoSTable, key, qos)
-			for n := range b.nodes.placed() {
+			for n := range b.nodes.Placed() {
 				r.Member(nb.LogicalSwitchTable, northbound.SwitchID(n.Name), "qos_rules", id)
 			}
 		}
 		id := r.Add(nb.AddressSetTable, ip, &nb.AddressSet{Name: "weft_" + set})
 		var addresses []string
-		for n := range b.nodes.placed() {
+		for n := range b.nodes.Placed() {
 			for _, addr := range n.Facts.Addresses {
 				if addr.Is4() == ipv4 {
 					addresses = append(addresses, addr.String())

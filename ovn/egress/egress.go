@@ -1,4 +1,4 @@
-package ovn
+package egress
 
 import (
 	"cmp"
@@ -21,59 +21,60 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// egressHosting says that another chassis than before has the addresses of an EgressIP.
-var egressHosting = part.NewSignal("hosting chassis of EgressIP", part.Patience)
+// Hosting says that another chassis than before has the addresses of an EgressIP.
+var Hosting = part.NewSignal("hosting chassis of EgressIP", part.Patience)
 
-// egressCount has the status of an EgressIP tell its number of pods.
-var egressCount = part.NewSignal("pods of EgressIP", part.Patience)
+// Count has the status of an EgressIP tell its number of pods.
+var Count = part.NewSignal("pods of EgressIP", part.Patience)
 
-// maxHosting bounds the nodes that stand by for one EgressIP.
-const maxHosting = 5
+// MaxHosting bounds the nodes that stand by for one EgressIP.
+const MaxHosting = 5
 
-// egressBook is what is known of EgressIPs, and of what they follow from.
-type egressBook struct {
+// Part is what is known of EgressIPs, and of what they follow from.
+type Part struct {
 	*part.Outbox
 	settings   *settings.Settings
-	around     surroundings
-	nodes      nodeView
-	pods       podView
-	namespaces namespaceView
-	pools      poolView
+	around     Surroundings
+	nodes      Nodes
+	pods       Pods
+	namespaces Namespaces
+	pools      Pools
 	ids        *ipam.NumberPool // of all routers on the join switch: number n is its n-1
 	recorded   map[string]int   // numbers of earlier terms, until they are claimed
 
-	all    map[string]*egressState
-	order  []*egressState        // the oldest first: of two that select a pod, it is right
+	all    map[string]*state
+	order  []*state              // the oldest first: of two that select a pod, it is right
 	wanted map[netip.Addr]string // the first that wants an address
 	// candidates are those of order that select a namespace, as far as somebody asked.
-	candidates map[string][]*egressState
-	replan     bool                      // for all EgressIPs and AddressPools
-	stale      map[*egressState]struct{} // to be planned anew, where all are not
-	turned     []*topology.Node          // came to be ready, or not to be: another choice among the same nodes
+	candidates map[string][]*state
+	replan     bool                // for all EgressIPs and AddressPools
+	stale      map[*state]struct{} // to be planned anew, where all are not
+	turned     []*topology.Node    // came to be ready, or not to be: another choice among the same nodes
 	dirty      map[string]struct{}
 	untold     map[string]struct{} // their statuses may be to say something else
 	dirtyNodes bool                // what all EgressIPs have in common is to be written
 }
 
-func newEgressBook(
-	o *part.Outbox, s *settings.Settings, ids *ipam.NumberPool, around surroundings, nodes nodeView, pods podView,
-	namespaces namespaceView, pools poolView,
-) egressBook {
-	return egressBook{
+// New knows of no EgressIP yet. It shares the numbers of routers on the join switch with nodes.
+func New(
+	o *part.Outbox, s *settings.Settings, ids *ipam.NumberPool, around Surroundings, nodes Nodes,
+	pods Pods, namespaces Namespaces, pools Pools,
+) Part {
+	return Part{
 		Outbox: o, settings: s, ids: ids, around: around, nodes: nodes, pods: pods, namespaces: namespaces, pools: pools,
-		all: map[string]*egressState{}, candidates: map[string][]*egressState{},
-		stale: map[*egressState]struct{}{}, dirty: map[string]struct{}{}, untold: map[string]struct{}{},
+		all: map[string]*state{}, candidates: map[string][]*state{},
+		stale: map[*state]struct{}{}, dirty: map[string]struct{}{}, untold: map[string]struct{}{},
 	}
 }
 
 // Take is part of [part.Part].
-func (b *egressBook) Take(batch *part.Batch) {
-	for _, name := range batch.Signals(egressCount) {
+func (b *Part) Take(batch *part.Batch) {
+	for _, name := range batch.Signals(Count) {
 		b.countNow(name)
 	}
 	b.update(batch.Names(objects.EgressKind), batch)
-	for _, name := range batch.Signals(egressHosting) {
-		b.hostedBy(name, batch.Text(egressHosting, name))
+	for _, name := range batch.Signals(Hosting) {
+		b.hostedBy(name, batch.Text(Hosting, name))
 	}
 	for _, name := range batch.Again(objects.EgressKind.String()) {
 		b.dirty[name] = struct{}{}
@@ -82,8 +83,8 @@ func (b *egressBook) Take(batch *part.Batch) {
 }
 
 // Settle is part of [part.Part]: it plans anew what may have changed, and has the statuses say so.
-func (b *egressBook) Settle() {
-	for name, p := range b.pods.touched() {
+func (b *Part) Settle() {
+	for name, p := range b.pods.Touched() {
 		b.reselect(name, p)
 	}
 	if b.replan || len(b.stale) > 0 {
@@ -103,13 +104,13 @@ func (b *egressBook) Settle() {
 }
 
 // Dirty is part of [part.Part].
-func (b *egressBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
+func (b *Part) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
 	return part.Join(part.Once(all || b.dirtyNodes, part.Common, northbound.EgressNodesOwner),
 		part.Of(all, b.all, b.dirty, part.Common, northbound.EgressOwner))
 }
 
 // Change is part of [part.Part].
-func (b *egressBook) Change(owner ovsdb.Owner) part.Outcome {
+func (b *Part) Change(owner ovsdb.Owner) part.Outcome {
 	if owner == northbound.EgressNodesOwner {
 		return part.Rows(b.commonChange())
 	}
@@ -118,19 +119,19 @@ func (b *egressBook) Change(owner ovsdb.Owner) part.Outcome {
 }
 
 // Clean is part of [part.Part].
-func (b *egressBook) Clean() {
+func (b *Part) Clean() {
 	part.Empty(&b.dirty)
 	b.dirtyNodes = false
 }
 
-// changed says whether what all EgressIPs follow from is another thing since they were settled.
-func (b *egressBook) changed() bool { return b.replan }
+// Changed says whether what all EgressIPs follow from is another thing since they were settled.
+func (b *Part) Changed() bool { return b.replan }
 
-// egressState is an EgressIP and what was decided for it.
-type egressState struct {
+// state is an EgressIP and what was decided for it.
+type state struct {
 	object *objects.EgressIP
 	number int // its router's on the join switch, 0 without one
-	plan   egressPlan
+	plan   plan
 	// standing are the nodes among which the plan chooses.
 	standing []*topology.Node
 	// pods is how many leave with its addresses; hosting is the chassis that has them now.
@@ -140,8 +141,8 @@ type egressState struct {
 	noted    string // status that was asked for last
 }
 
-// egressPlan is what an EgressIP's rows follow from, beside the object.
-type egressPlan struct {
+// plan is what an EgressIP's rows follow from, beside the object.
+type plan struct {
 	gateway contract.Gateway
 	members []topology.Member // the first is preferred; none: packets are dropped
 	names   []string          // of members' nodes
@@ -149,28 +150,28 @@ type egressPlan struct {
 	message string
 }
 
-// egressPodsID is the row of the address set with the pods of all EgressIPs.
-func egressPodsID(ipv4 bool) string {
+// podsID is the row of the address set with the pods of all EgressIPs.
+func podsID(ipv4 bool) string {
 	return ovsdb.ID(nb.AddressSetTable, northbound.EgressNodesOwner, "pods/"+northbound.IPWord(ipv4))
 }
 
-// egressSet is the name of the address set with an EgressIP's pods. OVN's names have no hyphens, an
+// setOf is the name of the address set with an EgressIP's pods. OVN's names have no hyphens, an
 // object's no underscores.
-func egressSet(name string, ipv4 bool) string {
+func setOf(name string, ipv4 bool) string {
 	return "egress_" + strings.ReplaceAll(name, "-", "_") + "_" + northbound.IPWord(ipv4)
 }
 
-func egressSetID(name string, ipv4 bool) string {
+func setID(name string, ipv4 bool) string {
 	return ovsdb.ID(nb.AddressSetTable, northbound.EgressOwner(name), northbound.IPWord(ipv4))
 }
 
 // wants says whether an EgressIP has an address of a family.
-func (e *egressState) wants(ipv4 bool) bool {
+func (e *state) wants(ipv4 bool) bool {
 	return slices.ContainsFunc(e.object.Addresses, func(a netip.Addr) bool { return a.Is4() == ipv4 })
 }
 
 // update takes in EgressIPs. The pods that they select are looked at again.
-func (b *egressBook) update(names []string, batch *part.Batch) {
+func (b *Part) update(names []string, batch *part.Batch) {
 	reselect := false
 	for _, name := range names {
 		object := part.Object[objects.EgressIP](batch, objects.EgressKind, name)
@@ -188,12 +189,12 @@ func (b *egressBook) update(names []string, batch *part.Batch) {
 		switch {
 		case object == nil:
 			if e != nil {
-				b.nodes.releaseNumber(e.number)
+				b.nodes.ReleaseNumber(e.number)
 				delete(b.all, name)
 			}
 			continue
 		case e == nil:
-			e = &egressState{number: b.recorded[name], hosting: batch.Text(egressHosting, name)}
+			e = &state{number: b.recorded[name], hosting: batch.Text(Hosting, name)}
 			b.all[name] = e
 		}
 		if e.object == nil || e.object.UID != object.UID || e.object.Status != object.Status {
@@ -204,7 +205,7 @@ func (b *egressBook) update(names []string, batch *part.Batch) {
 	if !reselect {
 		return
 	}
-	b.order = slices.SortedFunc(maps.Values(b.all), func(a, b *egressState) int {
+	b.order = slices.SortedFunc(maps.Values(b.all), func(a, b *state) int {
 		return cmp.Or(objects.Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.object.Name, b.object.Name))
 	})
 	b.wanted = map[netip.Addr]string{}
@@ -215,13 +216,13 @@ func (b *egressBook) update(names []string, batch *part.Batch) {
 	}
 	b.dirtyNodes = true
 	clear(b.candidates)
-	for name, p := range b.pods.everyone() {
+	for name, p := range b.pods.All() {
 		b.reselect(name, p)
 	}
 }
 
-// claim takes the numbers that EgressIPs had in earlier terms, before a new node takes one.
-func (b *egressBook) claim(recorded map[string]int) {
+// Claim takes the numbers that EgressIPs had in earlier terms, before a new node takes one.
+func (b *Part) Claim(recorded map[string]int) {
 	b.recorded = recorded
 	for name, number := range b.recorded {
 		if number > 0 && !b.ids.Reserve(number-1) {
@@ -230,11 +231,11 @@ func (b *egressBook) claim(recorded map[string]int) {
 	}
 }
 
-// forget gives back the numbers of what is gone.
-func (b *egressBook) forget() {
+// Forget gives back the numbers of what is gone.
+func (b *Part) Forget() {
 	for name, number := range b.recorded {
 		if e := b.all[name]; e == nil || e.number != number {
-			b.nodes.releaseNumber(number)
+			b.nodes.ReleaseNumber(number)
 		}
 	}
 	b.recorded = nil
@@ -242,7 +243,7 @@ func (b *egressBook) forget() {
 
 // takeNumber finds a number for an EgressIP's router: far from where nodes' begin, and the same again
 // where the Northbound was lost.
-func (b *egressBook) takeNumber(e *egressState) bool {
+func (b *Part) takeNumber(e *state) bool {
 	if e.number > 0 {
 		return true
 	}
@@ -260,19 +261,19 @@ func (b *egressBook) takeNumber(e *egressState) bool {
 	return false
 }
 
-// namespaceChanged has the pods of a namespace looked at again, whose labels have changed.
-func (b *egressBook) namespaceChanged(namespace string) {
+// NamespaceChanged has the pods of a namespace looked at again, whose labels have changed.
+func (b *Part) NamespaceChanged(namespace string) {
 	delete(b.candidates, namespace)
 	if len(b.all) == 0 {
 		return
 	}
-	for key, p := range b.pods.in(namespace) {
+	for key, p := range b.pods.In(namespace) {
 		b.reselect(key, p)
 	}
 }
 
 // selecting are the EgressIPs that select a namespace, the oldest first.
-func (b *egressBook) selecting(namespace string) []*egressState {
+func (b *Part) selecting(namespace string) []*state {
 	list, known := b.candidates[namespace]
 	if known {
 		return list
@@ -291,10 +292,10 @@ func (b *egressBook) selecting(namespace string) []*egressState {
 }
 
 // reselect decides with whose addresses a pod leaves, of each family the oldest EgressIP that selects it.
-func (b *egressBook) reselect(name string, p *podState) {
-	var now [2]*egressState
-	for _, e := range b.selecting(p.object.Namespace) {
-		if !e.object.Pods.Matches(p.object.Labels) {
+func (b *Part) reselect(name string, p Pod) {
+	var now [2]*state
+	for _, e := range b.selecting(p.Object().Namespace) {
+		if !e.object.Pods.Matches(p.Object().Labels) {
 			continue
 		}
 		for _, ipv4 := range []bool{true, false} {
@@ -303,15 +304,15 @@ func (b *egressBook) reselect(name string, p *podState) {
 			}
 		}
 	}
-	if now != p.egress {
+	if now != p.Leaving().by {
 		b.leaveBy(p, now)
-		b.pods.touch(name)
+		b.pods.Touch(name)
 	}
 }
 
 // leaveBy keeps the EgressIPs' numbers of pods.
-func (b *egressBook) leaveBy(p *podState, now [2]*egressState) {
-	count := func(pair [2]*egressState, by int) {
+func (b *Part) leaveBy(p Pod, now [2]*state) {
+	count := func(pair [2]*state, by int) {
 		for i, e := range pair {
 			if e != nil && (i == 0 || pair[0] != e) {
 				e.pods += by
@@ -319,26 +320,27 @@ func (b *egressBook) leaveBy(p *podState, now [2]*egressState) {
 			}
 		}
 	}
-	count(p.egress, -1)
+	leaving := p.Leaving()
+	count(leaving.by, -1)
 	count(now, 1)
-	p.egress = now
+	leaving.by = now
 }
 
 // countLater has the status tell the number of pods after a while: pods come and go in numbers.
-func (b *egressBook) countLater(e *egressState) {
+func (b *Part) countLater(e *state) {
 	if !e.counting && b.all[e.object.Name] == e {
 		e.counting = true
-		b.Expect(part.Signal{What: egressCount, Name: e.object.Name})
+		b.Expect(part.Signal{What: Count, Name: e.object.Name})
 	}
 }
 
-// egressMembers puts a pod's addresses into the sets that its EgressIPs' policies ask.
-func egressMembers(p *podState, change *ovsdb.Change) {
+// AddTo puts a pod's addresses into the sets that its EgressIPs' policies ask.
+func AddTo(p Pod, change *ovsdb.Change) {
 	r := northbound.Extend(*change)
-	for _, address := range p.addresses {
-		if e := p.egress[ipam.FamilyIndex(address.Addr().Is4())]; e != nil {
-			r.Member(nb.AddressSetTable, egressSetID(e.object.Name, address.Addr().Is4()), "addresses", address.Addr().String())
-			r.Member(nb.AddressSetTable, egressPodsID(address.Addr().Is4()), "addresses", address.Addr().String())
+	for _, address := range p.Addresses() {
+		if e := p.Leaving().by[ipam.FamilyIndex(address.Addr().Is4())]; e != nil {
+			r.Member(nb.AddressSetTable, setID(e.object.Name, address.Addr().Is4()), "addresses", address.Addr().String())
+			r.Member(nb.AddressSetTable, podsID(address.Addr().Is4()), "addresses", address.Addr().String())
 		}
 	}
 	*change = r.Change
@@ -346,14 +348,14 @@ func egressMembers(p *podState, change *ovsdb.Change) {
 
 // planAgain decides anew for the EgressIPs that are stale, or for all. What a Service has of an AddressPool stays the
 // Service's: its clients outside know it. Of two EgressIPs the older is right.
-func (b *egressBook) planAgain() {
+func (b *Part) planAgain() {
 	if len(b.order) == 0 {
 		return
 	}
-	taken := b.around.outsideAddresses()
+	taken := b.around.OutsideAddresses()
 	for _, e := range b.order {
 		for _, addr := range e.object.Addresses {
-			if holder, ok := b.pools.holder(addr); ok {
+			if holder, ok := b.pools.Holder(addr); ok {
 				taken[addr] = "Service " + holder
 			}
 		}
@@ -369,7 +371,7 @@ func (b *egressBook) planAgain() {
 }
 
 // chooseAgain decides anew for the EgressIPs that choose among some nodes.
-func (b *egressBook) chooseAgain(nodes []*topology.Node) {
+func (b *Part) chooseAgain(nodes []*topology.Node) {
 	for _, e := range b.order {
 		if slices.ContainsFunc(nodes, func(n *topology.Node) bool { return slices.Contains(e.standing, n) }) {
 			b.follows(e, b.choose(e))
@@ -378,15 +380,15 @@ func (b *egressBook) chooseAgain(nodes []*topology.Node) {
 }
 
 // follows has an EgressIP's rows and status follow a plan.
-func (b *egressBook) follows(e *egressState, plan egressPlan) {
-	if !plan.equal(e.plan) {
-		e.plan = plan
+func (b *Part) follows(e *state, now plan) {
+	if !now.equal(e.plan) {
+		e.plan = now
 		b.dirty[e.object.Name] = struct{}{}
 	}
 	b.untold[e.object.Name] = struct{}{}
 }
 
-func (p egressPlan) equal(o egressPlan) bool {
+func (p plan) equal(o plan) bool {
 	return p.reason == o.reason && p.message == o.message && slices.Equal(p.members, o.members) &&
 		slices.Equal(p.names, o.names) &&
 		p.gateway.Network == o.gateway.Network && p.gateway.MAC == o.gateway.MAC &&
@@ -394,20 +396,20 @@ func (p egressPlan) equal(o egressPlan) bool {
 }
 
 // noteStatusOf has an EgressIP's status written.
-func (b *egressBook) noteStatusOf(e *egressState) {
+func (b *Part) noteStatusOf(e *state) {
 	status := map[string]any{
 		"observedGeneration": e.object.Generation,
 		"conditions":         []metav1.Condition{e.object.Ready(len(e.plan.members) > 0, e.plan.reason, e.statusMessage())},
 		"pods":               e.pods,
 		"node":               nil,
 	}
-	if node := b.nodes.withChassis(e.hosting); len(e.plan.members) > 0 && node != "" {
+	if node := b.nodes.WithChassis(e.hosting); len(e.plan.members) > 0 && node != "" {
 		status["node"] = node
 	}
 	b.NoteStatus(objects.EgressKind, &e.object.Custom, status, &e.noted)
 }
 
-func (e *egressState) statusMessage() string {
+func (e *state) statusMessage() string {
 	if len(e.plan.members) > 0 || e.object.Wrong != "" {
 		return e.plan.message
 	}
@@ -415,22 +417,22 @@ func (e *egressState) statusMessage() string {
 }
 
 // hostedBy takes in which chassis has an EgressIP's addresses.
-func (b *egressBook) hostedBy(name, chassis string) {
+func (b *Part) hostedBy(name, chassis string) {
 	if e := b.all[name]; e != nil {
 		e.hosting, b.untold[name] = chassis, struct{}{}
 	}
 }
 
 // countNow has an EgressIP's status count its pods.
-func (b *egressBook) countNow(name string) {
+func (b *Part) countNow(name string) {
 	if e := b.all[name]; e != nil {
 		e.counting = false
 		b.untold[name] = struct{}{}
 	}
 }
 
-// reshape has all looked at again that select a node, or want an address of its, which has changed.
-func (b *egressBook) reshape(before, now *topology.Traits) {
+// Reshape has all looked at again that select a node, or want an address of its, which has changed.
+func (b *Part) Reshape(before, now *topology.Traits) {
 	b.dirtyNodes = b.dirtyNodes || len(b.all) > 0
 	for _, e := range b.order {
 		wanted := func(addr netip.Addr) bool { return slices.Contains(e.object.Addresses, addr) }
@@ -441,8 +443,8 @@ func (b *egressBook) reshape(before, now *topology.Traits) {
 	}
 }
 
-// relabel has those looked at again to whom a node's labels make a difference.
-func (b *egressBook) relabel(before, now objects.LabelSet) {
+// Relabel has those looked at again to whom a node's labels make a difference.
+func (b *Part) Relabel(before, now objects.LabelSet) {
 	for _, e := range b.order {
 		if e.object.Nodes.Matches(before) != e.object.Nodes.Matches(now) {
 			b.stale[e] = struct{}{}
@@ -450,4 +452,14 @@ func (b *egressBook) relabel(before, now objects.LabelSet) {
 	}
 }
 
-func (b *egressBook) wanting() map[netip.Addr]string { return b.wanted }
+// Wanting are the EgressIPs that want addresses, by these.
+func (b *Part) Wanting() map[netip.Addr]string { return b.wanted }
+
+// Leave has a pod that ends leave by none.
+func (b *Part) Leave(p Pod) { b.leaveBy(p, [2]*state{}) }
+
+// Replan has all EgressIPs looked at again.
+func (b *Part) Replan() { b.replan = true }
+
+// Turn takes in that a node has come to be ready, or not to be.
+func (b *Part) Turn(n *topology.Node) { b.turned = append(b.turned, n) }
