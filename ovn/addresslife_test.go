@@ -22,6 +22,7 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -278,7 +279,7 @@ func (l *addressLife) next() []ovsdb.Change {
 	source := newHostingSource(l.w, hosting)
 	l.c, l.late, l.moved = newCluster(l.settings), nil, nil
 	l.c.begin(engine{Engine: l.engine}.Records(l.settings), source.keys(), source.get)
-	l.c.pods.seen(engine{Engine: l.engine}.Records(l.settings).pods)
+	l.c.pods.seen(engine{Engine: l.engine}.Records(l.settings).Pods)
 	return l.c.takeEverything()
 }
 
@@ -331,7 +332,7 @@ func (l *addressLife) noAddressOfTwo() {
 		if k, ok := k.(objects.Key); ok && k.Kind == objects.EgressKind {
 			for _, r := range l.c.changeOf(northbound.EgressOwner(k.Name)).Rows {
 				if port, ok := r.Model.(*nb.LogicalRouterPort); ok && r.Key == "external" {
-					for _, p := range networks(port) {
+					for _, p := range records.Networks(port) {
 						if holder, ok := l.c.pools.addresses.Holder(p.Addr()); ok {
 							l.t.Errorf("EgressIP %s has %s, and so has Service %s", k.Name, p.Addr(), holder)
 						}
@@ -350,7 +351,7 @@ func (l *addressLife) noAddressOfTwo() {
 // asCold compares with a controller that starts with the objects alone, and the Northbound's word or without it.
 func (l *addressLife) asCold() {
 	l.t.Helper()
-	for start, r := range map[string]records{"with the Northbound": engine{Engine: l.engine}.Records(l.settings),
+	for start, r := range map[string]records.Records{"with the Northbound": engine{Engine: l.engine}.Records(l.settings),
 		"without": {}} {
 		again := newCluster(l.settings)
 		again.begin(r, l.w.keys(), l.w.get)

@@ -73,7 +73,7 @@ func (b *announcerBook) set(addr netip.Addr, node string, ok bool, service strin
 		if len(b.byNode[before]) == 0 {
 			delete(b.byNode, before)
 		}
-		b.nodes.touch(before)
+		b.nodes.Touch(before)
 	}
 	delete(b.announced, addr)
 	if ok {
@@ -84,7 +84,7 @@ func (b *announcerBook) set(addr netip.Addr, node string, ok bool, service strin
 			b.byNode[node] = map[netip.Addr]struct{}{}
 		}
 		b.byNode[node][addr] = struct{}{}
-		b.nodes.touch(node)
+		b.nodes.Touch(node)
 	}
 	if service != "" {
 		b.services.touch(service)

@@ -18,6 +18,7 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -61,9 +62,9 @@ func (s *scene) write(changes []ovsdb.Change) {
 func (s *scene) restart(northbound map[string]string) {
 	s.t.Helper()
 	s.c = newCluster(s.c.settings)
-	r := records{pods: map[types.UID][]netip.Addr{}}
+	r := records.Records{Pods: map[types.UID][]netip.Addr{}}
 	for name, ips := range northbound {
-		r.pods[s.objects[objects.Key{Kind: objects.PodKind, Name: name}].(*objects.Pod).UID] = running(&objects.Pod{},
+		r.Pods[s.objects[objects.Key{Kind: objects.PodKind, Name: name}].(*objects.Pod).UID] = running(&objects.Pod{},
 			strings.Fields(ips)...).IPs
 	}
 	s.c.begin(r, s.keys(), s.get)
@@ -317,7 +318,7 @@ func TestRecordsOutliveAStaleStore(t *testing.T) {
 	s := newScene(t, nil)
 	late := s.pod("default", "late", "l1")
 	s.put(late, s.node("l1", "10.244.0.0/24"))
-	r := records{pods: map[types.UID][]netip.Addr{late.UID: {netip.MustParseAddr("10.244.0.77")}}}
+	r := records.Records{Pods: map[types.UID][]netip.Addr{late.UID: {netip.MustParseAddr("10.244.0.77")}}}
 	s.c.begin(r, []part.Event{objects.Key{Kind: objects.NodeKind, Name: "l1"}}, s.get)
 	s.do(late)
 	s.want("address", s.addresses("late"), "10.244.0.77")
@@ -374,7 +375,7 @@ func TestFactsAreAddresses(t *testing.T) {
 			n.Facts = `{"chassis":"c",` + strings.ReplaceAll(field, "%s", addr) + `}`
 			s.do(n)
 			s.wantMessage("Node l1", "BadNodeFacts", "zone", "remove the annotation")
-			s.want("chassis", s.c.nodes.all["l1"].Chassis(), "l1")
+			s.want("chassis", s.c.nodes.At("l1").Chassis(), "l1")
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/policies"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovn/topology"
@@ -121,7 +122,7 @@ func TestNodeTurnsWindows(t *testing.T) {
 		t.Errorf("the last one that leaves touches %s", got)
 	}
 	s.wantReasons()
-	s.want("windows", fmt.Sprint(len(s.c.nodes.windows)), "0")
+	s.want("windows", fmt.Sprint(len(s.c.nodes.Windows())), "0")
 
 	// The same name, another machine.
 	turn("n1", contract.Windows)
@@ -220,7 +221,7 @@ var spared = map[string]sparing{
 		if !ok || port.Options["gateway_mtu"] == "" {
 			return ""
 		}
-		if node, ofNode := strings.CutPrefix(port.Name, "rtoj-gw-"); ofNode && !c.nodes.all[node].Windows() {
+		if node, ofNode := strings.CutPrefix(port.Name, "rtoj-gw-"); ofNode && !c.nodes.At(node).Windows() {
 			return ""
 		}
 		return "has gateway_mtu"
@@ -243,8 +244,8 @@ var spared = map[string]sparing{
 func sparesClones(c *cluster, row any) string {
 	switch row := row.(type) {
 	case *nb.HAChassis:
-		for name := range c.nodes.windows {
-			if c.nodes.all[name].Placed && c.nodes.all[name].Chassis() == row.ChassisName {
+		for name := range c.nodes.Windows() {
+			if c.nodes.At(name).Placed && c.nodes.At(name).Chassis() == row.ChassisName {
 				return "carries the shared gateway"
 			}
 		}
@@ -267,7 +268,7 @@ func sparesLearning(c *cluster, row any) string {
 		return ""
 	}
 	node, ofNode := strings.CutPrefix(router.Name, "gw-")
-	if n := c.nodes.all[node]; !ofNode || n == nil || !n.Windows() {
+	if n := c.nodes.At(node); !ofNode || n == nil || !n.Windows() {
 		return ""
 	}
 	for _, join := range c.settings.JoinAddresses(0) {
@@ -341,7 +342,7 @@ func sparesQueues(_ *cluster, row any) string {
 func sparesMeters(c *cluster, row any) string {
 	m, ok := row.(*nb.Meter)
 	switch {
-	case !ok || len(c.nodes.windows) == 0:
+	case !ok || len(c.nodes.Windows()) == 0:
 	case m.Name != policies.ACLMeter:
 		return "is one more"
 	case len(m.Bands) != 1:
@@ -369,12 +370,12 @@ func TestChecksOfLimitsFind(t *testing.T) {
 	w := newWorld()
 	mixedWorld(w)
 	c := newCluster(ovntest.Settings(t, func(c *settings.Config) { ovntest.Dual(c); withShared(c) }))
-	c.begin(records{}, w.keys(), w.get)
+	c.begin(records.Records{}, w.keys(), w.get)
 	sctp, port, yes, tag := "sctp", "l", true, 7
 	for feature, rows := range map[string][]any{
 		capability.TrackedProtocols.Feature: {carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Service/default/dns"},
 			carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Pod/default/a"}},
-		capability.ClonedPackets.Feature: {&nb.HAChassis{ChassisName: c.nodes.all["w1"].Chassis()},
+		capability.ClonedPackets.Feature: {&nb.HAChassis{ChassisName: c.nodes.At("w1").Chassis()},
 			&nb.NAT{LogicalPort: &port},
 			&nb.LogicalSwitchPort{MirrorRules: []string{"m"}}},
 		"check_pkt_len": {&nb.LogicalRouterPort{Name: "rtoj-gw-w1", Options: map[string]string{"gateway_mtu": "1400"}},
@@ -412,7 +413,7 @@ func windowsIsSpared(t *testing.T, c *cluster) {
 	t.Helper()
 	all := []ovsdb.Change{c.changeOf(northbound.ClusterOwner), c.changeOf(northbound.GatewayOwner),
 		c.changeOf(northbound.PoliciesOwner)}
-	for _, name := range c.nodes.names {
+	for _, name := range c.nodes.Names() {
 		all = append(all, c.changeOf(northbound.NodeOwner(name)))
 	}
 	for _, s := range c.services.all {
@@ -426,8 +427,8 @@ func windowsIsSpared(t *testing.T, c *cluster) {
 			all = append(all, podChange(c.settings, p.object, p.addresses, p.node.Node, c.arbiter.has))
 		}
 	}
-	for name := range c.nodes.windows {
-		if c.nodes.all[name].Placed {
+	for name := range c.nodes.Windows() {
+		if c.nodes.At(name).Placed {
 			checkBalancers(t, c, name, carried(all, name))
 		}
 	}
@@ -516,7 +517,7 @@ func TestMixedWorldIsSpared(t *testing.T) {
 		Into: 54}}
 	w.put(ported)
 	c := newCluster(ovntest.Settings(t, func(c *settings.Config) { ovntest.Dual(c); withShared(c) }))
-	c.begin(records{}, w.keys(), w.get)
+	c.begin(records.Records{}, w.keys(), w.get)
 	windowsIsSpared(t, c)
 }
 

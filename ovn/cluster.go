@@ -6,9 +6,11 @@ import (
 	"github.com/weftnet/weft/ovn/domains"
 	"github.com/weftnet/weft/ovn/egress"
 	"github.com/weftnet/weft/ovn/flushes"
+	"github.com/weftnet/weft/ovn/nodes"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/policies"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
@@ -26,7 +28,7 @@ type cluster struct {
 	settings *settings.Settings         // its own: the ranges of ClusterIPs follow the API server's ServiceCIDRs
 	traits   map[string]topology.Traits // by node
 
-	nodes      nodeBook
+	nodes      *nodes.Part
 	topology   topology.Cluster
 	gateway    topology.SharedGateway
 	ranges     rangeBook
@@ -63,25 +65,25 @@ func newCluster(s *settings.Settings) *cluster {
 	own := *s
 	c := &cluster{Outbox: part.NewOutbox(), Clock: &part.Clock{}, settings: &own, traits: map[string]topology.Traits{}}
 	out := c.Outbox
-	c.nodes = newNodeBook(out, c.settings, c, &c.nodes, &c.pods)
+	c.nodes = nodes.New(out, c.settings, c, &c.pods)
 	c.topology = topology.NewCluster(c.settings, c.zonesChanged)
-	c.gateway = topology.NewSharedGateway(c.settings, &c.nodes)
-	c.ranges = newRangeBook(out, c.settings, c, &c.nodes)
+	c.gateway = topology.NewSharedGateway(c.settings, c.nodes)
+	c.ranges = newRangeBook(out, c.settings, c, c.nodes)
 	c.namespaces = newNamespaceBook(c)
-	pods, nodes := podsOfPolicies{&c.pods}, nodesOfPolicies{&c.nodes}
+	pods := podsOfPolicies{&c.pods}
 	c.domains = domains.New(out, c.settings, c.Clock, &c.services)
 	c.selections = policies.NewSelections(out, c.settings, pods, &c.namespaces)
-	c.nodeSets = policies.NewNodeSets(out, nodes)
-	c.policies = policies.New(out, c.settings, c.Clock, nodes, pods, &c.namespaces, c.domains, c.selections, c.nodeSets)
-	c.pods = newPodBook(out, c.settings, c, &c.nodes, &c.services, &c.arbiter, c.policies)
-	c.arbiter = newArbiter(c.settings, &c.nodes, &c.pods, &c.pools)
+	c.nodeSets = policies.NewNodeSets(out, c.nodes)
+	c.policies = policies.New(out, c.settings, c.Clock, c.nodes, pods, &c.namespaces, c.domains, c.selections, c.nodeSets)
+	c.pods = newPodBook(out, c.settings, c, c.nodes, &c.services, &c.arbiter, c.policies)
+	c.arbiter = newArbiter(c.settings, c.nodes, &c.pods, &c.pools)
 	c.flushes = flushes.New(out)
-	c.services = newServiceBook(out, c.settings, c, &c.nodes, &c.pods, &c.arbiter, c.flushes)
+	c.services = newServiceBook(out, c.settings, c, c.nodes, &c.pods, &c.arbiter, c.flushes)
 	c.pending = newPendingBook(out, c.settings, &c.services)
-	c.liveness = newLivenessBook(c.settings, &c.nodes, &c.pools)
-	c.pools = newPoolBook(out, c.settings, c, &c.nodes, &c.namespaces, &c.services, &c.arbiter, &c.egress,
+	c.liveness = newLivenessBook(c.settings, c.nodes, &c.pools)
+	c.pools = newPoolBook(out, c.settings, c, c.nodes, &c.namespaces, &c.services, &c.arbiter, &c.egress,
 		&c.liveness)
-	c.egress = egress.New(out, c.settings, c.nodes.ids, c, &c.nodes, podsOfEgress{&c.pods}, &c.namespaces, &c.pools)
+	c.egress = egress.New(out, c.settings, c.nodes.Numbers(), c, c.nodes, podsOfEgress{&c.pods}, &c.namespaces, &c.pools)
 
 	// All that there is. Parts take in this order, and settle in the opposite one.
 	//
@@ -89,7 +91,7 @@ func newCluster(s *settings.Settings) *cluster {
 	// before pods: the sets of a named port go a step at a time, each after the pods of an earlier batch. EgressIPs settle
 	// after pools: they get no address that a Service has.
 	c.parts = []wired{
-		{&c.nodes, takes{objects.NodeKind}, gives{"Node"}},
+		{c.nodes, takes{objects.NodeKind}, gives{"Node"}},
 		{&c.topology, nil, gives{"Cluster"}},
 		{&c.gateway, nil, gives{"Gateway"}},
 		{&c.ranges, takes{objects.ServiceCIDRKind}, nil},
@@ -137,11 +139,11 @@ func (c *cluster) keyOf(owner ovsdb.Owner) (k objects.Key, ok bool) {
 }
 
 // begin takes in all that there is at the start of a term, and what earlier terms have decided.
-func (c *cluster) begin(r records, keys []part.Event, get part.Lookup) {
+func (c *cluster) begin(r records.Records, keys []part.Event, get part.Lookup) {
 	all := part.NewBatch(keys, get)
-	c.nodes.recorded, c.pods.recorded, c.pods.beginning = r.nodes, r.pods, true
-	c.egress.Claim(r.egress)
-	c.nodes.tunnels.claim(r.nodes, all)
+	c.pods.recorded, c.pods.beginning = r.Pods, true
+	c.egress.Claim(r.Egress)
+	c.nodes.Begin(r.Nodes, all)
 	c.take(all)
 	c.egress.Forget()
 	c.pods.beginning = false

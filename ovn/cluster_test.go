@@ -18,6 +18,7 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -98,7 +99,8 @@ func TestEventsComeToTheSameAsAColdStart(t *testing.T) {
 			}
 			l.quiesce()
 			l.sameAsEver()
-			for start, r := range map[string]records{"with the Northbound": engine{Engine: l.engine}.Records(s), "without": {}} {
+			for start, r := range map[string]records.Records{"with the Northbound": engine{Engine: l.engine}.Records(s),
+				"without": {}} {
 				again := newCluster(s)
 				again.begin(r, l.w.keys(), l.w.get)
 				if notes := again.TakeNotes(); len(notes) > 0 {
@@ -396,7 +398,7 @@ func (l *life) noAddressTwice() {
 			l.t.Errorf("%s waits while its node has free addresses", name)
 		}
 	}
-	if !slices.IsSorted(l.c.nodes.names) {
-		l.t.Errorf("node names out of order: %s", l.c.nodes.names)
+	if !slices.IsSorted(l.c.nodes.Names()) {
+		l.t.Errorf("node names out of order: %s", l.c.nodes.Names())
 	}
 }

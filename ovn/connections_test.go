@@ -10,6 +10,7 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
@@ -38,7 +39,7 @@ func TestConnectionsOfWindowsNodes(t *testing.T) {
 				ovntest.Dual(config)
 				config.WindowsPodConnections, config.WindowsNodeConnections = c.pod, c.node
 			}))
-			cluster.begin(records{}, w.keys(), w.get)
+			cluster.begin(records.Records{}, w.keys(), w.get)
 			cluster.takeChanges()
 			limited := func(what string, options map[string]string, want string) {
 				t.Helper()

@@ -27,6 +27,7 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -62,7 +63,7 @@ type database interface {
 	// Watch tells of owners whose rows another hand has changed, until ctx is done.
 	Watch(ctx context.Context, changed func([]ovsdb.Owner)) error
 	// Records are what earlier terms have decided.
-	Records(*settings.Settings) records
+	Records(*settings.Settings) records.Records
 	// Hosting are the chassis that have the ports of EgressIPs (egressHosting) and nodes (livenessMoved) now.
 	Hosting() map[part.Event]string
 	// WatchHosting tells of such ports that are on another chassis than is known, until ctx is done.
@@ -95,8 +96,8 @@ func (e engine) Connected() bool { return e.Client().Connected() }
 
 func (e engine) Disabled() []string { return e.Client().Disabled() }
 
-func (e engine) Records(s *settings.Settings) records {
-	return recordsOf(s, ovsdb.List[nb.LogicalSwitchPort](e.Client(), nil), ovsdb.List[nb.LogicalRouterPort](e.Client(),
+func (e engine) Records(s *settings.Settings) records.Records {
+	return records.Of(s, ovsdb.List[nb.LogicalSwitchPort](e.Client(), nil), ovsdb.List[nb.LogicalRouterPort](e.Client(),
 		nil))
 }
 
@@ -250,8 +251,8 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 	l := &leader{
 		cluster: newCluster(c.settings), source: newHostingSource(c.informers, hosting), queue: c.queue,
 		northbound: c.database, entitled: entitled, disabled: c.database.Disabled,
-		records: func() records { return c.database.Records(c.settings) },
-		ports:   func() map[types.UID][]netip.Addr { return c.database.Records(c.settings).pods },
+		records: func() records.Records { return c.database.Records(c.settings) },
+		ports:   func() map[types.UID][]netip.Addr { return c.database.Records(c.settings).Pods },
 		metrics: c.metrics, log: c.log, annotate: notes.set, report: report, disputes: map[ovsdb.Owner]dispute{},
 	}
 	var parts sync.WaitGroup

@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -42,7 +43,7 @@ func playing(b *testing.B, w *world) *cluster {
 		withBalancers(c)
 		c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4 = true, 28
 	}))
-	c.begin(records{}, w.keys(), w.get)
+	c.begin(records.Records{}, w.keys(), w.get)
 	c.takeEverything()
 	for keys := w.absorb(c); len(keys) > 0; keys = w.absorb(c) {
 		c.update(keys, w.get)

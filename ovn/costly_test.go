@@ -18,6 +18,7 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 )
@@ -72,7 +73,7 @@ func TestCostlyServices(t *testing.T) {
 			ContainerPort: 1 + i, HostIP: "192.0.2.200"})
 	}
 	keys = append(keys, w.put(objects.TrimPod(pod))...)
-	c.begin(records{}, keys, w.get)
+	c.begin(records.Records{}, keys, w.get)
 	vips, endpoints, match := 0, 0, 0
 	for _, change := range c.takeEverything() {
 		for _, row := range change.Rows {

@@ -24,6 +24,7 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
@@ -74,7 +75,7 @@ func newDatapath(t *testing.T, s *settings.Settings) *datapath {
 	d.port.Store(10000) // below those that the kernel gives
 	n1 := d.node("n1", "10.244.0.0/24", "fd00:10:244::/64")
 	n1.Facts = ovntest.Facts(1, true)
-	d.c.begin(records{}, d.put(n1), d.get)
+	d.c.begin(records.Records{}, d.put(n1), d.get)
 	if err := d.engine.Replace(context.Background(), d.c.takeEverything()); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +156,7 @@ func (d *datapath) plug(name, port, uid string, addresses []netip.Prefix, more .
 func (d *datapath) host(clients ...string) {
 	d.t.Helper()
 	var addresses []netip.Prefix
-	for _, subnet := range d.c.nodes.all["n1"].Subnets {
+	for _, subnet := range d.c.nodes.At("n1").Subnets {
 		addresses = append(addresses, netip.PrefixFrom(contract.ManagementAddress(subnet), subnet.Bits()))
 	}
 	d.plug("host", contract.ManagementPort("n1"), "host", addresses, clients...)

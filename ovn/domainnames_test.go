@@ -18,6 +18,7 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -43,7 +44,7 @@ func newDNSScene(t *testing.T, serverNodes ...string) *dnsScene {
 func (s *dnsScene) restart() {
 	s.c = newCluster(ovntest.Settings(s.T, ovntest.Dual))
 	s.c.At(s.now)
-	s.c.begin(records{}, s.w.keys(), s.w.get)
+	s.c.begin(records.Records{}, s.w.keys(), s.w.get)
 }
 
 // servers moves the DNS servers.

@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -95,7 +96,7 @@ func (s *scene) way(name string) string {
 func (s *scene) egressNumber(name string) int {
 	for _, r := range s.c.changeOf(northbound.EgressOwner(name)).Rows {
 		if port, ok := r.Model.(*nb.LogicalRouterPort); ok && r.Key == "join" {
-			return nodeRecord{joins: networks(port)}.id(s.c.settings)
+			return records.Node{Joins: records.Networks(port)}.ID(s.c.settings)
 		}
 	}
 	return 0
@@ -150,7 +151,7 @@ func TestEgressStory(t *testing.T) {
 	s.want("way without a node", s.way("b"), "drop")
 	s.remove(objects.EgressKind, "b")
 	s.want("what all share", fmt.Sprint(len(s.c.changeOf(northbound.EgressNodesOwner).Rows)), "0")
-	s.want("what remains", fmt.Sprint(s.c.nodes.ids.Size-s.c.nodes.ids.Free), "0")
+	s.want("what remains", fmt.Sprint(s.c.nodes.Numbers().Size-s.c.nodes.Numbers().Free), "0")
 }
 
 // TestNamespacesLabels: a label of a namespace moves its pods.
@@ -267,7 +268,7 @@ func TestEgressSpreads(t *testing.T) {
 	for i := range 40 {
 		numbers[s.egressNumber(fmt.Sprint("a", i))] = true
 	}
-	for _, n := range s.c.nodes.all {
+	for n := range s.c.nodes.Placed() {
 		numbers[n.ID] = true
 	}
 	if len(numbers) != 48 {
@@ -291,9 +292,9 @@ func TestEgressNumbersSurvive(t *testing.T) {
 	}
 	s.do(s.egressIP("late", "", "203.0.113.120"))
 	s.wantEgress("late", "False", "NoNumber", "join-cidrs")
-	r := records{egress: map[string]int{}, nodes: map[string]nodeRecord{}}
+	r := records.Records{Egress: map[string]int{}, Nodes: map[string]records.Node{}}
 	for name, number := range before {
-		r.egress[name] = number
+		r.Egress[name] = number
 	}
 	delete(s.objects, objects.Key{Kind: objects.EgressKind, Name: "a3"})
 	s.put(s.node("new", "10.244.9.0/24"))
@@ -305,7 +306,7 @@ func TestEgressNumbersSurvive(t *testing.T) {
 		}
 	}
 	seen := map[netip.Addr]string{}
-	for _, n := range s.c.nodes.all {
+	for n := range s.c.nodes.Placed() {
 		seen[s.c.settings.JoinAddresses(n.ID)[0].Addr()] = n.Name
 	}
 	for k := range s.objects {

@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
@@ -238,9 +239,9 @@ func TestTwoGatewaysWithTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, restart := range []struct {
-				r    records
+				r    records.Records
 				want string
-			}{{ovnRecords(t, engine), "x"}, {records{}, "a"}} {
+			}{{ovnRecords(t, engine), "x"}, {records.Records{}, "a"}} {
 				s.c = newCluster(s.c.settings)
 				s.c.begin(restart.r, s.keys(), s.get)
 				s.touch(s.absorb(s.c))
@@ -268,7 +269,7 @@ func TestTwoGatewaysWithTheSame(t *testing.T) {
 func (s *scene) wantGateways(want string) {
 	s.t.Helper()
 	var names []string
-	for _, name := range s.c.nodes.names {
+	for _, name := range s.c.nodes.Names() {
 		for _, row := range s.c.changeOf(northbound.NodeOwner(name)).Rows {
 			if router, ok := row.Model.(*nb.LogicalRouter); ok {
 				names = append(names, strings.TrimPrefix(router.Name, "gw-"))

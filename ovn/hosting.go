@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -27,7 +28,7 @@ func (e engine) Hosting() map[part.Event]string {
 	for _, port := range ovsdb.List(e.Client(), func(p *nb.LogicalRouterPort) bool {
 		return p.Status[hostingChassis] != ""
 	}) {
-		switch word, name, key := rowOf(port.ExternalIDs); {
+		switch word, name, key := records.RowOf(port.ExternalIDs); {
 		case word == objects.EgressKind.String() && key == "external":
 			now[part.Signal{What: egress.Hosting, Name: name}] = port.Status[hostingChassis]
 		case port.ExternalIDs[ovsdb.OwnerMark] == string(northbound.LivenessOwner):

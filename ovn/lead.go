@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/models"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -49,7 +50,7 @@ type leader struct {
 	queue      *queue
 	northbound Northbound
 	entitled   func(context.Context) error       // asks who holds the Lease
-	records    func() records                    // what earlier terms have decided
+	records    func() records.Records            // what earlier terms have decided
 	disabled   func() []string                   // features that the Northbound's server lacks
 	ports      func() map[types.UID][]netip.Addr // the pods that have a port in the Northbound
 	metrics    *metrics
@@ -96,7 +97,7 @@ func (l *leader) run(ctx context.Context) {
 		return
 	}
 	l.begun.Store(0)
-	l.log.Info("the Northbound is in step with the cluster", "nodes", len(l.cluster.nodes.all), "pods",
+	l.log.Info("the Northbound is in step with the cluster", "nodes", l.cluster.nodes.Known(), "pods",
 		len(l.cluster.pods.all),
 		"services", len(l.cluster.services.all), "seconds", time.Since(start).Seconds())
 	for {

@@ -26,6 +26,7 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -64,7 +65,7 @@ func (m *memory) annotate(notes []part.Annotation) {
 		m.annotated[name] = network.Addresses[0].Addr().String()
 		has := slices.ContainsFunc(m.owners[northbound.PodOwner(name)].Rows, func(r ovsdb.Row) bool {
 			p, ok := r.Model.(*nb.LogicalSwitchPort)
-			return ok && r.Key == network.UID && slices.Equal(portIPs(p), contract.Addrs(network.Addresses))
+			return ok && r.Key == network.UID && slices.Equal(records.PortIPs(p), contract.Addrs(network.Addresses))
 		})
 		if !has {
 			m.early = append(m.early, name+" "+a.Value)
@@ -179,7 +180,7 @@ func leadUntil(t *testing.T, ctx context.Context, m *memory, w *lockedWorld) (*l
 	l := &leader{
 		disabled: func() []string { return nil },
 		entitled: func(context.Context) error { return nil },
-		records:  func() records { return records{} },
+		records:  func() records.Records { return records.Records{} },
 		ports:    func() map[types.UID][]netip.Addr { return nil },
 		cluster:  newCluster(ovntest.Settings(t, nil)), source: w, queue: w.queue, northbound: m,
 		metrics: newMetrics(w.queue), log: ovsdbtest.Logger(t), annotate: m.annotate, disputes: map[ovsdb.Owner]dispute{},

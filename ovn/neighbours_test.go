@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -53,7 +54,7 @@ func TestRoutersKnowWhomTheyCannotAsk(t *testing.T) {
 	}
 	begin := func() *cluster {
 		c := newCluster(settings)
-		c.begin(records{}, w.keys(), w.get)
+		c.begin(records.Records{}, w.keys(), w.get)
 		if err := engine.Replace(t.Context(), c.takeEverything()); err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package ovn
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -18,6 +17,8 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
+	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
@@ -46,7 +47,7 @@ func TestNodeSubnets(t *testing.T) {
 				s.do(s.node("l2"), s.node("l3"))
 				s.remove(objects.NodeKind, "l0")
 				s.do(s.node("l1"), s.node("l4"))
-				s.want("the second", s.c.nodes.all["l4"].Subnets[0].String(), "10.244.64.0/18")
+				s.want("the second", s.c.nodes.At("l4").Subnets[0].String(), "10.244.64.0/18")
 			}, "10.244.0.0/18", nil},
 		{"weft's own is kept", allocate, func(s *scene) {
 			n := s.node("l1")
@@ -81,7 +82,7 @@ func TestNodeSubnets(t *testing.T) {
 			s := newScene(t, c.edit)
 			c.play(s)
 			got := ""
-			if n := s.c.nodes.all["l1"]; n.Placed {
+			if n := s.c.nodes.At("l1"); n.Placed {
 				got = strings.Join(ipam.Texts(n.Subnets), " ")
 			}
 			s.want("subnets", got, c.want)
@@ -115,7 +116,12 @@ func TestRefusedNodesWaitForWhatIsGivenUp(t *testing.T) {
 		after := *s.objects[objects.Key{Kind: objects.NodeKind, Name: name}].(*objects.Node)
 		edit(&after)
 		s.c.update(s.put(&after), s.get)
-		all := strings.Join(slices.Sorted(maps.Keys(s.c.nodes.dirty)), " ")
+		var list []string
+		for _, owner := range s.c.nodes.Dirty(false) {
+			_, name := part.Split(owner)
+			list = append(list, name)
+		}
+		all := strings.Join(list, " ")
 		s.write(s.c.takeChanges())
 		s.touch(s.absorb(s.c))
 		return all
@@ -123,14 +129,14 @@ func TestRefusedNodesWaitForWhatIsGivenUp(t *testing.T) {
 	ready := func(n *objects.Node) { n.Ready = !n.Ready }
 	s.want("another one's readiness", touched("l3", ready), "l3")
 	s.want("another chassis", touched("l1", func(n *objects.Node) { n.Facts = ovntest.Facts(8, false) }), "copy l1")
-	s.want("its chassis", s.c.nodes.all["copy"].Chassis(), "chassis-0")
+	s.want("its chassis", s.c.nodes.At("copy").Chassis(), "chassis-0")
 	s.want("another one's readiness", touched("l3", ready), "l3")
 	s.want("another subnet", touched("l2", func(n *objects.Node) { n.PodCIDRs = []string{"10.244.9.0/24"} }), "copy l2")
 	s.wantReasons("Node copy NoNodeID")
 	s.want("another one's readiness", touched("l3", ready), "l3")
 	s.remove(objects.EgressKind, "a")
 	s.want("after an EgressIP has gone", touched("l3", ready), "copy l3")
-	s.want("its subnet", ipam.Join(s.c.nodes.all["copy"].Subnets), "10.244.1.0/25")
+	s.want("its subnet", ipam.Join(s.c.nodes.At("copy").Subnets), "10.244.1.0/25")
 	s.wantReasons()
 }
 
@@ -142,9 +148,9 @@ func TestNodeNumbersAreKept(t *testing.T) {
 	s.remove(objects.NodeKind, "l1")
 	s.do(s.node("l3", "10.244.3.0/24"))
 	again := newCluster(s.c.settings)
-	again.begin(records{}, s.keys(), s.get)
+	again.begin(records.Records{}, s.keys(), s.get)
 	for name, want := range map[string]int{"l0": 1, "l2": 3, "l3": 4} {
-		if first, second := s.c.nodes.all[name].ID, again.nodes.all[name].ID; first != want || second != want {
+		if first, second := s.c.nodes.At(name).ID, again.nodes.At(name).ID; first != want || second != want {
 			t.Errorf("node %s has number %d, after a restart %d, want %d", name, first, second, want)
 		}
 	}
@@ -153,7 +159,7 @@ func TestNodeNumbersAreKept(t *testing.T) {
 	s.do(&thief)
 	s.want("an edited annotation", s.objects[objects.Key{Kind: objects.NodeKind, Name: "l3"}].(*objects.Node).Network,
 		contract.Format(contract.NodeNetwork{
-			ID: 4, PodCIDRs: again.nodes.all["l3"].Subnets, ClusterCIDRs: s.c.settings.Pods, ServiceCIDRs: s.c.settings.Services,
+			ID: 4, PodCIDRs: again.nodes.At("l3").Subnets, ClusterCIDRs: s.c.settings.Pods, ServiceCIDRs: s.c.settings.Services,
 			JoinCIDRs: s.c.settings.Joins}))
 }
 
@@ -185,7 +191,7 @@ func TestNodesAreNotTakenOver(t *testing.T) {
 				edited.CreationTimestamp = metav1.NewTime(time.Unix(-60, 0))
 			}
 			w.put(&edited)
-			var r records
+			var r records.Records
 			if !lost {
 				r = ovnRecords(t, engine)
 			}
@@ -193,18 +199,18 @@ func TestNodesAreNotTakenOver(t *testing.T) {
 			s.c.begin(r, w.keys(), w.get)
 			s.c.takeEverything()
 			s.touch(w.absorb(s.c))
-			n := s.c.nodes.all["victim"]
+			n := s.c.nodes.At("victim")
 			s.want("chassis", n.Chassis(), "chassis-1")
 			s.want("subnets", ipam.Join(n.Subnets), "10.244.0.0/24")
 			s.want("number", fmt.Sprint(n.ID), "1")
-			s.want("the thief's chassis", s.c.nodes.all["a"].Chassis(), "a")
-			s.want("the thief's subnets", ipam.Join(s.c.nodes.all["a"].Subnets), "10.244.1.0/24")
+			s.want("the thief's chassis", s.c.nodes.At("a").Chassis(), "a")
+			s.want("the thief's subnets", ipam.Join(s.c.nodes.At("a").Subnets), "10.244.1.0/24")
 			s.wantReasons("Node a DuplicateChassis")
 		})
 	}
 }
 
-func ovnRecords(t *testing.T, e *ovsdb.Engine) records {
+func ovnRecords(t *testing.T, e *ovsdb.Engine) records.Records {
 	return engine{Engine: e}.Records(ovntest.Settings(t, nil))
 }
 
@@ -243,9 +249,9 @@ func TestNodeFacts(t *testing.T) {
 	copied.Facts = ovntest.Facts(1, false)
 	s.do(copied)
 	s.wantMessage("Node l2", "DuplicateChassis", "chassis-1", "Node l1")
-	s.want("the copy's chassis", s.c.nodes.all["l2"].Chassis(), "l2")
+	s.want("the copy's chassis", s.c.nodes.At("l2").Chassis(), "l2")
 	s.remove(objects.NodeKind, "l1")
-	s.want("the copy's chassis when it is alone", s.c.nodes.all["l2"].Chassis(), "chassis-1")
+	s.want("the copy's chassis when it is alone", s.c.nodes.At("l2").Chassis(), "chassis-1")
 	s.wantReasons()
 }
 
@@ -269,7 +275,7 @@ func TestLongFactsAreCut(t *testing.T) {
 			t.Errorf("nobody is told of %s: %.2000s", field, told)
 		}
 	}
-	facts := &s.c.nodes.all["l1"].Facts
+	facts := &s.c.nodes.At("l1").Facts
 	lengths := []int{len(facts.Addresses), len(facts.Listeners)}
 	if facts.Gateway != nil {
 		lengths = append(lengths, len(facts.Gateway.Addresses), len(facts.Gateway.NextHops))
@@ -317,10 +323,10 @@ func TestBadFacts(t *testing.T) {
 			} else {
 				s.wantMessage(append(c.words, "Node w1", "BadNodeFacts", contract.NodeFactsAnnotation)...)
 			}
-			n := s.c.nodes.all["w1"]
+			n := s.c.nodes.At("w1")
 			s.want("os", n.OS, c.os)
 			s.want("chassis", n.Chassis(), "chassis-2")
-			if n.Facts.Gateway == nil || !s.c.nodes.all["l1"].Placed {
+			if n.Facts.Gateway == nil || !s.c.nodes.At("l1").Placed {
 				t.Error("the rest is not used")
 			}
 

@@ -18,6 +18,7 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovn/topology"
@@ -46,7 +47,7 @@ func nodePortSceneOf(t *testing.T, edit func(*settings.Config)) *scene {
 func (s *scene) entries(change ovsdb.Change) []string {
 	places := map[string]string{northbound.ClusterGroupID: "all", northbound.LinuxGroupID: "linux",
 		northbound.GatewaysGroupID: "gateways", northbound.LinuxGatewaysGroupID: "linux-gateways"}
-	for _, name := range s.c.nodes.names {
+	for _, name := range s.c.nodes.Names() {
 		places[northbound.SwitchID(name)], places[northbound.GatewayID(name)] = name, "gw-"+name
 	}
 	var list []string
@@ -323,7 +324,7 @@ func TestServicesFollowGateways(t *testing.T) {
 				}
 				s.absorb(s.c)
 				fresh := newCluster(s.c.settings)
-				fresh.begin(records{}, s.keys(), s.get)
+				fresh.begin(records.Records{}, s.keys(), s.get)
 				want := (&scene{t: t, world: s.world, c: fresh}).entries(fresh.changeOf(northbound.ServiceOwner("default/web")))
 				if got := s.entries(written); !slices.Equal(got, want) {
 					t.Errorf("%s: got\n  %s\nwant\n  %s", what, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
@@ -575,7 +576,7 @@ func TestNodePortsCostServices(t *testing.T) {
 			s.put(v, s.slice(fmt.Sprintf("s%d-a", i), v.Name, []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}},
 				ready("10.244.0.3", "n0")))
 		}
-		s.c.begin(records{}, s.keys(), s.get)
+		s.c.begin(records.Records{}, s.keys(), s.get)
 		for _, change := range s.c.takeEverything() {
 			for _, r := range change.Rows {
 				switch row := r.Model.(type) {

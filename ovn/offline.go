@@ -21,6 +21,7 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -71,7 +72,7 @@ func Translate(config settings.Config, objects []runtime.Object) (*Offline, erro
 		all[k] = node
 	}
 	c := newCluster(s)
-	c.begin(records{}, slices.Collect(maps.Keys(all)), func(e part.Event) any { return all[e] })
+	c.begin(records.Records{}, slices.Collect(maps.Keys(all)), func(e part.Event) any { return all[e] })
 	offline := &Offline{Changes: c.takeEverything(), Pods: map[string]OfflinePod{}}
 	for name, p := range c.pods.all {
 		if len(p.addresses) > 0 {

@@ -58,7 +58,7 @@ func TestNetworksAreGranted(t *testing.T) {
 				}
 			})
 			s.do(n)
-			s.want("network", s.c.nodes.all["n1"].Outside, c.want)
+			s.want("network", s.c.nodes.At("n1").Outside, c.want)
 			if len(c.words) > 0 {
 				s.wantMessage(append(c.words, "Node n1")...)
 			}
@@ -163,7 +163,7 @@ func TestAStolenNodeJoinsNoNetwork(t *testing.T) {
 					}
 				}
 				// Nodes of all networks watch each other, if they are granted one.
-				if watched := fmt.Sprint(s.watched()); strings.Contains(watched, "chassis-9") && s.c.nodes.all["e9"].Outside == "" {
+				if watched := fmt.Sprint(s.watched()); strings.Contains(watched, "chassis-9") && s.c.nodes.At("e9").Outside == "" {
 					t.Errorf("a node on no network says who lives: %s", watched)
 				}
 				if said := s.granted("e9"); said != "" && said != granted {

@@ -37,8 +37,8 @@ func newPendingBook(o *part.Outbox, s *settings.Settings, services serviceView) 
 
 // pendingService is a Service without a class that Weft gives no addresses, and nobody else has given any yet.
 type pendingService struct {
-	uid     types.UID
-	expects expectation
+	uid  types.UID
+	told bool // that nobody has given it any for long
 }
 
 // pendingOwner is who is told of it.
@@ -63,7 +63,7 @@ func (b *pendingBook) update(name string, s *objects.Service) {
 		return
 	}
 	if b.all[name].uid != s.UID {
-		b.all[name] = pendingService{s.UID, expecting}
+		b.all[name] = pendingService{s.UID, false}
 		b.Expect(part.Signal{What: addressesOverdue, Name: name + "/" + string(s.UID)})
 		b.Tell(pendingOwner(name)) // of the one that had this name before
 	}
@@ -71,10 +71,10 @@ func (b *pendingBook) update(name string, s *objects.Service) {
 
 // miss tells a Service that has waited long enough.
 func (b *pendingBook) miss(name string, uid types.UID) {
-	if one, ok := b.all[name]; !ok || one.uid != uid || one.expects != expecting {
+	if one, ok := b.all[name]; !ok || one.uid != uid || one.told {
 		return
 	}
-	b.all[name] = pendingService{uid, overdue}
+	b.all[name] = pendingService{uid, true}
 	b.Tell(pendingOwner(name), objects.Limitf(objects.ServiceKind, &b.services.at(name).object.ObjectMeta,
 		"NobodyGivesAddresses",
 		"status.loadBalancer: the Service has had no address for %v: it has no loadBalancerClass, and weft gives "+

@@ -20,7 +20,7 @@ type nodePods struct {
 func (b *podBook) node(name string) *nodePods {
 	n := b.nodes[name]
 	if n == nil {
-		n = &nodePods{Node: b.places.node(name), pods: map[string]*podState{}, waiting: map[string]struct{}{},
+		n = &nodePods{Node: b.places.Node(name), pods: map[string]*podState{}, waiting: map[string]struct{}{},
 			hostPorted: map[objects.Claim]map[string]struct{}{}}
 		b.nodes[name] = n
 	}
@@ -32,10 +32,10 @@ func (b *podBook) forget(n *nodePods) {
 	if len(n.pods)+len(n.pools) == 0 {
 		delete(b.nodes, n.Name)
 	}
-	b.places.forget(n.Name)
+	b.places.Forget(n.Name)
 }
 
-func (b *podBook) readdress(at *topology.Node) {
+func (b *podBook) Readdress(at *topology.Node) {
 	n := b.nodes[at.Name]
 	if n == nil && len(at.Subnets) == 0 {
 		return
@@ -54,7 +54,7 @@ func (b *podBook) readdress(at *topology.Node) {
 	}
 }
 
-func (b *podBook) anyOn(node string) bool { return len(b.podsOn(node)) > 0 }
+func (b *podBook) AnyOn(node string) bool { return len(b.podsOn(node)) > 0 }
 
 // podsOn are the pods that are bound to a node, by key.
 func (b *podBook) podsOn(node string) map[string]*podState {
@@ -64,7 +64,7 @@ func (b *podBook) podsOn(node string) map[string]*podState {
 	return nil
 }
 
-func (b *podBook) touchOn(node string) {
+func (b *podBook) TouchOn(node string) {
 	for key := range b.podsOn(node) {
 		b.dirty[key] = struct{}{}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -235,7 +236,7 @@ func TestPoliciesOfAnOVNWithoutTiers(t *testing.T) {
 	settings := ovntest.Settings(t, ovntest.Dual)
 	settings.Lacks.AclTiers = true
 	c := newCluster(settings)
-	c.begin(records{}, w.keys(), w.get)
+	c.begin(records.Records{}, w.keys(), w.get)
 	changes := c.takeEverything()
 	acls := map[string]int{}
 	for _, change := range changes {
@@ -267,7 +268,7 @@ func TestPolicyStatuses(t *testing.T) {
 	w := newWorld()
 	policiesWorld(t, w)
 	c := newCluster(ovntest.Settings(t, ovntest.Dual))
-	c.begin(records{}, w.keys(), w.get)
+	c.begin(records.Records{}, w.keys(), w.get)
 	c.TakeNotes()
 	changes := c.takeEverything()
 	if notes := c.TakeNotes(); len(notes) > 0 {

@@ -141,7 +141,7 @@ func (l *policyLife) failover(what string) {
 	l.change(what+", without a controller", l.engine.Replace, func() []ovsdb.Change {
 		l.c, l.expected = newCluster(l.settings), nil
 		l.c.begin(engine{Engine: l.engine}.Records(l.settings), l.w.keys(), l.w.get)
-		l.c.pods.seen(engine{Engine: l.engine}.Records(l.settings).pods)
+		l.c.pods.seen(engine{Engine: l.engine}.Records(l.settings).Pods)
 		return l.c.takeEverything()
 	})
 }

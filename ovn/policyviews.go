@@ -74,20 +74,3 @@ func seen[P any](pods iter.Seq2[string, *podState]) iter.Seq2[string, P] {
 		}
 	}
 }
-
-// nodesOfPolicies are nodes as policies see them.
-type nodesOfPolicies struct{ *nodeBook }
-
-// All is part of [policies.Nodes].
-func (b nodesOfPolicies) All() iter.Seq2[string, objects.LabelSet] {
-	return func(yield func(string, objects.LabelSet) bool) {
-		for n := range b.Placed() {
-			if !yield(n.Name, n.Object.Labels) {
-				return
-			}
-		}
-	}
-}
-
-// Touch is part of [policies.Nodes].
-func (b nodesOfPolicies) Touch(name string) { b.touch(name) }

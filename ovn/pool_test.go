@@ -390,7 +390,7 @@ func TestWhoAnnounces(t *testing.T) {
 			t.Fatal("nobody knows the address")
 		}
 		var all []string
-		for _, name := range s.c.nodes.names {
+		for _, name := range s.c.nodes.Names() {
 			if slices.Contains(s.c.pools.announcers.ofNode(name), vip) {
 				all = append(all, name)
 			}
@@ -409,7 +409,7 @@ func TestWhoAnnounces(t *testing.T) {
 		return ""
 	}
 	s.want("who tells the network", garp(owner()), fmt.Sprintf("02:00:00:00:00:0%c 203.0.113.64", owner()[1]))
-	for _, name := range s.c.nodes.names {
+	for _, name := range s.c.nodes.Names() {
 		if name != owner() {
 			s.want("who tells the network of nothing else than itself", garp(name), "")
 		}

@@ -46,7 +46,7 @@ func TestUntoldPartsCostNoWords(t *testing.T) {
 			p.HostPorts = append(p.HostPorts, port)
 		}
 		s.do(s.namespace("default"), n, p)
-		on := s.c.nodes.all["n1"].Node
+		on := *s.c.nodes.At("n1")
 		if windows {
 			on.OS = contract.Windows
 		}

@@ -41,7 +41,7 @@ func (s *scene) ranges() string {
 			dropped = append(dropped, text)
 		}
 	}
-	for _, name := range s.c.nodes.names {
+	for _, name := range s.c.nodes.Names() {
 		network, err := objects.ParseAnnotation[contract.NodeNetwork](contract.NodeNetworkAnnotation,
 			s.objects[objects.Key{Kind: objects.NodeKind, Name: name}].(*objects.Node).Network)
 		if err != nil {

@@ -40,14 +40,14 @@ func (c *cluster) OutsideAddresses() map[netip.Addr]string {
 
 // placements are the nodes that have a switch, as Services' rows depend on them.
 func (c *cluster) placements() *services.Nodes {
-	return &services.Nodes{Names: c.nodes.names, Windows: c.nodes.windows, Zones: c.topology.Zones,
+	return &services.Nodes{Names: c.nodes.Names(), Windows: c.nodes.Windows(), Zones: c.topology.Zones,
 		ZoneOf: c.topology.ZoneOf, Announcer: c.pools.announcers.of}
 }
 
-func (c *cluster) hasSharedGateway() bool { return c.gateway.Exists() }
+func (c *cluster) HasSharedGateway() bool { return c.gateway.Exists() }
 
-// addToNode adds what other parts have among a node's rows.
-func (c *cluster) addToNode(n *topology.Node, change *ovsdb.Change) {
+// AddToNode adds what other parts have among a node's rows.
+func (c *cluster) AddToNode(n *topology.Node, change *ovsdb.Change) {
 	announceOn(change, n.Facts.Gateway, c.pools.announcers.ofNode(n.Name))
 	c.nodeSets.AddTo(n.Object.Labels, n.PolicyAddresses(), change)
 	if c.policies.Any() {
@@ -55,12 +55,11 @@ func (c *cluster) addToNode(n *topology.Node, change *ovsdb.Change) {
 	}
 }
 
-// nodesChanged has the parts take in what they follow from of nodes. Then the nodes' owners are told what is wrong,
+// NodesChanged has the parts take in what they follow from of nodes. Then the nodes' owners are told what is wrong,
 // which may depend on all of them.
-func (c *cluster) nodesChanged(touched []*topology.Node) {
+func (c *cluster) NodesChanged(touched []*topology.Node) {
 	before := c.gateway.Exists()
 	for _, n := range touched {
-		c.nodes.updateDatapath(n)
 		c.topology.Update(n)
 		c.gateway.Update(n)
 		c.pools.announcers.outside.update(n)
@@ -71,20 +70,20 @@ func (c *cluster) nodesChanged(touched []*topology.Node) {
 	c.noteTraits(touched)
 	if c.gateway.Exists() != before {
 		for _, name := range c.gateway.Sharing() {
-			c.nodes.touch(name)
+			c.nodes.Touch(name)
 			touched = append(touched, c.nodes.At(name))
 		}
 	}
 	for _, n := range touched {
 		if n.Object != nil {
-			c.nodes.tell(n, c.gateway.Problems(n))
+			c.nodes.Report(n, c.gateway.Problems(n))
 		}
 	}
 }
 
-func (c *cluster) placementsChanged() { c.services.touchPlaced() }
+func (c *cluster) PlacementsChanged() { c.services.touchPlaced() }
 
-func (c *cluster) datapathsChanged(firstOrLast bool) {
+func (c *cluster) DatapathsChanged(firstOrLast bool) {
 	c.services.touchAll(c.services.sctp)
 	if firstOrLast {
 		c.policies.WindowsChanged()
@@ -124,7 +123,7 @@ func (c *cluster) rangesChanged() {
 	c.egress.Replan()
 	c.pools.changed = true
 	c.Notes = slices.DeleteFunc(c.Notes, func(a part.Annotation) bool { return a.Key == contract.NodeNetworkAnnotation })
-	c.nodes.noteAll()
+	c.nodes.NoteAll()
 }
 
 // heldByAnother has everybody looked at again for whom it makes a difference which Service has an address: other

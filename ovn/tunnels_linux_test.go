@@ -107,7 +107,7 @@ func (d *datapath) strayed(e *ears, errands []errand) (found []string) {
 		for _, length := range lengths {
 			name := fmt.Sprint(one.name, " ", length)
 			if from := e.has(tunnelPort, name); from.IsValid() &&
-				(length == 0 || slices.Contains(d.c.nodes.all["n1"].Facts.Addresses, from)) {
+				(length == 0 || slices.Contains(d.c.nodes.At("n1").Facts.Addresses, from)) {
 				found = append(found, name)
 			}
 		}
@@ -230,7 +230,7 @@ func TestNothingReachesTunnels(t *testing.T) {
 			own := map[string]string{"10.96.0.68": "10.244.0.2", "fd00:10:96::68": "fd00:10:244::2"} // the host among its pods
 			errands = append(errands, straight("a pod to its own node", "a", "10.244.0.2", "fd00:10:244::2")...)
 			errands = append(errands, d.balanced("a pod to its own node by a Service", "a", own, "ls n1")...)
-			switch g := d.c.nodes.all["n1"].Facts.Gateway; {
+			switch g := d.c.nodes.At("n1").Facts.Gateway; {
 			case g.Routed: // by its management port; otherwise by its gateway, see hostToItself
 				errands = append(errands, straight("a pod to its own node", "a", testHost, testHost6)...)
 			case g.HostAddresses:

@@ -7,7 +7,6 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/topology"
-	"github.com/weftnet/weft/ovsdb"
 )
 
 // What the parts of a cluster see of each other. Whoever reads another part's state has its own rows made again when
@@ -18,25 +17,16 @@ type nodeView interface {
 	// at is what is known of a node, nil for nothing; node the same, or will be, and forget drops it where it is nothing
 	// any more.
 	At(name string) *topology.Node
-	node(name string) *topology.Node
-	forget(name string)
+	Node(name string) *topology.Node
+	Forget(name string)
 	// Placed are the nodes that have a switch, in the order of their names.
 	Placed() iter.Seq[*topology.Node]
 	// WithChassis is the node that has a chassis, "" for none.
 	WithChassis(name string) string
 	// ReleaseNumber gives back a router's number on the join switch.
 	ReleaseNumber(number int)
-	// touch has a node's rows made again.
-	touch(name string)
-}
-
-// podsOnNodes is what nodes see of pods.
-type podsOnNodes interface {
-	// anyOn says whether pods are bound to a node. touchOn has their rows made again.
-	anyOn(node string) bool
-	touchOn(node string)
-	// readdress is told that a node has other subnets than before, or none. Its pods lose their addresses.
-	readdress(n *topology.Node)
+	// Touch has a node's rows made again.
+	Touch(name string)
 }
 
 // podView is what others see of the pods that want a port.
@@ -112,16 +102,6 @@ type surroundings interface {
 	OutsideAddresses() map[netip.Addr]string
 	// placements are the nodes that have a switch, as Services' rows depend on them.
 	placements() *services.Nodes
-	// hasSharedGateway says whether there is a gateway that nodes share.
-	hasSharedGateway() bool
-	// addToNode adds what other parts have among a node's rows.
-	addToNode(n *topology.Node, change *ovsdb.Change)
-	// nodesChanged is told of nodes that were looked at.
-	nodesChanged(touched []*topology.Node)
-	// placementsChanged is told that a node has come to have a switch or a gateway router, or has one no more,
-	// and datapathsChanged that another node than before runs Windows, the first or the last one maybe.
-	placementsChanged()
-	datapathsChanged(firstOrLast bool)
 	// namespaceChanged is told of a Namespace that has changed or is gone (nil), in its labels or otherwise.
 	namespaceChanged(name string, object *objects.Namespace, relabelled bool)
 	// podSeen is told of each pod that is there or gone (nil), whether it wants a port or not, and podEnds of one that

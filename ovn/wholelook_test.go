@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -52,7 +53,8 @@ func (l *selectiveLife) play(keys []part.Event) {
 	l.oneList() // which has all Services judged again, too
 
 	l.c.egress.Replan()
-	l.c.pools.changed, l.c.nodes.vacated, l.c.ranges.reoccupied = true, true, true
+	within(reflect.ValueOf(l.c.nodes), "vacated").SetBool(true)
+	l.c.pools.changed, l.c.ranges.reoccupied = true, true
 	l.c.update([]part.Event{objects.Key{Kind: objects.NodeKind, Name: "nobody"}}, l.w.get)
 	l.take(l.rows, slices.DeleteFunc(l.c.takeChanges(), func(change ovsdb.Change) bool {
 		if before, now := rowsText(l.rows[change.Owner]), rowsText(change); before != now {

@@ -16,10 +16,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
@@ -189,7 +191,7 @@ func cold(t testing.TB, s *settings.Settings, w *world) (*cluster, *ovsdb.Engine
 	t.Helper()
 	engine := ovsdbtest.Engine(t, ovsdbtest.Northbound(t), northbound.Tables...)
 	c := newCluster(s)
-	c.begin(records{}, w.keys(), w.get)
+	c.begin(records.Records{}, w.keys(), w.get)
 	if err := engine.Replace(context.Background(), c.takeEverything()); err != nil {
 		t.Fatal(err)
 	}
@@ -229,4 +231,9 @@ func diff(want, got string) string {
 		}
 	}
 	return out.String()
+}
+
+// parseFacts reads what a node's agent says.
+func parseFacts(text string) (contract.NodeFacts, error) {
+	return objects.ParseAnnotation[contract.NodeFacts](contract.NodeFactsAnnotation, text)
 }

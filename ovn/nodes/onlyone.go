@@ -1,4 +1,4 @@
-package ovn
+package nodes
 
 import (
 	"net"
@@ -14,7 +14,7 @@ type onlyOne struct {
 	chassis  map[string]string // node by its chassis' name
 	gateways map[gatewayKey]string
 	subnets  []nodeSubnet // sorted; none overlaps with another
-	of       map[string]nodeTokens
+	of       map[string]tokens
 }
 
 // gatewayKey is an address or a MAC address of a gateway on a network outside.
@@ -29,22 +29,22 @@ type nodeSubnet struct {
 	node string
 }
 
-// nodeTokens are what a node has of these.
-type nodeTokens struct {
+// tokens are what a node has of these.
+type tokens struct {
 	chassis  string
 	gateways []gatewayKey
 	subnets  []netip.Prefix
 }
 
 func newOnlyOne() onlyOne {
-	return onlyOne{chassis: map[string]string{}, gateways: map[gatewayKey]string{}, of: map[string]nodeTokens{}}
+	return onlyOne{chassis: map[string]string{}, gateways: map[gatewayKey]string{}, of: map[string]tokens{}}
 }
 
 // take has a node be found by what it has now, and by what it had no more. vacated says that it has given something up.
 func (o *onlyOne) take(n *topology.Node) (vacated bool) {
-	before, now := o.of[n.Name], nodeTokens{}
+	before, now := o.of[n.Name], tokens{}
 	if n.Placed {
-		now = nodeTokens{n.Facts.Chassis, gatewayKeys(n), n.Subnets}
+		now = tokens{n.Facts.Chassis, gatewayKeys(n), n.Subnets}
 	}
 	if before.chassis == now.chassis && slices.Equal(before.gateways, now.gateways) && slices.Equal(before.subnets,
 		now.subnets) {
@@ -75,7 +75,7 @@ func (o *onlyOne) take(n *topology.Node) (vacated bool) {
 }
 
 // WithChassis is the node that has a chassis, "" for none.
-func (b *nodeBook) WithChassis(chassis string) string {
+func (b *Part) WithChassis(chassis string) string {
 	if name, ok := b.onlyOne.chassis[chassis]; ok {
 		return name
 	}
@@ -125,7 +125,7 @@ func gatewayKeys(n *topology.Node) (keys []gatewayKey) {
 }
 
 // sameChassis is another node that was first with this node's chassis name.
-func (b *nodeBook) sameChassis(n *topology.Node) string {
+func (b *Part) sameChassis(n *topology.Node) string {
 	if other := b.onlyOne.chassis[n.Facts.Chassis]; n.Facts.Chassis != "" && other != n.Name {
 		return other
 	}
@@ -134,7 +134,7 @@ func (b *nodeBook) sameChassis(n *topology.Node) string {
 
 // sameGateway is another node whose gateway was first with an address of this node's gateway, or with its MAC,
 // on the same network outside.
-func (b *nodeBook) sameGateway(n *topology.Node) (other, field, remedy string) {
+func (b *Part) sameGateway(n *topology.Node) (other, field, remedy string) {
 	const apart = ", or gateway-network of another name if the two nodes are on different networks"
 	for _, k := range gatewayKeys(n) {
 		switch other := b.onlyOne.gateways[k]; {

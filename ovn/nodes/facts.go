@@ -1,4 +1,4 @@
-package ovn
+package nodes
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ import (
 
 // takeFacts reads what the node's agent says. What cannot be read changes nothing: the chassis that the
 // node's pods are bound to is better than none. Of what can be read, bad parts are left out.
-func (n *nodeState) takeFacts(s *settings.Settings) (errs []error) {
+func (n *state) takeFacts(s *settings.Settings) (errs []error) {
 	facts, err := parseFacts(n.Object.Facts)
 	if err != nil {
 		n.OS = cmp.Or(n.Facts.OS, n.Object.OS, contract.Linux)

@@ -1,4 +1,4 @@
-package ovn
+package nodes
 
 import (
 	"strings"
@@ -10,7 +10,7 @@ import (
 
 // updateDatapath takes in whether a node runs Windows, and has the Services looked at again whose rows
 // depend on that, and the policies whose owners have to know.
-func (b *nodeBook) updateDatapath(n *topology.Node) {
+func (b *Part) updateDatapath(n *topology.Node) {
 	_, before := b.windows[n.Name]
 	now := n.Object != nil && n.Windows()
 	if now == before {
@@ -21,7 +21,7 @@ func (b *nodeBook) updateDatapath(n *topology.Node) {
 	} else {
 		delete(b.windows, n.Name)
 	}
-	b.around.datapathsChanged(len(b.windows) == 0 || now && len(b.windows) == 1)
+	b.around.DatapathsChanged(len(b.windows) == 0 || now && len(b.windows) == 1)
 }
 
 // datapathProblems are what a Windows node's owner is told: what differs for its pods.

@@ -1,4 +1,4 @@
-package ovn
+package nodes
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ import (
 	"github.com/weftnet/weft/ovn/topology"
 )
 
-// nodeState is a node as far as it is known: pods may name it before it is there, and after.
-type nodeState struct {
+// state is a node as far as it is known: pods may name it before it is there, and after.
+type state struct {
 	topology.Node
 	problems []objects.Problem
 	// expects is whether it waits for its subnets; a Node is there a moment before they are.
@@ -32,26 +32,26 @@ const (
 	overdue
 )
 
-func (b *nodeBook) state(name string) *nodeState {
+func (b *Part) state(name string) *state {
 	n := b.all[name]
 	if n == nil {
-		n = &nodeState{Node: topology.Node{Name: name}}
+		n = &state{Node: topology.Node{Name: name}}
 		b.all[name] = n
 	}
 	return n
 }
 
-// forget drops a node's state once neither it nor a pod of it is left.
-func (b *nodeBook) forget(name string) {
-	if n := b.all[name]; n != nil && n.Object == nil && !b.pods.anyOn(name) {
+// Forget drops a node's state once neither it nor a pod of it is left.
+func (b *Part) Forget(name string) {
+	if n := b.all[name]; n != nil && n.Object == nil && !b.pods.AnyOn(name) {
 		delete(b.all, name)
 	}
 }
 
 // update gives up the nodes that are gone, then places those that have been placed before, then
 // the new ones, and then those that another node stood in the way of, if one has given something up.
-func (b *nodeBook) update(names []string, batch *part.Batch) (touched []*topology.Node) {
-	var gone, known, unknown, others []*nodeState
+func (b *Part) update(names []string, batch *part.Batch) (touched []*topology.Node) {
+	var gone, known, unknown, others []*state
 	for _, name := range names {
 		object := part.Object[objects.Node](batch, objects.NodeKind, name)
 		b.dirty[name] = struct{}{}
@@ -66,7 +66,7 @@ func (b *nodeBook) update(names []string, batch *part.Batch) (touched []*topolog
 			b.tunnels.take(n)
 			n.expects = nothing
 			delete(b.recorded, name)
-			b.forget(name)
+			b.Forget(name)
 			gone = append(gone, n)
 		case n.Placed || b.isRecorded(n) || object.Network != "":
 			known = append(known, n)
@@ -98,7 +98,7 @@ func (b *nodeBook) update(names []string, batch *part.Batch) (touched []*topolog
 	return touched
 }
 
-func (b *nodeBook) isRecorded(n *nodeState) bool {
+func (b *Part) isRecorded(n *state) bool {
 	_, ok := b.recorded[n.Name]
 	return ok
 }
@@ -106,28 +106,28 @@ func (b *nodeBook) isRecorded(n *nodeState) bool {
 // rank orders nodes by who is right when two claim the same: first those whose chassis is what the
 // Northbound has for them, and of these those whose gateway is, then those that the Northbound knows at all,
 // then the older.
-func (b *nodeBook) rank(list []*nodeState) {
-	doubt := make(map[*nodeState]int, len(list))
+func (b *Part) rank(list []*state) {
+	doubt := make(map[*state]int, len(list))
 	for _, n := range list {
 		record, ok := b.recorded[n.Name]
 		facts, err := parseFacts(n.Object.Facts)
 		switch {
 		case !ok:
 			doubt[n] = 3
-		case err != nil || facts.Chassis != record.chassis:
+		case err != nil || facts.Chassis != record.Chassis:
 			doubt[n] = 2
-		case !record.hasGateway(facts.Gateway):
+		case !record.HasGateway(facts.Gateway):
 			doubt[n] = 1
 		}
 	}
-	slices.SortFunc(list, func(a, b *nodeState) int {
+	slices.SortFunc(list, func(a, b *state) int {
 		return cmp.Or(doubt[a]-doubt[b], objects.Older(&a.Object.ObjectMeta, &b.Object.ObjectMeta),
 			cmp.Compare(a.Name, b.Name))
 	})
 }
 
 // allocate decides a node's ID and subnets, or says why it cannot.
-func (b *nodeBook) allocate(n *nodeState) {
+func (b *Part) allocate(n *state) {
 	n.problems = nil
 	complain := func(reason, format string, args ...any) {
 		n.problems = append(n.problems, objects.Problemf(objects.NodeKind, &n.Object.ObjectMeta, reason, format, args...))
@@ -178,17 +178,17 @@ func (b *nodeBook) allocate(n *nodeState) {
 		delete(b.recorded, n.Name)
 		i, _ := slices.BinarySearch(b.names, n.Name)
 		b.names = slices.Insert(b.names, i, n.Name)
-		b.around.placementsChanged()
+		b.around.PlacementsChanged()
 	}
 	b.vacated = b.onlyOne.take(&n.Node) || b.vacated
 	if n.Chassis() != chassis || n.Windows() != windows {
-		b.pods.touchOn(n.Name)
+		b.pods.TouchOn(n.Name)
 	}
 	b.noteNode(&n.Node)
 }
 
 // refuseCopies takes from a node what another one was first with.
-func (b *nodeBook) refuseCopies(n *nodeState, complain func(reason, format string, args ...any)) {
+func (b *Part) refuseCopies(n *state, complain func(reason, format string, args ...any)) {
 	if other := b.sameChassis(&n.Node); other != "" {
 		complain("DuplicateChassis", "its chassis name %s is also that of Node %s, as on copied machines; the node has no "+
 			"gateway and its pods no network until each has a name of its own (external_ids:system-id in its Open vSwitch "+
@@ -205,11 +205,11 @@ func (b *nodeBook) refuseCopies(n *nodeState, complain func(reason, format strin
 }
 
 // recallNode finds what a node has had: what the Northbound says, else what its annotation says.
-func (b *nodeBook) recallNode(n *nodeState) (contract.NodeNetwork, error) {
+func (b *Part) recallNode(n *state) (contract.NodeNetwork, error) {
 	had, err := objects.ParseAnnotation[contract.NodeNetwork](contract.NodeNetworkAnnotation, n.Object.Network)
 	if record, ok := b.recorded[n.Name]; ok {
-		had.PodCIDRs = record.subnets
-		if id := record.id(b.settings); id > 0 {
+		had.PodCIDRs = record.Subnets
+		if id := record.ID(b.settings); id > 0 {
 			had.ID = id
 		}
 	}
@@ -219,7 +219,7 @@ func (b *nodeBook) recallNode(n *nodeState) (contract.NodeNetwork, error) {
 var errNoSubnets = errors.New("the node has no spec.podCIDRs")
 
 // isOverdue says whether a node has waited long enough for its subnets; at first it has not.
-func (b *nodeBook) isOverdue(n *nodeState) bool {
+func (b *Part) isOverdue(n *state) bool {
 	if n.expects == nothing {
 		n.expects = expecting
 		b.Expect(part.Signal{What: subnetsOverdue, Name: n.Name})
@@ -228,7 +228,7 @@ func (b *nodeBook) isOverdue(n *nodeState) bool {
 }
 
 // takeID prefers the ID that the node had before.
-func (b *nodeBook) takeID(before int) (int, error) {
+func (b *Part) takeID(before int) (int, error) {
 	if before > 0 && b.ids.Claim(before-1) {
 		return before, nil
 	}
@@ -243,7 +243,7 @@ func (b *nodeBook) takeID(before int) (int, error) {
 
 // subnets are the node's pod subnets: Kubernetes' where it allocates them, otherwise those it had
 // before, otherwise new ones.
-func (b *nodeBook) subnets(n *nodeState, recorded []netip.Prefix) ([]netip.Prefix, error) {
+func (b *Part) subnets(n *state, recorded []netip.Prefix) ([]netip.Prefix, error) {
 	if len(n.Object.PodCIDRs) > 0 {
 		return b.givenSubnets(n)
 	}
@@ -275,7 +275,7 @@ func (b *nodeBook) subnets(n *nodeState, recorded []netip.Prefix) ([]netip.Prefi
 }
 
 // cut takes the next subnet that no node has; one that Kubernetes gave in another size may cover it.
-func (b *nodeBook) cut(n *nodeState, from *ipam.SubnetAllocator) (netip.Prefix, error) {
+func (b *Part) cut(n *state, from *ipam.SubnetAllocator) (netip.Prefix, error) {
 	var covered []netip.Prefix
 	defer func() { // free again as soon as what covers them is gone
 		for _, subnet := range covered {
@@ -296,7 +296,7 @@ func (b *nodeBook) cut(n *nodeState, from *ipam.SubnetAllocator) (netip.Prefix, 
 }
 
 // givenSubnets checks spec.podCIDRs.
-func (b *nodeBook) givenSubnets(n *nodeState) ([]netip.Prefix, error) {
+func (b *Part) givenSubnets(n *state) ([]netip.Prefix, error) {
 	var v4, v6 []netip.Prefix
 	for _, text := range n.Object.PodCIDRs {
 		subnet, err := netip.ParsePrefix(text)
@@ -334,7 +334,7 @@ func (b *nodeBook) givenSubnets(n *nodeState) ([]netip.Prefix, error) {
 }
 
 // free says who else has a subnet, or part of it.
-func (b *nodeBook) free(n *nodeState, subnet netip.Prefix) error {
+func (b *Part) free(n *state, subnet netip.Prefix) error {
 	if other, ok := b.onlyOne.overlapping(subnet, n.Name); ok {
 		return fmt.Errorf("spec.podCIDRs: %s overlaps with %s of Node %s; create one of the two Nodes anew", subnet,
 			other.Prefix, other.node)
@@ -343,10 +343,10 @@ func (b *nodeBook) free(n *nodeState, subnet netip.Prefix) error {
 }
 
 // settle gives a node its subnets.
-func (b *nodeBook) settle(n *nodeState, subnets []netip.Prefix) {
+func (b *Part) settle(n *state, subnets []netip.Prefix) {
 	b.dropSubnets(n, subnets)
 	n.Subnets = subnets
-	b.pods.readdress(&n.Node)
+	b.pods.Readdress(&n.Node)
 	for _, subnet := range subnets {
 		for _, cut := range b.cuts {
 			cut.Claim(subnet)
@@ -355,24 +355,24 @@ func (b *nodeBook) settle(n *nodeState, subnets []netip.Prefix) {
 }
 
 // unplace takes everything from a node.
-func (b *nodeBook) unplace(n *nodeState) {
+func (b *Part) unplace(n *state) {
 	b.dropSubnets(n, nil)
 	if n.ID > 0 {
 		b.ids.Release(n.ID - 1)
 		b.vacated = true
 	}
 	n.ID, n.Subnets = 0, nil
-	b.pods.readdress(&n.Node)
+	b.pods.Readdress(&n.Node)
 	if n.Placed {
 		n.Placed = false
 		i, _ := slices.BinarySearch(b.names, n.Name)
 		b.names = slices.Delete(b.names, i, i+1)
-		b.around.placementsChanged()
+		b.around.PlacementsChanged()
 	}
 	b.vacated = b.onlyOne.take(&n.Node) || b.vacated
 }
 
-func (b *nodeBook) dropSubnets(n *nodeState, keep []netip.Prefix) {
+func (b *Part) dropSubnets(n *state, keep []netip.Prefix) {
 	for _, subnet := range n.Subnets {
 		if !slices.Contains(keep, subnet) {
 			b.release(subnet)
@@ -381,20 +381,20 @@ func (b *nodeBook) dropSubnets(n *nodeState, keep []netip.Prefix) {
 	}
 }
 
-func (b *nodeBook) release(subnet netip.Prefix) {
+func (b *Part) release(subnet netip.Prefix) {
 	for _, cut := range b.cuts {
 		cut.Release(subnet)
 	}
 }
 
-// noteAll has all nodes' annotations written that are not what they shall be.
-func (b *nodeBook) noteAll() {
+// NoteAll has all nodes' annotations written that are not what they shall be.
+func (b *Part) NoteAll() {
 	for n := range b.Placed() {
 		b.noteNode(n)
 	}
 }
 
-func (b *nodeBook) noteNode(n *topology.Node) {
+func (b *Part) noteNode(n *topology.Node) {
 	network := contract.NodeNetwork{ID: n.ID, PodCIDRs: n.Subnets, ClusterCIDRs: b.settings.Pods,
 		ServiceCIDRs: b.settings.Services, JoinCIDRs: b.settings.Joins,
 		HostPorts: b.settings.ToldHostPorts, HostExternalIPs: b.settings.HostExternals, Hosts: b.settings.Hosts}
@@ -411,7 +411,7 @@ func (b *nodeBook) noteNode(n *topology.Node) {
 }
 
 // joinOutside takes in the network outside of a node.
-func (b *nodeBook) joinOutside(n *nodeState, complain func(reason, format string, args ...any)) {
+func (b *Part) joinOutside(n *state, complain func(reason, format string, args ...any)) {
 	var why string
 	if n.Outside, why = n.OutsideOf(b.settings); why != "" {
 		complain("GatewayNetworkNotGranted", "%s; until then the node carries neither EgressIPs nor the shared gateway and "+

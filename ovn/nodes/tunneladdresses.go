@@ -1,4 +1,4 @@
-package ovn
+package nodes
 
 import (
 	"maps"
@@ -8,6 +8,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -18,13 +19,13 @@ const maxTunnelAddresses = 64
 // bridges' are the same on all nodes, no tunnel of others may take packets for those of the first.
 type tunnelBook struct {
 	settings *settings.Settings
-	nodes    *nodeBook
+	nodes    *Part
 	lines    map[netip.Addr][]string
 }
 
 // take finds where a node's tunnels may end: at the addresses that its Node and its agent say it has, less those that
 // another node has had before. Who is next in line for an address that it has no more is told.
-func (b *tunnelBook) take(n *nodeState) {
+func (b *tunnelBook) take(n *state) {
 	var want []netip.Addr
 	if n.Object != nil {
 		for _, addr := range slices.Concat(n.Object.Addresses, n.Facts.Addresses) {
@@ -49,13 +50,13 @@ func (b *tunnelBook) take(n *nodeState) {
 
 // claim puts nodes in front at the addresses that earlier terms gave them: a name that sorts before another one is no
 // older claim.
-func (b *tunnelBook) claim(recorded map[string]nodeRecord, batch *part.Batch) {
+func (b *tunnelBook) claim(recorded map[string]records.Node, batch *part.Batch) {
 	for _, name := range batch.Names(objects.NodeKind) {
 		if part.Object[objects.Node](batch, objects.NodeKind, name) == nil {
 			continue
 		}
 		n := b.nodes.state(name)
-		n.wanted = recorded[name].tunnels
+		n.wanted = recorded[name].Tunnels
 		for _, addr := range n.wanted {
 			b.lines[addr] = append(b.lines[addr], n.Name)
 		}
@@ -63,7 +64,7 @@ func (b *tunnelBook) claim(recorded map[string]nodeRecord, batch *part.Batch) {
 }
 
 // leave gives a node's address to who is next.
-func (b *tunnelBook) leave(n *nodeState, addr netip.Addr) {
+func (b *tunnelBook) leave(n *state, addr netip.Addr) {
 	line := b.lines[addr]
 	i := slices.Index(line, n.Name)
 	if line = slices.Delete(slices.Clone(line), i, i+1); len(line) == 0 {
@@ -73,11 +74,11 @@ func (b *tunnelBook) leave(n *nodeState, addr netip.Addr) {
 	b.lines[addr] = line
 	if next := b.nodes.all[line[0]]; i == 0 && next != nil {
 		b.hold(next)
-		b.nodes.touch(next.Name)
+		b.nodes.Touch(next.Name)
 	}
 }
 
-func (b *tunnelBook) hold(n *nodeState) {
+func (b *tunnelBook) hold(n *state) {
 	held := map[netip.Addr]struct{}{}
 	for _, addr := range n.wanted {
 		if b.lines[addr][0] == n.Name {
