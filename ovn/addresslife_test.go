@@ -22,6 +22,7 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/pools"
 	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
@@ -226,7 +227,7 @@ func (l *addressLife) northd() {
 			case word == "EgressIP":
 				now[part.Signal{What: egress.Hosting, Name: name}] = best.ChassisName
 			case owner == northbound.LivenessOwner:
-				now[part.Signal{What: livenessMoved, Name: r.Key}] = best.ChassisName
+				now[part.Signal{What: pools.LivenessMoved, Name: r.Key}] = best.ChassisName
 			}
 		}
 	}
@@ -333,7 +334,7 @@ func (l *addressLife) noAddressOfTwo() {
 			for _, r := range l.c.changeOf(northbound.EgressOwner(k.Name)).Rows {
 				if port, ok := r.Model.(*nb.LogicalRouterPort); ok && r.Key == "external" {
 					for _, p := range records.Networks(port) {
-						if holder, ok := l.c.pools.addresses.Holder(p.Addr()); ok {
+						if holder, ok := l.c.pools.Holder(p.Addr()); ok {
 							l.t.Errorf("EgressIP %s has %s, and so has Service %s", k.Name, p.Addr(), holder)
 						}
 					}
@@ -341,8 +342,9 @@ func (l *addressLife) noAddressOfTwo() {
 			}
 		}
 	}
-	for addr, name := range l.c.pools.addresses.All() {
-		if whose, taken := l.c.OutsideAddresses()[addr]; taken && l.c.pools.announcers.announced[addr] != "" {
+	for addr, whose := range l.c.OutsideAddresses() {
+		name, _ := l.c.pools.Holder(addr)
+		if node, _ := l.c.pools.Announcer(addr); node != "" {
 			l.t.Errorf("Service %s has %s announced, which is %s", name, addr, whose)
 		}
 	}

@@ -42,7 +42,8 @@ func (a *arbiter) has(wanted objects.Claim) bool {
 	return false
 }
 
-func (a *arbiter) isHosts(addr netip.Addr) bool {
+// IsHosts says whether an address is a host's, or one that hosts keep.
+func (a *arbiter) IsHosts(addr netip.Addr) bool {
 	return a.hosts.rules().At(addr) != outside.Nobody
 }
 

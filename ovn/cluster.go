@@ -10,6 +10,7 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/policies"
+	"github.com/weftnet/weft/ovn/pools"
 	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovn/topology"
@@ -42,8 +43,8 @@ type cluster struct {
 	flushes    *flushes.Part
 	pending    pendingBook
 	domains    *domains.Part
-	liveness   livenessBook
-	pools      poolBook
+	liveness   *pools.Liveness
+	pools      *pools.Part
 	egress     egress.Part
 
 	parts []wired
@@ -76,14 +77,12 @@ func newCluster(s *settings.Settings) *cluster {
 	c.nodeSets = policies.NewNodeSets(out, c.nodes)
 	c.policies = policies.New(out, c.settings, c.Clock, c.nodes, pods, &c.namespaces, c.domains, c.selections, c.nodeSets)
 	c.pods = newPodBook(out, c.settings, c, c.nodes, &c.services, &c.arbiter, c.policies)
-	c.arbiter = newArbiter(c.settings, c.nodes, &c.pods, &c.pools)
+	c.arbiter = newArbiter(c.settings, c.nodes, &c.pods, holders{c})
 	c.flushes = flushes.New(out)
 	c.services = newServiceBook(out, c.settings, c, c.nodes, &c.pods, &c.arbiter, c.flushes)
 	c.pending = newPendingBook(out, c.settings, &c.services)
-	c.liveness = newLivenessBook(c.settings, c.nodes, &c.pools)
-	c.pools = newPoolBook(out, c.settings, c, c.nodes, &c.namespaces, &c.services, &c.arbiter, &c.egress,
-		&c.liveness)
-	c.egress = egress.New(out, c.settings, c.nodes.Numbers(), c, c.nodes, podsOfEgress{&c.pods}, &c.namespaces, &c.pools)
+	c.pools, c.liveness = pools.New(out, c.settings, c, c.nodes, &c.namespaces, &c.services, &c.arbiter, &c.egress)
+	c.egress = egress.New(out, c.settings, c.nodes.Numbers(), c, c.nodes, podsOfEgress{&c.pods}, &c.namespaces, c.pools)
 
 	// All that there is. Parts take in this order, and settle in the opposite one.
 	//
@@ -97,8 +96,8 @@ func newCluster(s *settings.Settings) *cluster {
 		{&c.ranges, takes{objects.ServiceCIDRKind}, nil},
 		{&c.namespaces, takes{objects.NamespaceKind}, nil},
 		{&c.egress, takes{objects.EgressKind}, gives{"EgressIP", "Egress"}},
-		{&c.pools, takes{objects.PoolKind}, nil},
-		{&c.liveness, nil, gives{"Alive"}},
+		{c.pools, takes{objects.PoolKind}, nil},
+		{c.liveness, nil, gives{"Alive"}},
 		{c.selections, nil, gives{"Pods"}},
 		{c.nodeSets, nil, gives{"Nodes"}},
 		{c.policies, policies.Kinds, append(gives{"Policies"}, names(policies.Kinds)...)},

@@ -20,11 +20,13 @@ import (
 // looks has the next looks at all AddressPools, and at EgressIPs, leave a trace, and says at which there was one.
 func (s *scene) looks() func() string {
 	trace := netip.MustParseAddr("192.0.2.254")
-	s.c.pools.reserved.outside[trace] = "that of the test"
+	reserved := within(within(reflect.ValueOf(s.c.pools), "reserved"), "outside")
+	reserved.SetMapIndex(reflect.ValueOf(trace), reflect.ValueOf("that of the test"))
 	s.egressIPs(func(_ string, standing reflect.Value) { standing.SetZero() })
 	return func() string {
 		var seen []string
-		if _, untouched := s.c.pools.reserved.outside[trace]; !untouched {
+		now := within(within(reflect.ValueOf(s.c.pools), "reserved"), "outside")
+		if !now.MapIndex(reflect.ValueOf(trace)).IsValid() {
 			seen = append(seen, "AddressPools")
 		}
 		s.egressIPs(func(name string, standing reflect.Value) {

@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/pools"
 	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -32,7 +33,7 @@ func (e engine) Hosting() map[part.Event]string {
 		case word == objects.EgressKind.String() && key == "external":
 			now[part.Signal{What: egress.Hosting, Name: name}] = port.Status[hostingChassis]
 		case port.ExternalIDs[ovsdb.OwnerMark] == string(northbound.LivenessOwner):
-			now[part.Signal{What: livenessMoved, Name: key}] = port.Status[hostingChassis]
+			now[part.Signal{What: pools.LivenessMoved, Name: key}] = port.Status[hostingChassis]
 		}
 	}
 	return now

@@ -13,6 +13,7 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/topology"
 )
 
@@ -98,14 +99,14 @@ type numberedPort struct {
 func (b *podBook) indexHostPorts(n *nodePods, name string, before, now *objects.Pod) {
 	if before != nil {
 		for _, p := range before.HostPorts {
-			leave(b.hostPorted, numberedPort{p.Port, p.Protocol}, name)
-			leave(n.hostPorted, p.Claim(), name)
+			part.Leave(b.hostPorted, numberedPort{p.Port, p.Protocol}, name)
+			part.Leave(n.hostPorted, p.Claim(), name)
 		}
 	}
 	if now != nil {
 		for _, p := range now.HostPorts {
-			enter(b.hostPorted, numberedPort{p.Port, p.Protocol}, name)
-			enter(n.hostPorted, p.Claim(), name)
+			part.Enter(b.hostPorted, numberedPort{p.Port, p.Protocol}, name)
+			part.Enter(n.hostPorted, p.Claim(), name)
 		}
 	}
 	if before != nil && len(before.HostPorts) > 0 || now != nil && len(now.HostPorts) > 0 {

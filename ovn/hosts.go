@@ -8,6 +8,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovn/topology"
 )
@@ -50,10 +51,10 @@ func (b *hostBook) update(n *topology.Node) (touched []netip.Addr, heard bool) {
 		delete(b.listeners, n.Name)
 	}
 	for _, addr := range was {
-		leave(b.at, addr, n.Name)
+		part.Leave(b.at, addr, n.Name)
 	}
 	for _, addr := range now {
-		enter(b.at, addr, n.Name)
+		part.Enter(b.at, addr, n.Name)
 	}
 	if b.of[n.Name] = now; len(now) == 0 {
 		delete(b.of, n.Name)

@@ -24,7 +24,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"objects":    "ipam policy",
 		"northbound": "ipam policy objects",
 		"part":       "objects",
-		"pools":      "objects",
+		"pools":      "ipam settings objects northbound part topology",
 		"services":   "ipam capability objects northbound",
 		"topology":   "ipam capability settings objects northbound part services",
 		"egress":     "ipam capability settings objects northbound part topology",

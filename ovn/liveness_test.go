@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/settings"
@@ -15,7 +16,7 @@ import (
 
 // watched are the members of each node's group, the node itself first.
 func (s *scene) watched() map[string]string {
-	change := s.c.liveness.change()
+	change := s.c.changeOf(northbound.LivenessOwner)
 	rows, groups := map[string]*nb.HAChassis{}, map[string]string{}
 	for _, r := range change.Rows {
 		if m, ok := r.Model.(*nb.HAChassis); ok {
@@ -49,7 +50,7 @@ func TestNodesWatchEachOther(t *testing.T) {
 	s.want("without a pool", fmt.Sprint(len(s.watched())), "0")
 	s.do(s.addressPool("p", "203.0.113.64/30"))
 	for node, members := range s.watched() {
-		if list := strings.Fields(members); len(list) != 1+watchers || list[0] != "chassis-"+node[1:] ||
+		if list := strings.Fields(members); len(list) != 1+2 || list[0] != "chassis-"+node[1:] ||
 			slices.Contains(list[1:], list[0]) {
 			t.Errorf("%s is watched by %v", node, list)
 		}
@@ -72,7 +73,7 @@ func TestNodesWatchEachOther(t *testing.T) {
 			changed++
 		}
 	}
-	if changed != watchers {
+	if changed != 2 {
 		t.Errorf("without one of 30 nodes %d have other watchers", changed)
 	}
 	watcher := strings.Fields(s.watched()["e1"])[1]

@@ -146,12 +146,10 @@ func TestAStolenNodeJoinsNoNetwork(t *testing.T) {
 				for i := range 12 {
 					s.do(s.balanced(fmt.Sprint("web", i)))
 				}
-				s.want("what it announces", fmt.Sprint(s.c.pools.announcers.ofNode("e9")), "[]")
-				if got := len(s.c.pools.announcers.announced); got != 12 {
-					t.Errorf("%d addresses are announced", got)
-				}
-				for addr, node := range s.c.pools.announcers.announced {
-					if node == "" {
+				s.want("what it announces", fmt.Sprint(s.c.pools.AnnouncedBy("e9")), "[]")
+				for i := range 12 {
+					addr := netip.MustParseAddr(s.external(fmt.Sprint("web", i)))
+					if node, ours := s.c.pools.Announcer(addr); !ours || node == "" {
 						t.Errorf("nobody announces %s", addr)
 					}
 				}
@@ -185,7 +183,7 @@ func TestAGrantComesAndGoes(t *testing.T) {
 		s.egressIP("a", "team=a", "203.0.113.20"), s.balanced("web"))
 	for range 2 {
 		s.wantEgress("a", "False", "NoNode", "no administrator has granted Node e1 the network", topology.NetworkLabel)
-		s.want("announces", fmt.Sprint(s.c.pools.announcers.ofNode("e1")), "[]")
+		s.want("announces", fmt.Sprint(s.c.pools.AnnouncedBy("e1")), "[]")
 		if message := s.poolMessage("p"); !strings.Contains(message, "nobody announces") {
 			t.Errorf("the pool says %q", message)
 		}
@@ -194,7 +192,7 @@ func TestAGrantComesAndGoes(t *testing.T) {
 		granted.Labels = objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: "", topology.NetworkLabel: "external"})
 		s.do(&granted)
 		s.wantEgress("a", "True", "Carried")
-		s.want("announces", fmt.Sprint(s.c.pools.announcers.ofNode("e1")), "[203.0.113.64]")
+		s.want("announces", fmt.Sprint(s.c.pools.AnnouncedBy("e1")), "[203.0.113.64]")
 		s.problems = nil
 		s.do(n)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/pools"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -57,7 +58,7 @@ func (b *pendingBook) Take(batch *part.Batch) {
 // update takes in whether a Service waits.
 func (b *pendingBook) update(name string, s *objects.Service) {
 	if s == nil || s.Ignored || !s.Balancer.Wanted || s.Balancer.Class != "" || s.Balancer.Answered ||
-		allocates(b.settings, s) {
+		pools.Allocates(b.settings, s) {
 		delete(b.all, name)
 		b.Tell(pendingOwner(name))
 		return
@@ -75,7 +76,7 @@ func (b *pendingBook) miss(name string, uid types.UID) {
 		return
 	}
 	b.all[name] = pendingService{uid, true}
-	b.Tell(pendingOwner(name), objects.Limitf(objects.ServiceKind, &b.services.at(name).object.ObjectMeta,
+	b.Tell(pendingOwner(name), objects.Limitf(objects.ServiceKind, &b.services.Service(name).ObjectMeta,
 		"NobodyGivesAddresses",
 		"status.loadBalancer: the Service has had no address for %v: it has no loadBalancerClass, and weft gives "+
 			"such Services none; if a cloud or another load balancer serves the cluster, see its controller; otherwise "+

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/pools"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -127,7 +129,7 @@ func TestWhoAllocates(t *testing.T) {
 			s.want("address", s.external("web"), c.want)
 			s.wantReasons()
 			addr, _ := netip.ParseAddr(c.want)
-			node, ours := s.c.pools.announcers.of(addr)
+			node, ours := s.c.pools.Announcer(addr)
 			if ours != c.ours || ours && node != "e1" {
 				t.Errorf("announced by %q: %v", node, ours)
 			}
@@ -294,7 +296,7 @@ func TestTheOldestThatWaitsIsFirst(t *testing.T) {
 	s.problems = nil
 
 	delete(s.objects, objects.Key{Kind: objects.ServiceKind, Name: "default/one"})
-	s.c.Told[poolOwner("default/young")] = nil // what is told again is seen
+	s.c.Told[pools.Owner("default/young")] = nil // what is told again is seen
 	s.touch(append(s.put(aged("newest", 0)), objects.Key{Kind: objects.ServiceKind, Name: "default/one"}))
 	s.want("who asks for it is older", s.external("asks")+" "+s.external("old"), "203.0.113.64 ")
 	s.wantReasons("Service default/newest NoLoadBalancerAddress")
@@ -312,7 +314,8 @@ func TestTheOldestThatWaitsIsFirst(t *testing.T) {
 	s.want("who may have it", s.external("golden")+s.external("newest"), "203.0.113.80")
 	s.remove(objects.ServiceKind, "default/asks")
 	s.want("the lowest is given again", s.external("newest"), "203.0.113.64")
-	s.want("nobody waits but who asks", fmt.Sprint(len(s.c.pools.waiting.of), len(s.c.pools.waiting.line)), "1 0")
+	waiting := within(reflect.ValueOf(s.c.pools), "waiting").Addr()
+	s.want("nobody waits but who asks", fmt.Sprint(within(waiting, "of").Len(), within(waiting, "line").Len()), "1 0")
 }
 
 // TestPoolsRefused: bad ranges are named, and the others are in use.
@@ -385,13 +388,13 @@ func TestWhoAnnounces(t *testing.T) {
 	vip := netip.MustParseAddr("203.0.113.64")
 	owner := func() string {
 		t.Helper()
-		node, ok := s.c.pools.announcers.of(vip)
+		node, ok := s.c.pools.Announcer(vip)
 		if !ok {
 			t.Fatal("nobody knows the address")
 		}
 		var all []string
 		for _, name := range s.c.nodes.Names() {
-			if slices.Contains(s.c.pools.announcers.ofNode(name), vip) {
+			if slices.Contains(s.c.pools.AnnouncedBy(name), vip) {
 				all = append(all, name)
 			}
 		}
@@ -430,8 +433,8 @@ func TestWhoAnnounces(t *testing.T) {
 	})
 	third := owner()
 	alive := func(chassis string) {
-		s.objects[part.Signal{What: livenessMoved, Name: third}] = chassis
-		s.touch([]part.Event{part.Signal{What: livenessMoved, Name: third}})
+		s.objects[part.Signal{What: pools.LivenessMoved, Name: third}] = chassis
+		s.touch([]part.Event{part.Signal{What: pools.LivenessMoved, Name: third}})
 	}
 	alive("chassis-9")
 	s.want("nobody but one that others have found dead", owner(), "")
@@ -450,7 +453,7 @@ func TestWhoAnnounces(t *testing.T) {
 		ready("10.244.1.9", first)))
 	s.want("with one", owner(), first)
 	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Class = "example.com/other" }))
-	if _, ok := s.c.pools.announcers.of(vip); ok {
+	if _, ok := s.c.pools.Announcer(vip); ok {
 		t.Error("somebody else's address is announced")
 	}
 }
@@ -473,10 +476,10 @@ func TestAnAddressIsAServicesOrAnEgressIPs(t *testing.T) {
 			}
 			s.do(s.addressPool("p", "203.0.113.64-203.0.113.65"), s.balanced("web"))
 			vip := netip.MustParseAddr("203.0.113.64")
-			first, _ := s.c.pools.announcers.of(vip)
+			first, _ := s.c.pools.Announcer(vip)
 			wantAnnounced := func(when string) {
 				t.Helper()
-				if node, ok := s.c.pools.announcers.of(vip); !ok || node == "" || node != first {
+				if node, ok := s.c.pools.Announcer(vip); !ok || node == "" || node != first {
 					t.Errorf("%s: %q announces what was %q's", when, node, first)
 				}
 				s.wantEgress("e", "False", "AddressTaken", "203.0.113.64", "Service default/web")

@@ -203,12 +203,19 @@ func (b *serviceBook) nodeSet() *services.Nodes {
 	return on
 }
 
-func (b *serviceBook) at(key string) *serviceState { return b.all[key] }
+// Service is a Service by key, nil for none.
+func (b *serviceBook) Service(key string) *objects.Service {
+	if s := b.all[key]; s != nil {
+		return s.object
+	}
+	return nil
+}
 
-func (b *serviceBook) touch(key string) { b.dirty[key] = struct{}{} }
+// Touch has a Service's rows made again.
+func (b *serviceBook) Touch(key string) { b.dirty[key] = struct{}{} }
 
-// touched are the Services whose rows are made again.
-func (b *serviceBook) touched() iter.Seq[string] { return maps.Keys(b.dirty) }
+// Touched are the Services whose rows are made again.
+func (b *serviceBook) Touched() iter.Seq[string] { return maps.Keys(b.dirty) }
 
 // touchEvery has the rows of all Services made again.
 func (b *serviceBook) touchEvery() {

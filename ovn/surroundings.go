@@ -41,14 +41,14 @@ func (c *cluster) OutsideAddresses() map[netip.Addr]string {
 // placements are the nodes that have a switch, as Services' rows depend on them.
 func (c *cluster) placements() *services.Nodes {
 	return &services.Nodes{Names: c.nodes.Names(), Windows: c.nodes.Windows(), Zones: c.topology.Zones,
-		ZoneOf: c.topology.ZoneOf, Announcer: c.pools.announcers.of}
+		ZoneOf: c.topology.ZoneOf, Announcer: c.pools.Announcer}
 }
 
 func (c *cluster) HasSharedGateway() bool { return c.gateway.Exists() }
 
 // AddToNode adds what other parts have among a node's rows.
 func (c *cluster) AddToNode(n *topology.Node, change *ovsdb.Change) {
-	announceOn(change, n.Facts.Gateway, c.pools.announcers.ofNode(n.Name))
+	c.pools.AddToNode(n, change)
 	c.nodeSets.AddTo(n.Object.Labels, n.PolicyAddresses(), change)
 	if c.policies.Any() {
 		policies.AddHostACL(n.Name, n.Subnets, n.HostAddresses(), change)
@@ -62,7 +62,7 @@ func (c *cluster) NodesChanged(touched []*topology.Node) {
 	for _, n := range touched {
 		c.topology.Update(n)
 		c.gateway.Update(n)
-		c.pools.announcers.outside.update(n)
+		c.pools.UpdateNode(n)
 		c.services.updateHosts(n)
 		c.ranges.updateOccupants(n)
 	}
@@ -96,7 +96,7 @@ func (c *cluster) namespaceChanged(name string, object *objects.Namespace, relab
 	c.policies.NoteLogging(name, object)
 	if relabelled {
 		c.selections.NamespaceChanged(name)
-		c.pools.namespaceChanged(name)
+		c.pools.NamespaceChanged(name)
 		c.egress.NamespaceChanged(name)
 	}
 }
@@ -121,14 +121,14 @@ func (c *cluster) rangesChanged() {
 	c.services.touchEvery()
 	c.topology.Touch()
 	c.egress.Replan()
-	c.pools.changed = true
+	c.pools.Recheck()
 	c.Notes = slices.DeleteFunc(c.Notes, func(a part.Annotation) bool { return a.Key == contract.NodeNetworkAnnotation })
 	c.nodes.NoteAll()
 }
 
-// heldByAnother has everybody looked at again for whom it makes a difference which Service has an address: other
+// HeldByAnother has everybody looked at again for whom it makes a difference which Service has an address: other
 // Services, pods whose host ports these want, and EgressIPs.
-func (c *cluster) heldByAnother(addr netip.Addr) {
+func (c *cluster) HeldByAnother(addr netip.Addr) {
 	c.services.touchClaims(addr)
 	for name := range c.arbiter.claims.at[addr] {
 		c.pods.touchHostPorts(c.arbiter.claims.of[name])
@@ -147,19 +147,25 @@ func (c *cluster) noteTraits(touched []*topology.Node) {
 		}
 		if before.Ready != now.Ready { // who may have addresses stays as it is
 			c.egress.Turn(n)
-			c.pools.turn(n)
+			c.pools.Turn(n)
 		}
 		if before.Ready != now.Ready || before.Hosted != now.Hosted {
-			c.liveness.touch()
+			c.liveness.Touch()
 		}
 		switch {
 		case !before.Placed && !now.Placed: // nobody can have it
 		case !before.SameButLabels(&now):
 			c.egress.Reshape(&before, &now)
-			c.pools.reshape()
+			c.pools.Reshape()
 		case before.Labels != now.Labels:
 			c.egress.Relabel(before.Labels, now.Labels)
-			c.pools.relabel(n, before.Labels, now.Labels)
+			c.pools.Relabel(n, before.Labels, now.Labels)
 		}
 	}
 }
+
+// holders are AddressPools as who decides about addresses sees them.
+type holders struct{ *cluster }
+
+// Holder is part of [poolView].
+func (h holders) Holder(addr netip.Addr) (service string, ok bool) { return h.pools.Holder(addr) }

@@ -60,18 +60,18 @@ func TestWhatANodesTraitsHaveLookedAt(t *testing.T) {
 	}), "Node/e1")
 	s.want("the label of one", touched("e1", labels("rack=1")), "EgressIP/b Node/e1 Service/default/"+inRack+" b")
 	s.wantEgress("b", "True", "Carried")
-	if node, _ := s.c.pools.announcers.of(vip[inRack]); node != "e1" {
+	if node, _ := s.c.pools.Announcer(vip[inRack]); node != "e1" {
 		t.Errorf("%q announces what e1 alone may", node)
 	}
 	s.want("another value of it", touched("e1", labels("rack=2")), "EgressIP/b Node/e1 Service/default/"+inRack)
 	s.wantEgress("b", "False", "NoNode")
-	announcer, _ := s.c.pools.announcers.of(vip[map[bool]string{true: "second", false: "first"}[inRack == "first"]])
+	announcer, _ := s.c.pools.Announcer(vip[map[bool]string{true: "second", false: "first"}[inRack == "first"]])
 	got := touched(announcer, labels(corev1.LabelNodeExcludeBalancers+"="))
 	if !strings.Contains(got, "Service/default/") || strings.Contains(got, "EgressIP") ||
 		strings.Contains(got, "AddressPools") {
 		t.Errorf("a node that is to announce no more has %s looked at", got)
 	}
-	s.want("what it carried", fmt.Sprint(len(s.c.pools.announcers.ofNode(announcer))), "0")
+	s.want("what it carried", fmt.Sprint(len(s.c.pools.AnnouncedBy(announcer))), "0")
 	got = touched("e1", func(n *objects.Node) { n.Facts = ovntest.Facts(9, true) })
 	for _, word := range []string{"AddressPools", "a", "Alive/nodes", "Egress/nodes"} {
 		if !slices.Contains(strings.Fields(got), word) {

@@ -45,30 +45,19 @@ type podView interface {
 	touchHostPortsOn(node string)
 }
 
-// namespaceView is what others see of Namespaces.
-type namespaceView interface {
-	// Labels are those of a Namespace that is there.
-	Labels(name string) (set objects.LabelSet, there bool)
-}
-
 // serviceView is what others see of Services.
 type serviceView interface {
-	// at is what is known of a Service, by key, nil for nothing.
-	at(key string) *serviceState
-	// touch has a Service's rows made again, touchSticky those of the sticky ones that depend on what is balanced.
-	touch(key string)
+	// Service is a Service by key, nil for none.
+	Service(key string) *objects.Service
+	// touchSticky has the rows made again of the sticky ones that depend on what is balanced.
 	touchSticky()
-	// touched are those of which the rows are made again, by key.
-	touched() iter.Seq[string]
 }
 
 // claimView is what others see of who has which address and port outside.
 type claimView interface {
 	// has says whether a Service has an address and port of a node's.
 	has(wanted objects.Claim) bool
-	// isHosts says whether an address is a host's, or one that hosts keep, and hostsKeep whether an address and port stays
-	// the hosts' own.
-	isHosts(addr netip.Addr) bool
+	// hostsKeep says whether an address and port stays the hosts' own.
 	hostsKeep(protocol string, at netip.AddrPort) bool
 }
 
@@ -76,18 +65,6 @@ type claimView interface {
 type poolView interface {
 	// Holder is the Service that has an address of an AddressPool.
 	Holder(addr netip.Addr) (service string, ok bool)
-	// any says whether there are AddressPools.
-	any() bool
-	// turn is told of a node that may announce addresses now, or may no more.
-	turn(n *topology.Node)
-}
-
-// egressView is what others see of EgressIPs.
-type egressView interface {
-	// wanting are the EgressIPs that want addresses, by these.
-	Wanting() map[netip.Addr]string
-	// changed says whether what all EgressIPs follow from is another thing since they were settled.
-	Changed() bool
 }
 
 // policyView is what others see of policies.
@@ -98,8 +75,6 @@ type policyView interface {
 
 // surroundings is what concerns several parts. The cluster knows which.
 type surroundings interface {
-	// OutsideAddresses are those that nobody else may have, and whose they are.
-	OutsideAddresses() map[netip.Addr]string
 	// placements are the nodes that have a switch, as Services' rows depend on them.
 	placements() *services.Nodes
 	// namespaceChanged is told of a Namespace that has changed or is gone (nil), in its labels or otherwise.
@@ -115,6 +90,4 @@ type surroundings interface {
 	// apiServersMoved is told of other API servers, rangesChanged of other ranges of ClusterIPs.
 	apiServersMoved()
 	rangesChanged()
-	// heldByAnother is told that another Service than before has an address of an AddressPool, or none.
-	heldByAnother(addr netip.Addr)
 }

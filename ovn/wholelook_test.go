@@ -54,7 +54,8 @@ func (l *selectiveLife) play(keys []part.Event) {
 
 	l.c.egress.Replan()
 	within(reflect.ValueOf(l.c.nodes), "vacated").SetBool(true)
-	l.c.pools.changed, l.c.ranges.reoccupied = true, true
+	l.c.pools.Recheck()
+	l.c.ranges.reoccupied = true
 	l.c.update([]part.Event{objects.Key{Kind: objects.NodeKind, Name: "nobody"}}, l.w.get)
 	l.take(l.rows, slices.DeleteFunc(l.c.takeChanges(), func(change ovsdb.Change) bool {
 		if before, now := rowsText(l.rows[change.Owner]), rowsText(change); before != now {

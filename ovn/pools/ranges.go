@@ -1,4 +1,4 @@
-package ovn
+package pools
 
 import (
 	"cmp"
@@ -10,11 +10,10 @@ import (
 
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/objects"
-	"github.com/weftnet/weft/ovn/pools"
 )
 
 // checkPools decides which ranges are used, and which addresses in them are not.
-func (b *poolBook) checkPools() {
+func (b *Part) checkPools() {
 	clear(b.announcers.outside.ways)
 	outside := b.around.OutsideAddresses()
 	addresses := slices.SortedFunc(maps.Keys(outside), netip.Addr.Compare)
@@ -35,7 +34,7 @@ func (b *poolBook) checkPools() {
 			}
 		}
 	}
-	byAge := slices.SortedFunc(maps.Values(b.all), func(a, b *poolState) int {
+	byAge := slices.SortedFunc(maps.Values(b.all), func(a, b *state) int {
 		return cmp.Or(objects.Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.object.Name, b.object.Name))
 	})
 	for i, p := range byAge {
@@ -52,7 +51,7 @@ func (b *poolBook) checkPools() {
 
 // checkPool checks a pool's ranges; the older pools are right, and whoever has an address outside, as taken says. The
 // gateways of nodes are in these networks.
-func (b *poolBook) checkPool(p *poolState, older []*poolState, networks []objects.AddressRange,
+func (b *Part) checkPool(p *state, older []*state, networks []objects.AddressRange,
 	taken func(objects.AddressRange) string) {
 	p.Ranges, p.reason, p.wrong, p.silent = nil, "", "", ""
 	var found, silent []string
@@ -98,7 +97,7 @@ func (b *poolBook) checkPool(p *poolState, older []*poolState, networks []object
 	}
 }
 
-func overlapping(r objects.AddressRange, own []*pools.Range, older []*poolState) string {
+func overlapping(r objects.AddressRange, own []*Range, older []*state) string {
 	for _, o := range own {
 		if r.Overlaps(o.AddressRange) {
 			return o.Text + " of the same pool"

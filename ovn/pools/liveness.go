@@ -1,4 +1,4 @@
-package ovn
+package pools
 
 import (
 	"cmp"
@@ -24,49 +24,49 @@ func watched(n *topology.Node) bool {
 	return n.Placed && n.Outside != "" && n.Facts.Chassis != ""
 }
 
-// livenessMoved says that another chassis than before has the port that shows whether a node lives.
-var livenessMoved = part.NewSignal("liveness of Node", part.Patience)
+// LivenessMoved says that another chassis than before has the port that shows whether a node lives.
+var LivenessMoved = part.NewSignal("liveness of Node", part.Patience)
 
-// livenessBook is what is known of the ports that show which nodes live: see [northbound.LivenessOwner].
-type livenessBook struct {
+// Liveness is what is known of the ports that show which nodes live: see [northbound.LivenessOwner].
+type Liveness struct {
 	part.Immediate
 	settings *settings.Settings
-	nodes    nodeView
-	pools    poolView
+	nodes    Nodes
+	pools    *Part
 	hosting  map[string]string // the chassis that have the ports, by node
 	dirty    bool
 }
 
-func newLivenessBook(s *settings.Settings, nodes nodeView, pools poolView) livenessBook {
-	return livenessBook{settings: s, nodes: nodes, pools: pools, hosting: map[string]string{}}
+func newLiveness(s *settings.Settings, nodes Nodes, pools *Part) *Liveness {
+	return &Liveness{settings: s, nodes: nodes, pools: pools, hosting: map[string]string{}}
 }
 
 // Take is part of [part.Part].
-func (b *livenessBook) Take(batch *part.Batch) {
-	for _, node := range batch.Signals(livenessMoved) {
-		if b.update(node, batch.Text(livenessMoved, node)) && b.nodes.At(node) != nil {
-			b.pools.turn(b.nodes.At(node))
+func (b *Liveness) Take(batch *part.Batch) {
+	for _, node := range batch.Signals(LivenessMoved) {
+		if b.update(node, batch.Text(LivenessMoved, node)) && b.nodes.At(node) != nil {
+			b.pools.Turn(b.nodes.At(node))
 		}
 	}
 	b.dirty = b.dirty || batch.AsksFor(northbound.LivenessOwner)
 }
 
 // Dirty is part of [part.Part].
-func (b *livenessBook) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
+func (b *Liveness) Dirty(all bool) iter.Seq2[part.Stage, ovsdb.Owner] {
 	return part.Once(all || b.dirty, part.Common, northbound.LivenessOwner)
 }
 
 // Change is part of [part.Part].
-func (b *livenessBook) Change(ovsdb.Owner) part.Outcome { return part.Rows(b.change()) }
+func (b *Liveness) Change(ovsdb.Owner) part.Outcome { return part.Rows(b.change()) }
 
 // Clean is part of [part.Part].
-func (b *livenessBook) Clean() { b.dirty = false }
+func (b *Liveness) Clean() { b.dirty = false }
 
-// touch has the rows made again, if there are any.
-func (b *livenessBook) touch() { b.dirty = b.dirty || b.pools.any() }
+// Touch has the rows made again, if there are any.
+func (b *Liveness) Touch() { b.dirty = b.dirty || b.pools.any() }
 
 // change are the rows, which are there while there are AddressPools.
-func (b *livenessBook) change() ovsdb.Change {
+func (b *Liveness) change() ovsdb.Change {
 	r := northbound.NewBuilder(northbound.LivenessOwner)
 	var all []*topology.Node
 	for n := range b.nodes.Placed() {
@@ -128,7 +128,7 @@ func following(ring []*topology.Node, i int) []*topology.Node {
 }
 
 // update takes in which chassis has the port that shows whether a node lives, and says whether that is another one.
-func (b *livenessBook) update(node, chassis string) (moved bool) {
+func (b *Liveness) update(node, chassis string) (moved bool) {
 	if b.hosting[node] == chassis {
 		return false
 	}
@@ -139,13 +139,13 @@ func (b *livenessBook) update(node, chassis string) (moved bool) {
 }
 
 // lost says that another node has taken what a node that lives would have.
-func (b *livenessBook) lost(n *topology.Node) bool {
+func (b *Liveness) lost(n *topology.Node) bool {
 	chassis := b.hosting[n.Name]
 	return chassis != "" && watched(n) && chassis != n.Chassis()
 }
 
 // mayAnnounce says whether a node's gateway router may answer for an address.
-func (b *livenessBook) mayAnnounce(n *topology.Node, addr netip.Addr) bool {
+func (b *Liveness) mayAnnounce(n *topology.Node, addr netip.Addr) bool {
 	if n.Outside == "" || !n.Object.Ready || b.lost(n) {
 		return false
 	}

@@ -1,4 +1,4 @@
-package ovn
+package pools
 
 import (
 	"encoding/json"
@@ -18,11 +18,11 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// poolOwner is whose problems those of a Service's addresses are; no rows have it.
-func poolOwner(service string) ovsdb.Owner { return ovsdb.Owner("AddressPool for Service/" + service) }
+// Owner is whose problems those of a Service's addresses are; no rows have it.
+func Owner(service string) ovsdb.Owner { return ovsdb.Owner("AddressPool for Service/" + service) }
 
 // noteBalancer has a Service's status name the addresses that it has.
-func (b *poolBook) noteBalancer(name string, s *objects.Service) {
+func (b *Part) noteBalancer(name string, s *objects.Service) {
 	h := b.of[name]
 	if slices.Equal(h.addresses, objects.ParseAddrs(s.Balancer.Ingress)) {
 		h.noted = ""
@@ -45,7 +45,7 @@ func (b *poolBook) noteBalancer(name string, s *objects.Service) {
 }
 
 // notePool has an AddressPool's status written.
-func (b *poolBook) notePool(p *poolState) {
+func (b *Part) notePool(p *state) {
 	used, free := p.Used(), p.Free()
 	ready := p.object.Ready(true, "InUse", "all ranges are in use"+p.silent)
 	switch {
@@ -61,9 +61,9 @@ func (b *poolBook) notePool(p *poolState) {
 }
 
 // announce decides by which node's gateway router a Service's addresses are answered on the network that has them.
-func (b *poolBook) announce(name string) {
-	s := b.services.at(name)
-	ingress := objects.ParseAddrs(s.object.Balancer.Ingress)
+func (b *Part) announce(name string) {
+	s := b.services.Service(name)
+	ingress := objects.ParseAddrs(s.Balancer.Ingress)
 	for _, addr := range b.of[name].addresses {
 		holder, _ := b.addresses.Holder(addr)
 		if !slices.Contains(ingress, addr) { // nobody knows of it yet
@@ -72,7 +72,7 @@ func (b *poolBook) announce(name string) {
 		}
 		node := ""
 		if p, reserved := b.inPool(addr), b.reserved.outside[addr]; p != nil && reserved == "" {
-			node = b.announcers.choose(addr, p, s)
+			node = b.announcers.choose(addr, p, name, s)
 		}
 		b.announcers.set(addr, node, true, holder)
 	}
@@ -80,14 +80,14 @@ func (b *poolBook) announce(name string) {
 
 // moveAnnouncers has the Services looked at again whose addresses some nodes have announced, or may take over. Where
 // the addresses come in stays as it is.
-func (b *poolBook) moveAnnouncers(nodes []*topology.Node) {
+func (b *Part) moveAnnouncers(nodes []*topology.Node) {
 	if len(nodes) == 0 {
 		return
 	}
 	for name, h := range b.of {
-		s := b.services.at(name)
+		s := b.services.Service(name)
 		for _, addr := range h.addresses {
-			if slices.ContainsFunc(nodes, func(n *topology.Node) bool { return b.announcers.moves(addr, s, n) }) {
+			if slices.ContainsFunc(nodes, func(n *topology.Node) bool { return b.announcers.moves(addr, name, s, n) }) {
 				delete(b.announcers.outside.ways, addr)
 				b.touched[name] = struct{}{}
 			}
@@ -96,7 +96,7 @@ func (b *poolBook) moveAnnouncers(nodes []*topology.Node) {
 }
 
 // reannounce has the Services looked at again whose addresses are of pools that select other nodes than before.
-func (b *poolBook) reannounce() {
+func (b *Part) reannounce() {
 	if len(b.reselected) == 0 {
 		return
 	}

@@ -1,4 +1,4 @@
-package ovn
+package pools
 
 import (
 	"maps"
@@ -8,18 +8,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovn/topology"
 )
 
-// announcerBook knows by which nodes' gateway routers the addresses of Services are answered on the network that has
+// announcers knows by which nodes' gateway routers the addresses of Services are answered on the network that has
 // them.
-type announcerBook struct {
-	nodes    nodeView
-	services serviceView
-	claims   claimView
-	liveness *livenessBook
-	outside  outsideBook
+type announcers struct {
+	nodes    Nodes
+	services Services
+	hosts    Hosts
+	liveness *Liveness
+	outside  networks
 
 	turned []*topology.Node // may announce now, or may no more: another choice among the same nodes
 	// announced says by which node's gateway router an address is answered, "" by none.
@@ -27,18 +28,18 @@ type announcerBook struct {
 	byNode    map[string]map[netip.Addr]struct{}
 }
 
-func newAnnouncerBook(s *settings.Settings, nodes nodeView, services serviceView, claims claimView,
-	liveness *livenessBook) announcerBook {
-	return announcerBook{nodes: nodes, services: services, claims: claims, liveness: liveness,
-		outside:   newOutsideBook(s, liveness),
+func newAnnouncers(s *settings.Settings, nodes Nodes, services Services, hosts Hosts,
+	liveness *Liveness) announcers {
+	return announcers{nodes: nodes, services: services, hosts: hosts, liveness: liveness,
+		outside:   newNetworks(s, liveness),
 		announced: map[netip.Addr]string{}, byNode: map[string]map[netip.Addr]struct{}{}}
 }
 
 // turn takes in that a node may announce now, or may no more.
-func (b *announcerBook) turn(n *topology.Node) { b.turned = append(b.turned, n) }
+func (b *announcers) turn(n *topology.Node) { b.turned = append(b.turned, n) }
 
 // takeTurned are the nodes that have turned since the last call.
-func (b *announcerBook) takeTurned() []*topology.Node {
+func (b *announcers) takeTurned() []*topology.Node {
 	turned := b.turned
 	b.turned = nil
 	return turned
@@ -46,24 +47,24 @@ func (b *announcerBook) takeTurned() []*topology.Node {
 
 // of is the node whose gateway router answers for a load balancer's address on the nodes' network. ok is false for an
 // address that Weft did not allocate, and which others announce, as a host its own; node is "" while no node can.
-func (b *announcerBook) of(vip netip.Addr) (node string, ok bool) {
+func (b *announcers) of(vip netip.Addr) (node string, ok bool) {
 	node, ok = b.announced[vip]
-	return node, ok && !b.claims.isHosts(vip)
+	return node, ok && !b.hosts.IsHosts(vip)
 }
 
 // ofNode are the addresses that a node's gateway router answers for, sorted.
-func (b *announcerBook) ofNode(node string) []netip.Addr {
+func (b *announcers) ofNode(node string) []netip.Addr {
 	return slices.SortedFunc(maps.Keys(b.byNode[node]), netip.Addr.Compare)
 }
 
 // forget has nobody answer for an address that no Service has.
-func (b *announcerBook) forget(addr netip.Addr) {
+func (b *announcers) forget(addr netip.Addr) {
 	delete(b.outside.ways, addr)
 	b.set(addr, "", false, "")
 }
 
 // set has a node answer for an address of a Service's, and the rows follow that name the node.
-func (b *announcerBook) set(addr netip.Addr, node string, ok bool, service string) {
+func (b *announcers) set(addr netip.Addr, node string, ok bool, service string) {
 	before, had := b.announced[addr]
 	if had == ok && before == node {
 		return
@@ -87,27 +88,27 @@ func (b *announcerBook) set(addr netip.Addr, node string, ok bool, service strin
 		b.nodes.Touch(node)
 	}
 	if service != "" {
-		b.services.touch(service)
+		b.services.Touch(service)
 	}
 }
 
 // choose is the node whose gateway router answers for an address of a Service's, "" for none.
-func (b *announcerBook) choose(addr netip.Addr, p *poolState, s *serviceState) string {
+func (b *announcers) choose(addr netip.Addr, p *state, name string, s *objects.Service) string {
 	way, known := b.outside.ways[addr]
 	if !known {
 		way = b.outside.wayIn(addr, p)
 		b.outside.ways[addr] = way
 	}
-	if !s.object.Balancer.Local {
+	if !s.Balancer.Local {
 		return way.node
 	}
-	return b.outside.preferred(addr, p, way.network, b.serving(s, addr.Is4()))
+	return b.outside.preferred(addr, p, way.network, b.serving(name, s, addr.Is4()))
 }
 
-// outsideBook finds the nodes whose gateways are on networks outside, by the subnets of these.
-type outsideBook struct {
+// networks finds the nodes whose gateways are on networks outside, by the subnets of these.
+type networks struct {
 	settings *settings.Settings
-	liveness *livenessBook
+	liveness *Liveness
 
 	nodes   map[netip.Prefix]map[string]*topology.Node // by subnet and name
 	lengths [2]map[int]int                             // of IPv4 and IPv6: how many subnets have a prefix length
@@ -121,13 +122,13 @@ type wayIn struct {
 	node    string // that answers for it where all may, "" for none
 }
 
-func newOutsideBook(s *settings.Settings, liveness *livenessBook) outsideBook {
-	return outsideBook{settings: s, liveness: liveness, nodes: map[netip.Prefix]map[string]*topology.Node{},
+func newNetworks(s *settings.Settings, liveness *Liveness) networks {
+	return networks{settings: s, liveness: liveness, nodes: map[netip.Prefix]map[string]*topology.Node{},
 		lengths: [2]map[int]int{{}, {}}, of: map[string][]netip.Prefix{}, ways: map[netip.Addr]wayIn{}}
 }
 
 // update takes in on which subnets outside a node's gateway is.
-func (b *outsideBook) update(n *topology.Node) {
+func (b *networks) update(n *topology.Node) {
 	var now []netip.Prefix
 	if n.Placed && n.Outside != "" {
 		for _, p := range ipam.Firsts(n.Facts.Gateway.Addresses) {
@@ -160,7 +161,7 @@ func (b *outsideBook) update(n *topology.Node) {
 }
 
 // around are the nodes on subnets outside that hold an address.
-func (b *outsideBook) around(addr netip.Addr) (list []*topology.Node) {
+func (b *networks) around(addr netip.Addr) (list []*topology.Node) {
 	for bits := range b.lengths[ipam.FamilyIndex(addr.Is4())] {
 		subnet := netip.PrefixFrom(addr, bits).Masked()
 		list = slices.AppendSeq(list, maps.Values(b.nodes[subnet]))
@@ -169,22 +170,22 @@ func (b *outsideBook) around(addr netip.Addr) (list []*topology.Node) {
 }
 
 // moves says whether a node that may announce now, or may no more, makes a difference to an address of a Service's.
-func (b *announcerBook) moves(addr netip.Addr, s *serviceState, n *topology.Node) bool {
+func (b *announcers) moves(addr netip.Addr, name string, s *objects.Service, n *topology.Node) bool {
 	way := b.outside.ways[addr]
 	switch {
 	case n.Name == way.node || n.Name == b.announced[addr]:
 		return true
 	case n.Object == nil || n.Outside != way.network || !b.liveness.mayAnnounce(n, addr):
 		return false
-	case s != nil && s.object != nil && s.object.Balancer.Local:
-		return slices.Contains(b.serving(s, addr.Is4()), n)
+	case s != nil && s.Balancer.Local:
+		return slices.Contains(b.serving(name, s, addr.Is4()), n)
 	}
 	return way.node == "" || topology.Rank(addr.String(), n.Name) > topology.Rank(addr.String(), way.node)
 }
 
 // wayIn decides where an address comes in: by the nodes of one network whose subnets hold it. Which subnet it has says
 // a node itself, and on a network of another name that counts for nothing.
-func (b *outsideBook) wayIn(addr netip.Addr, p *poolState) wayIn {
+func (b *networks) wayIn(addr netip.Addr, p *state) wayIn {
 	nodes := slices.DeleteFunc(b.around(addr),
 		func(n *topology.Node) bool { return !p.object.Nodes.Matches(n.Object.Labels) })
 	network := topology.NetworkOf(b.settings, p.object.Network, nodes)
@@ -192,7 +193,7 @@ func (b *outsideBook) wayIn(addr netip.Addr, p *poolState) wayIn {
 }
 
 // preferred is the one of nodes that answers for an address on a network, "" for none.
-func (b *outsideBook) preferred(addr netip.Addr, p *poolState, network string, nodes []*topology.Node) string {
+func (b *networks) preferred(addr netip.Addr, p *state, network string, nodes []*topology.Node) string {
 	best, most := "", uint64(0)
 	for _, n := range nodes {
 		if n.Outside != network || !b.liveness.mayAnnounce(n, addr) ||
@@ -207,15 +208,15 @@ func (b *outsideBook) preferred(addr netip.Addr, p *poolState, network string, n
 }
 
 // serving are the nodes that have an endpoint of a Service that gets its traffic.
-func (b *announcerBook) serving(s *serviceState, ipv4 bool) (list []*topology.Node) {
+func (b *announcers) serving(name string, s *objects.Service, ipv4 bool) (list []*topology.Node) {
 	seen := map[string]bool{}
-	for _, sl := range s.slices {
+	for _, sl := range b.services.SlicesOf(name) {
 		if sl.IPv6 == ipv4 {
 			continue
 		}
 		for _, e := range sl.Endpoints {
 			if n := b.nodes.At(e.Node); n != nil && n.Placed && !seen[e.Node] && (e.Ready || e.Serving && e.Terminating ||
-				s.object.PublishNotReady) {
+				s.PublishNotReady) {
 				seen[e.Node] = true
 				list = append(list, n)
 			}

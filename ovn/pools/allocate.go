@@ -1,4 +1,4 @@
-package ovn
+package pools
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ import (
 // reservations are the addresses that no Service is given.
 type reservations struct {
 	outside map[netip.Addr]string // those of somebody else, and whose they are
-	egress  egressView
+	egress  Egress
 }
 
 // by says whose an address is that no Service is given. What an EgressIP wants it shall have, but not in place of a
@@ -87,7 +87,7 @@ func (b *waitBook) add(name string, meta *metav1.ObjectMeta, wanted netip.Addr) 
 	switch {
 	case wanted.IsValid():
 		w.wanted = append(w.wanted, wanted)
-		enter(b.asking, wanted, name)
+		part.Enter(b.asking, wanted, name)
 	case !w.any:
 		w.any = true
 		i, _ := slices.BinarySearchFunc(b.line, w, byWaiting)
@@ -102,7 +102,7 @@ func (b *waitBook) drop(name string) {
 	}
 	delete(b.of, name)
 	for _, addr := range w.wanted {
-		leave(b.asking, addr, name)
+		part.Leave(b.asking, addr, name)
 	}
 	if w.any {
 		i, _ := slices.BinarySearchFunc(b.line, w, byWaiting)
@@ -112,13 +112,13 @@ func (b *waitBook) drop(name string) {
 
 // settleTouched gives the Services that were touched the addresses that they lack, and to those that wait what was
 // freed.
-func (b *poolBook) settleTouched() {
+func (b *Part) settleTouched() {
 	b.giveUp()
 	lost := map[string][]objects.Problem{}
 	confirm := func(names []string) {
 		for _, name := range names {
 			if _, confirmed := lost[name]; !confirmed {
-				lost[name] = b.keep(name, b.services.at(name).object)
+				lost[name] = b.keep(name, b.services.Service(name))
 			}
 		}
 	}
@@ -132,9 +132,9 @@ func (b *poolBook) settleTouched() {
 	}
 	for name := range b.inTurn(names) {
 		confirm([]string{name})
-		s := b.services.at(name).object
+		s := b.services.Service(name)
 		problems := append(lost[name], b.allocate(name, s)...)
-		b.Tell(poolOwner(name), problems...)
+		b.Tell(Owner(name), problems...)
 		b.noteBalancer(name, s)
 		b.announce(name)
 	}
@@ -144,7 +144,7 @@ func (b *poolBook) settleTouched() {
 
 // inTurn are the touched Services, by name, and those that wait as long as there is something for them, the oldest
 // first.
-func (b *poolBook) inTurn(names []string) iter.Seq[string] {
+func (b *Part) inTurn(names []string) iter.Seq[string] {
 	var line []*waiter
 	if len(b.addresses.Freed()) > 0 {
 		line = slices.Clone(b.waiting.line)
@@ -161,7 +161,7 @@ func (b *poolBook) inTurn(names []string) iter.Seq[string] {
 			return true
 		}
 		for _, name := range names {
-			if !waiting(&waiter{name: name, meta: &b.services.at(name).object.ObjectMeta}) || !yield(name) {
+			if !waiting(&waiter{name: name, meta: &b.services.Service(name).ObjectMeta}) || !yield(name) {
 				return
 			}
 		}
@@ -170,8 +170,8 @@ func (b *poolBook) inTurn(names []string) iter.Seq[string] {
 }
 
 // mayHaveFreed says whether an address that was freed is of a pool that may give it to a Service.
-func (b *poolBook) mayHaveFreed(name string) bool {
-	s := b.services.at(name).object
+func (b *Part) mayHaveFreed(name string) bool {
+	s := b.services.Service(name)
 	for addr := range b.addresses.Freed() {
 		if p := b.inPool(addr); s.Balancer.Has(addr.Is4()) && p.object.Auto && p.serves(s, b.labelsOf(s.Namespace)) {
 			return true
@@ -181,20 +181,20 @@ func (b *poolBook) mayHaveFreed(name string) bool {
 }
 
 // serves says whether a Service, of a namespace with some labels, may use a pool.
-func (p *poolState) serves(s *objects.Service, namespace objects.LabelSet) bool {
+func (p *state) serves(s *objects.Service, namespace objects.LabelSet) bool {
 	return p.object.Wrong == "" && p.object.Services.Matches(s.Balancer.Labels) && p.object.Namespaces.Matches(namespace)
 }
 
 // byAge are Services, the oldest first.
-func (b *poolBook) byAge(names map[string]struct{}) []string {
+func (b *Part) byAge(names map[string]struct{}) []string {
 	return slices.SortedFunc(maps.Keys(names), func(one, other string) int {
-		return cmp.Or(objects.Older(&b.services.at(one).object.ObjectMeta, &b.services.at(other).object.ObjectMeta),
+		return cmp.Or(objects.Older(&b.services.Service(one).ObjectMeta, &b.services.Service(other).ObjectMeta),
 			cmp.Compare(one, other))
 	})
 }
 
 // allocate gives a Service the addresses that it lacks.
-func (b *poolBook) allocate(name string, s *objects.Service) (problems []objects.Problem) {
+func (b *Part) allocate(name string, s *objects.Service) (problems []objects.Problem) {
 	h := b.of[name]
 	wanted, err := objects.ParseOnePerFamily(s.Balancer.Field(), objects.SplitAddrs(s.Balancer.Addresses))
 	if err != nil {
@@ -227,7 +227,7 @@ func (b *poolBook) allocate(name string, s *objects.Service) (problems []objects
 }
 
 // findAddress is an address that a Service may have: the one that it asks for, else the first that is free.
-func (b *poolBook) findAddress(s *objects.Service, ipv4 bool, ask netip.Addr) (found netip.Addr, why string) {
+func (b *Part) findAddress(s *objects.Service, ipv4 bool, ask netip.Addr) (found netip.Addr, why string) {
 	fitting := 0
 	for _, p := range b.order {
 		if !p.serves(s, b.labelsOf(s.Namespace)) || !ask.IsValid() && !p.object.Auto {
@@ -261,7 +261,7 @@ func (b *poolBook) findAddress(s *objects.Service, ipv4 bool, ask netip.Addr) (f
 }
 
 // takenBy says why a Service cannot have the address that it asks for, "" if it can.
-func (b *poolBook) takenBy(s *objects.Service, addr netip.Addr) (why string) {
+func (b *Part) takenBy(s *objects.Service, addr netip.Addr) (why string) {
 	if holder, taken := b.addresses.Holder(addr); taken {
 		return fmt.Sprintf("%s: the address %s is that of Service %s; ask for another one, or remove that Service",
 			s.Balancer.Field(), addr, holder)

@@ -1,4 +1,4 @@
-package ovn
+package pools
 
 import (
 	"cmp"
@@ -12,30 +12,30 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
-	"github.com/weftnet/weft/ovn/pools"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovn/topology"
+	"github.com/weftnet/weft/ovsdb"
 )
 
-// poolBook is what is known of AddressPools and of the addresses that Services have of them.
-type poolBook struct {
+// Part is what is known of AddressPools and of the addresses that Services have of them.
+type Part struct {
 	part.Rowless
 	*part.Outbox
 	settings   *settings.Settings
-	around     surroundings
-	nodes      nodeView
-	namespaces namespaceView
-	services   serviceView
-	egress     egressView
-	liveness   *livenessBook
-	announcers announcerBook
+	around     Surroundings
+	nodes      Nodes
+	namespaces Namespaces
+	services   Services
+	egress     Egress
+	liveness   *Liveness
+	announcers announcers
 
-	all     map[string]*poolState
-	order   []*poolState // by name: so are they used up
-	changed bool         // everything is to be looked at again
+	all     map[string]*state
+	order   []*state // by name: so are they used up
+	changed bool     // everything is to be looked at again
 	// reselected are pools that select other nodes than before.
-	reselected map[*poolState]struct{}
-	addresses  *pools.Allocator
+	reselected map[*state]struct{}
+	addresses  *Allocator
 	of         map[string]*holding // what Services have
 	reserved   *reservations
 	touched    map[string]struct{} // Services to be looked at
@@ -43,31 +43,33 @@ type poolBook struct {
 	left       map[string]struct{} // Services that are no load balancers any more and have a status
 }
 
-func newPoolBook(
-	o *part.Outbox, s *settings.Settings, around surroundings, nodes nodeView, namespaces namespaceView,
-	services serviceView, claims claimView, egress egressView, liveness *livenessBook,
-) poolBook {
+// New are the part of AddressPools, and that of the ports that show which nodes live.
+func New(o *part.Outbox, s *settings.Settings, around Surroundings, nodes Nodes, namespaces Namespaces,
+	services Services, hosts Hosts, egress Egress,
+) (*Part, *Liveness) {
 	reserved := &reservations{egress: egress}
-	return poolBook{
+	b := &Part{
 		Outbox: o, settings: s, around: around, nodes: nodes, namespaces: namespaces, services: services, egress: egress,
-		liveness: liveness, announcers: newAnnouncerBook(s, nodes, services, claims, liveness), all: map[string]*poolState{},
-		reserved: reserved, addresses: pools.New(reserved.has), of: map[string]*holding{}, touched: map[string]struct{}{},
-		reselected: map[*poolState]struct{}{},
-		waiting:    newWaitBook(), left: map[string]struct{}{},
+		all: map[string]*state{}, reserved: reserved, addresses: NewAllocator(reserved.has),
+		of: map[string]*holding{}, touched: map[string]struct{}{}, reselected: map[*state]struct{}{},
+		waiting: newWaitBook(), left: map[string]struct{}{},
 	}
+	b.liveness = newLiveness(s, nodes, b)
+	b.announcers = newAnnouncers(s, nodes, services, hosts, b.liveness)
+	return b, b.liveness
 }
 
 // Take is part of [part.Part].
-func (b *poolBook) Take(batch *part.Batch) { b.update(batch.Names(objects.PoolKind), batch) }
+func (b *Part) Take(batch *part.Batch) { b.update(batch.Names(objects.PoolKind), batch) }
 
 // Settle is part of [part.Part]: it brings addresses and Services together, those that were touched. What is given up
 // comes first, then what Services have had, then what is new.
-func (b *poolBook) Settle() {
+func (b *Part) Settle() {
 	b.changed = b.changed || b.egress.Changed() // what EgressIPs follow from, addresses of pools do
 	turned := b.announcers.takeTurned()
-	for name := range b.services.touched() {
-		if s := b.services.at(name); s != nil && allocates(b.settings, s.object) || b.of[name] != nil || s != nil &&
-			s.object != nil && s.object.Balancer.Ingress != "" {
+	for name := range b.services.Touched() {
+		if s := b.services.Service(name); Allocates(b.settings, s) || b.of[name] != nil || s != nil &&
+			s.Balancer.Ingress != "" {
 			b.touched[name] = struct{}{}
 		}
 	}
@@ -98,9 +100,9 @@ func (b *poolBook) Settle() {
 	b.addresses.ForgetMoved()
 }
 
-// poolState is an AddressPool.
-type poolState struct {
-	*pools.Pool
+// state is an AddressPool.
+type state struct {
+	*Pool
 	object *objects.AddressPool
 	wrong  string // what is wrong with some of it
 	silent string // ranges that no node can announce, if any
@@ -114,16 +116,16 @@ type holding struct {
 	noted     string       // what status was asked for last, of which object, and what it had then
 }
 
-// allocates says whether a Service's addresses come from pools.
-func allocates(settings *settings.Settings, s *objects.Service) bool {
+// Allocates says whether a Service's addresses come from pools.
+func Allocates(settings *settings.Settings, s *objects.Service) bool {
 	return s != nil && !s.Ignored && s.Balancer.Wanted &&
 		(s.Balancer.Class == v1alpha1.PoolClass || s.Balancer.Class == "" && settings.AllocateBalancers)
 }
 
 // any says whether there are AddressPools.
-func (b *poolBook) any() bool { return len(b.all) > 0 }
+func (b *Part) any() bool { return len(b.all) > 0 }
 
-func (b *poolBook) update(names []string, batch *part.Batch) {
+func (b *Part) update(names []string, batch *part.Batch) {
 	others := false
 	for _, name := range names {
 		object := part.Object[objects.AddressPool](batch, objects.PoolKind, name)
@@ -143,7 +145,7 @@ func (b *poolBook) update(names []string, batch *part.Batch) {
 			continue
 		}
 		if p == nil {
-			p = &poolState{Pool: &pools.Pool{}}
+			p = &state{Pool: &Pool{}}
 			b.all[name] = p
 		}
 		if p.object == nil || p.object.UID != object.UID || p.object.Status != object.Status {
@@ -152,10 +154,10 @@ func (b *poolBook) update(names []string, batch *part.Batch) {
 		p.object = object
 	}
 	if others {
-		b.order = slices.SortedFunc(maps.Values(b.all), func(a, b *poolState) int {
+		b.order = slices.SortedFunc(maps.Values(b.all), func(a, b *state) int {
 			return cmp.Compare(a.object.Name, b.object.Name)
 		})
-		list := make([]*pools.Pool, len(b.order))
+		list := make([]*Pool, len(b.order))
 		for i, p := range b.order {
 			list[i] = p.Pool
 		}
@@ -163,13 +165,13 @@ func (b *poolBook) update(names []string, batch *part.Batch) {
 	}
 }
 
-func (b *poolBook) labelsOf(namespace string) objects.LabelSet {
+func (b *Part) labelsOf(namespace string) objects.LabelSet {
 	set, _ := b.namespaces.Labels(namespace)
 	return set
 }
 
-// namespaceChanged has the Services of a namespace looked at again, whose labels have changed.
-func (b *poolBook) namespaceChanged(namespace string) {
+// NamespaceChanged has the Services of a namespace looked at again, whose labels have changed.
+func (b *Part) NamespaceChanged(namespace string) {
 	for name := range b.waiting.of {
 		if strings.HasPrefix(name, namespace+"/") {
 			b.touched[name] = struct{}{}
@@ -179,35 +181,35 @@ func (b *poolBook) namespaceChanged(namespace string) {
 
 // giveUp frees the addresses of touched Services that have no more right to them, and leaves only the
 // others touched.
-func (b *poolBook) giveUp() {
+func (b *Part) giveUp() {
 	for name := range b.touched {
-		s := b.services.at(name)
-		if s != nil && allocates(b.settings, s.object) {
+		s := b.services.Service(name)
+		if Allocates(b.settings, s) {
 			continue
 		}
 		delete(b.touched, name)
 		b.waiting.drop(name)
 		delete(b.left, name)
-		b.Tell(poolOwner(name))
+		b.Tell(Owner(name))
 		if h := b.of[name]; h != nil {
 			for _, addr := range h.addresses {
 				b.release(name, addr)
 			}
 			delete(b.of, name)
 		}
-		if s == nil || s.object == nil || s.object.Balancer.Wanted || s.object.Balancer.Ingress == "" {
+		if s == nil || s.Balancer.Wanted || s.Balancer.Ingress == "" {
 			continue
 		}
 		b.left[name] = struct{}{}
-		if b.poolOf(s.object.Balancer.Ingress) {
-			b.Note(part.NewAnnotation(objects.ServiceKind, &s.object.ObjectMeta, part.StatusKey,
+		if b.poolOf(s.Balancer.Ingress) {
+			b.Note(part.NewAnnotation(objects.ServiceKind, &s.ObjectMeta, part.StatusKey,
 				`{"loadBalancer":{"ingress":null}}`))
 		}
 	}
 }
 
 // poolOf says whether one of a status' addresses is a pool's.
-func (b *poolBook) poolOf(ingress string) bool {
+func (b *Part) poolOf(ingress string) bool {
 	for _, addr := range objects.ParseAddrs(ingress) {
 		if b.inPool(addr) != nil {
 			return true
@@ -217,7 +219,7 @@ func (b *poolBook) poolOf(ingress string) bool {
 }
 
 // inPool is the AddressPool that has an address, nil for none.
-func (b *poolBook) inPool(addr netip.Addr) *poolState {
+func (b *Part) inPool(addr netip.Addr) *state {
 	found := b.addresses.Find(addr)
 	for _, p := range b.order {
 		if p.Pool == found {
@@ -228,22 +230,22 @@ func (b *poolBook) inPool(addr netip.Addr) *poolState {
 }
 
 // release takes an address from a Service that has it.
-func (b *poolBook) release(name string, addr netip.Addr) {
+func (b *Part) release(name string, addr netip.Addr) {
 	if b.addresses.Release(name, addr) {
 		b.announcers.forget(addr)
-		b.around.heldByAnother(addr)
+		b.around.HeldByAnother(addr)
 	}
 }
 
 // hold gives a Service an address: nobody else's is served there.
-func (b *poolBook) hold(name string, addr netip.Addr) {
+func (b *Part) hold(name string, addr netip.Addr) {
 	if b.addresses.Hold(name, addr) {
-		b.around.heldByAnother(addr)
+		b.around.HeldByAnother(addr)
 	}
 }
 
 // keep has a Service keep what it has, as its status says: the record of all terms.
-func (b *poolBook) keep(name string, s *objects.Service) (problems []objects.Problem) {
+func (b *Part) keep(name string, s *objects.Service) (problems []objects.Problem) {
 	h := b.of[name]
 	if h == nil {
 		h = &holding{}
@@ -282,14 +284,14 @@ func (b *poolBook) keep(name string, s *objects.Service) (problems []objects.Pro
 	return problems
 }
 
-// reshape has all looked at again, since a node has changed in more than its labels.
-func (b *poolBook) reshape() {
-	b.liveness.touch()
+// Reshape has all looked at again, since a node has changed in more than its labels.
+func (b *Part) Reshape() {
+	b.liveness.Touch()
 	b.changed = true
 }
 
-// relabel has those looked at again to whom a node's labels make a difference. Most make none.
-func (b *poolBook) relabel(n *topology.Node, before, now objects.LabelSet) {
+// Relabel has those looked at again to whom a node's labels make a difference. Most make none.
+func (b *Part) Relabel(n *topology.Node, before, now objects.LabelSet) {
 	for _, p := range b.order {
 		if p.object.Nodes.Matches(before) != p.object.Nodes.Matches(now) {
 			b.reselected[p] = struct{}{}
@@ -300,9 +302,29 @@ func (b *poolBook) relabel(n *topology.Node, before, now objects.LabelSet) {
 	}
 }
 
-// turn takes in that a node may announce now, or may no more. Who may have addresses stays as it is.
-func (b *poolBook) turn(n *topology.Node) { b.announcers.turn(n) }
+// Turn takes in that a node may announce now, or may no more. Who may have addresses stays as it is.
+func (b *Part) Turn(n *topology.Node) { b.announcers.turn(n) }
 
-func (b *poolBook) Holder(addr netip.Addr) (service string, ok bool) {
+// Holder is the Service that has an address of an AddressPool.
+func (b *Part) Holder(addr netip.Addr) (service string, ok bool) {
 	return b.addresses.Holder(addr)
+}
+
+// Recheck has everything looked at again.
+func (b *Part) Recheck() { b.changed = true }
+
+// UpdateNode takes in on which subnets outside a node's gateway is.
+func (b *Part) UpdateNode(n *topology.Node) { b.announcers.outside.update(n) }
+
+// Announcer is the node whose gateway router answers for a load balancer's address on the nodes' network. ok is false
+// for an address that Weft did not allocate, and which others announce, as a host its own; node is "" while no node
+// can.
+func (b *Part) Announcer(vip netip.Addr) (node string, ok bool) { return b.announcers.of(vip) }
+
+// AnnouncedBy are the addresses that a node's gateway router answers for, sorted.
+func (b *Part) AnnouncedBy(node string) []netip.Addr { return b.announcers.ofNode(node) }
+
+// AddToNode has a node's gateway router tell its network of the addresses that it answers for.
+func (b *Part) AddToNode(n *topology.Node, change *ovsdb.Change) {
+	announceOn(change, n.Facts.Gateway, b.AnnouncedBy(n.Name))
 }
