@@ -280,7 +280,7 @@ func (l *addressLife) next() []ovsdb.Change {
 	source := newHostingSource(l.w, hosting)
 	l.c, l.late, l.moved = newCluster(l.settings), nil, nil
 	l.c.begin(engine{Engine: l.engine}.Records(l.settings), source.keys(), source.get)
-	l.c.pods.seen(engine{Engine: l.engine}.Records(l.settings).Pods)
+	l.c.pods.Seen(engine{Engine: l.engine}.Records(l.settings).Pods)
 	return l.c.takeEverything()
 }
 

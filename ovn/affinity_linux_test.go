@@ -55,7 +55,7 @@ func TestAffinity(t *testing.T) {
 		sl := d.slice("web-"+suffix, "web", []objects.ServicePort{{Name: "tcp", Protocol: "tcp", Port: 8080},
 			{Name: "udp", Protocol: "udp", Port: 8080}})
 		for _, name := range names {
-			for _, a := range d.c.pods.all["default/"+name].addresses {
+			for _, a := range d.c.pods.At("default/" + name).Addresses() {
 				if a.Addr().Is6() == ipv6 {
 					sl.Endpoints = append(sl.Endpoints, ready(a.Addr().String(), "n1"))
 				}

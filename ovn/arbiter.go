@@ -28,9 +28,9 @@ func newArbiter(s *settings.Settings, nodes nodeView, pods podView, pools poolVi
 		hosts: newHostBook(s, nodes), ports: newNodePorts()}
 }
 
-// has says whether a Service has a port of a node's address: as a NodePort, for its health check, or
+// Has says whether a Service has a port of a node's address: as a NodePort, for its health check, or
 // because the address is one of the Service's own.
-func (a *arbiter) has(wanted objects.Claim) bool {
+func (a *arbiter) Has(wanted objects.Claim) bool {
 	for _, one := range []objects.Claim{wanted, wanted.Everywhere()} {
 		name, ok := a.holder(one)
 		if ok && a.claims.wants(name, one) && a.reserved(one) == outside.Nobody && a.hosts.taken(a.services[name].object,
@@ -47,7 +47,8 @@ func (a *arbiter) IsHosts(addr netip.Addr) bool {
 	return a.hosts.rules().At(addr) != outside.Nobody
 }
 
-func (a *arbiter) hostsKeep(protocol string, at netip.AddrPort) bool {
+// HostsKeep says whether an address and port stays the hosts' own.
+func (a *arbiter) HostsKeep(protocol string, at netip.AddrPort) bool {
 	return a.hosts.rules().Keep(protocol, at) != outside.Nobody
 }
 
@@ -64,7 +65,7 @@ func (a *arbiter) balanced(at objects.Claim) bool {
 	}
 	_, own := a.ports.nodes[at.Addr]
 	return own && (len(a.claims.by[objects.Claim{Port: at.Port, Protocol: at.Protocol}]) > 0 ||
-		a.pods.wantsHostPort(numberedPort{at.Port, at.Protocol}))
+		a.pods.WantsHostPort(at.Protocol, at.Port))
 }
 
 // Holder is who has a claim of those that want it, if anybody has: whoever has the address from an

@@ -18,6 +18,7 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/pods"
 	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
@@ -85,8 +86,8 @@ func (s *scene) remove(k *objects.Kind, names ...string) {
 
 // addresses are a pod's, of its row.
 func (s *scene) addresses(name string) string {
-	if p := s.c.pods.all["default/"+name]; p != nil {
-		return strings.Join(ipam.Texts(contract.Addrs(p.addresses)), " ")
+	if p := s.c.pods.At("default/" + name); p != nil {
+		return strings.Join(ipam.Texts(contract.Addrs(p.Addresses())), " ")
 	}
 	return ""
 }
@@ -143,7 +144,7 @@ func written(p *objects.Pod, prefixes ...string) *objects.Pod {
 	for _, text := range prefixes {
 		list = append(list, netip.MustParsePrefix(text))
 	}
-	p.Network = podNetwork(p.UID, list)
+	p.Network = pods.Annotation(p.UID, list)
 	return p
 }
 
@@ -171,7 +172,7 @@ func TestPodLives(t *testing.T) {
 	s.do(s.pod("default", "next", "l1"))
 	s.want("a freed address is not given at once", s.addresses("next"), "10.244.0.5")
 
-	before := s.c.pods.all["default/next"].object.UID
+	before := s.c.pods.At("default/next").Object().UID
 	s.do(s.pod("default", "next", "l1")) // deleted and created anew, seen as one update
 	s.want("a new incarnation gets a new address", s.addresses("next"), "10.244.0.6")
 	if s.c.changeOf(northbound.PodOwner("default/next")).Rows[0].Key == string(before) {

@@ -22,7 +22,7 @@ func TestBalancersAreRenamedInPlace(t *testing.T) {
 	d.pods("a", "client")
 	log, endpoints := d.service("log", "10.96.0.10"), []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}}
 	log.Ports = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}
-	d.do(log, d.slice("log-a", "log", endpoints, ready(d.c.pods.all["default/a"].addresses[0].Addr().String(), "n1")))
+	d.do(log, d.slice("log-a", "log", endpoints, ready(d.c.pods.At("default/a").Addresses()[0].Addr().String(), "n1")))
 	d.touch(d.c.TakeExpected())
 	d.within("client", func() {
 		conn, err := net.Dial("udp", "10.96.0.10:514")

@@ -112,7 +112,7 @@ func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
 			}
 		}
 	}
-	for name := range c.pods.podsOn(door.Node) {
+	for name := range c.pods.On(door.Node) {
 		for _, row := range r.rows[northbound.PodOwner(name)].Rows {
 			if lb, ok := row.Model.(*nb.LoadBalancer); ok {
 				for text, to := range lb.Vips {

@@ -422,10 +422,8 @@ func windowsIsSpared(t *testing.T, c *cluster) {
 			all = append(all, change)
 		}
 	}
-	for _, p := range c.pods.all {
-		if len(p.addresses) > 0 {
-			all = append(all, podChange(c.settings, p.object, p.addresses, p.node.Node, c.arbiter.has))
-		}
+	for key := range c.pods.All() {
+		all = append(all, c.changeOf(northbound.PodOwner(key)))
 	}
 	for name := range c.nodes.Windows() {
 		if c.nodes.At(name).Placed {

@@ -22,8 +22,8 @@ func (b *serviceBook) updateClaims(name string, object *objects.Service) {
 	if len(changed) == 0 {
 		return
 	}
-	b.touchSticky()
-	b.pods.touchHostPorts(changed)
+	b.TouchSticky()
+	b.pods.TouchHostPorts(changed)
 	b.touchNodePorts(changed)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/weftnet/weft/ovn/nodes"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/pods"
 	"github.com/weftnet/weft/ovn/policies"
 	"github.com/weftnet/weft/ovn/pools"
 	"github.com/weftnet/weft/ovn/records"
@@ -37,7 +38,7 @@ type cluster struct {
 	selections *policies.Selections
 	nodeSets   *policies.NodeSets
 	policies   *policies.Part
-	pods       podBook
+	pods       pods.Part
 	arbiter    arbiter
 	services   serviceBook
 	flushes    *flushes.Part
@@ -71,18 +72,18 @@ func newCluster(s *settings.Settings) *cluster {
 	c.gateway = topology.NewSharedGateway(c.settings, c.nodes)
 	c.ranges = newRangeBook(out, c.settings, c, c.nodes)
 	c.namespaces = newNamespaceBook(c)
-	pods := podsOfPolicies{&c.pods}
 	c.domains = domains.New(out, c.settings, c.Clock, &c.services)
-	c.selections = policies.NewSelections(out, c.settings, pods, &c.namespaces)
+	c.selections = policies.NewSelections(out, c.settings, c.pods.ForPolicies(), &c.namespaces)
 	c.nodeSets = policies.NewNodeSets(out, c.nodes)
-	c.policies = policies.New(out, c.settings, c.Clock, c.nodes, pods, &c.namespaces, c.domains, c.selections, c.nodeSets)
-	c.pods = newPodBook(out, c.settings, c, c.nodes, &c.services, &c.arbiter, c.policies)
+	c.policies = policies.New(out, c.settings, c.Clock, c.nodes, c.pods.ForPolicies(), &c.namespaces, c.domains,
+		c.selections, c.nodeSets)
+	c.pods = pods.New(out, c.settings, c, c.nodes, &c.services, &c.arbiter, c.policies)
 	c.arbiter = newArbiter(c.settings, c.nodes, &c.pods, holders{c})
 	c.flushes = flushes.New(out)
 	c.services = newServiceBook(out, c.settings, c, c.nodes, &c.pods, &c.arbiter, c.flushes)
 	c.pending = newPendingBook(out, c.settings, &c.services)
 	c.pools, c.liveness = pools.New(out, c.settings, c, c.nodes, &c.namespaces, &c.services, &c.arbiter, &c.egress)
-	c.egress = egress.New(out, c.settings, c.nodes.Numbers(), c, c.nodes, podsOfEgress{&c.pods}, &c.namespaces, c.pools)
+	c.egress = egress.New(out, c.settings, c.nodes.Numbers(), c, c.nodes, c.pods.ForEgress(), &c.namespaces, c.pools)
 
 	// All that there is. Parts take in this order, and settle in the opposite one.
 	//
@@ -140,12 +141,12 @@ func (c *cluster) keyOf(owner ovsdb.Owner) (k objects.Key, ok bool) {
 // begin takes in all that there is at the start of a term, and what earlier terms have decided.
 func (c *cluster) begin(r records.Records, keys []part.Event, get part.Lookup) {
 	all := part.NewBatch(keys, get)
-	c.pods.recorded, c.pods.beginning = r.Pods, true
+	c.pods.Begin(r.Pods)
 	c.egress.Claim(r.Egress)
 	c.nodes.Begin(r.Nodes, all)
 	c.take(all)
 	c.egress.Forget()
-	c.pods.beginning = false
+	c.pods.Begun()
 }
 
 // update takes in the newest state of the objects that events name, and what signals ask for. The result does not

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
@@ -385,16 +386,17 @@ func (l *life) toggle(k objects.Key, o any) []part.Event {
 func (l *life) noAddressTwice() {
 	l.t.Helper()
 	holders := map[netip.Addr]string{}
-	for name, p := range l.c.pods.all {
-		for _, a := range contract.Addrs(p.addresses) {
+	for name, p := range l.c.pods.All() {
+		for _, a := range contract.Addrs(p.Addresses()) {
 			if other, ok := holders[a]; ok {
 				l.t.Errorf("%s and %s both have %s", name, other, a)
 			}
 			holders[a] = name
 		}
 	}
-	for name, p := range l.c.pods.all {
-		if len(p.addresses) == 0 && p.node.Placed && p.node.pools[0].Pool.Free > 0 && p.node.pools[1].Pool.Free > 0 {
+	for name, p := range l.c.pods.All() {
+		pools := within(within(reflect.ValueOf(p), "node"), "pools").Interface().([]*ipam.SubnetPool)
+		if len(p.Addresses()) == 0 && len(pools) > 0 && pools[0].Pool.Free > 0 && pools[1].Pool.Free > 0 {
 			l.t.Errorf("%s waits while its node has free addresses", name)
 		}
 	}

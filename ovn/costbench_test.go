@@ -157,7 +157,7 @@ func BenchmarkServiceOfManyPorts(b *testing.B) {
 // gatewayNumber is one of many nodes whose gateways are on one network outside.
 func (w *world) gatewayNumber(i int) *objects.Node {
 	n := w.node(fmt.Sprint("n", i))
-	f := must(parseFacts(ovntest.Facts(1, false)))
+	f := ovntest.ReadFacts(ovntest.Facts(1, false))
 	f.Chassis, f.Gateway.MAC = fmt.Sprint("chassis-", i), fmt.Sprintf("02:00:00:00:%02x:%02x", i/256, i%256)
 	f.Addresses = []netip.Addr{netip.AddrFrom4([4]byte{198, 18, byte(i / 256), byte(i % 256)})}
 	f.Gateway.Addresses = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 19, byte(i / 256), byte(i % 256)}),

@@ -117,7 +117,7 @@ func (d *datapath) pods(names ...string) {
 	for _, name := range names {
 		p := d.pod("default", name, "n1")
 		d.do(p)
-		addresses := d.c.pods.all["default/"+name].addresses
+		addresses := d.c.pods.At("default/" + name).Addresses()
 		d.plug(name, contract.PodPort("default", name), string(p.UID), addresses)
 		d.serve(name)
 	}

@@ -69,11 +69,11 @@ func (s *scene) wantEgress(name, ready, reason string, words ...string) {
 // leaving are the pods in an EgressIP's sets.
 func (s *scene) leaving(name string) string {
 	var list []string
-	for pod, p := range s.c.pods.all {
+	for pod, p := range s.c.pods.All() {
 		for _, m := range s.c.changeOf(northbound.PodOwner(pod)).Memberships {
 			if m.UUID == ovsdb.ID(nb.AddressSetTable, northbound.EgressOwner(name), northbound.IPWord(true)) ||
 				m.UUID == ovsdb.ID(nb.AddressSetTable, northbound.EgressOwner(name), northbound.IPWord(false)) {
-				list = append(list, strings.TrimPrefix(pod, p.object.Namespace+"/")+"="+strings.Join(m.Values, ","))
+				list = append(list, strings.TrimPrefix(pod, p.Object().Namespace+"/")+"="+strings.Join(m.Values, ","))
 			}
 		}
 	}

@@ -24,7 +24,7 @@ func TestSocketsLeaveWhoIsGone(t *testing.T) {
 	s.Ports = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}
 	serve := func(name string) {
 		var given []any
-		for i, a := range d.c.pods.all["default/"+name].addresses {
+		for i, a := range d.c.pods.At("default/" + name).Addresses() {
 			given = append(given, d.slice(fmt.Sprint("log-", i), "log",
 				[]objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}}, ready(a.Addr().String(), "n1")))
 		}
@@ -67,7 +67,7 @@ func TestSocketsThatNeverRestLeaveWhoIsGone(t *testing.T) {
 	s := d.service("log", "10.96.0.10")
 	s.Ports = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}
 	serve := func(name string) {
-		addr := d.c.pods.all["default/"+name].addresses[0].Addr()
+		addr := d.c.pods.At("default/" + name).Addresses()[0].Addr()
 		d.do(s, d.slice("log", "log", []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}},
 			ready(addr.String(), "n1")))
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -84,8 +85,8 @@ func TestServicesGoBeforeHostPorts(t *testing.T) {
 		})
 	}
 	s.do(s.pod("default", "web", "own")) // without host ports
-	if len(s.c.pods.hostPorted) != 1 || len(s.c.pods.nodes["own"].hostPorted) != 1 {
-		t.Errorf("host ports of %v are kept, and on the node of %v", s.c.pods.hostPorted, s.c.pods.nodes["own"].hostPorted)
+	if kept := within(reflect.ValueOf(&s.c.pods), "hostPorted"); kept.Len() != 1 {
+		t.Errorf("host ports of %v are kept", kept)
 	}
 }
 
@@ -238,8 +239,8 @@ func TestHostPortsOfOtherAddresses(t *testing.T) {
 	looked := func(objects ...any) string {
 		s.c.update(s.put(objects...), s.get)
 		var pods []string
-		for name := range s.c.pods.dirty {
-			pods = append(pods, strings.TrimPrefix(name, "default/"))
+		for _, owner := range s.c.pods.Dirty(false) {
+			pods = append(pods, strings.TrimPrefix(string(owner), "Pod/default/"))
 		}
 		slices.Sort(pods)
 		s.c.takeChanges()

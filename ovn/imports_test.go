@@ -33,6 +33,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"records":    "ipam settings objects part",
 		"flushes":    "objects northbound part",
 		"domains":    "settings objects northbound part",
+		"pods":       "ipam capability settings objects northbound part topology policies egress",
 		"policies":   "ipam policy settings objects northbound part domains",
 	}
 	folders, err := filepath.Glob("*/*.go")

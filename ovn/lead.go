@@ -98,7 +98,7 @@ func (l *leader) run(ctx context.Context) {
 	}
 	l.begun.Store(0)
 	l.log.Info("the Northbound is in step with the cluster", "nodes", l.cluster.nodes.Known(), "pods",
-		len(l.cluster.pods.all),
+		l.cluster.pods.Known(),
 		"services", len(l.cluster.services.all), "seconds", time.Since(start).Seconds())
 	for {
 		entries := l.queue.take(ctx)
@@ -178,7 +178,7 @@ func (l *leader) all(ctx context.Context, entries map[part.Event]entry) bool {
 		if err := l.northbound.Claim(ctx, l.entitled); err != nil {
 			return err
 		}
-		l.cluster.pods.seen(l.ports())
+		l.cluster.pods.Seen(l.ports())
 		l.fit()
 		changes := l.cluster.takeEverything()
 		err := l.northbound.Replace(ctx, changes)
@@ -272,11 +272,11 @@ func (l *leader) handOut(refused *ovsdb.RefusedError) {
 	var notes []part.Annotation
 	for _, a := range l.cluster.TakeNotes() {
 		k := objects.Key{Kind: a.Kind, Name: objects.FullName(a.Namespace, a.Name)}
-		isPod, p := a.Kind == objects.PodKind, l.cluster.pods.all[k.Name]
+		isPod, p := a.Kind == objects.PodKind, l.cluster.pods.At(k.Name)
 		switch {
 		case (isPod || a.Kind == objects.NodeKind) && refused != nil &&
 			refused.Owners[ovsdb.Owner(a.Kind.String()+"/"+k.Name)] != nil:
-		case isPod && p != nil && !p.there:
+		case isPod && p != nil && !p.There():
 			l.cluster.Note(a)
 		default:
 			notes = append(notes, a)
@@ -300,8 +300,8 @@ func (l *leader) publish(ctx context.Context) {
 func (l *leader) observe(entries map[part.Event]entry) {
 	for touched, e := range entries {
 		k, isObject := touched.(objects.Key)
-		if p := l.cluster.pods.all[k.Name]; e.fresh && isObject && k.Kind == objects.PodKind && p != nil &&
-			len(p.addresses) > 0 {
+		if p := l.cluster.pods.At(k.Name); e.fresh && isObject && k.Kind == objects.PodKind && p != nil &&
+			len(p.Addresses()) > 0 {
 			since(l.metrics.podRow, e.since)
 		}
 	}

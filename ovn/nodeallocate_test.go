@@ -228,7 +228,7 @@ func TestNodeFacts(t *testing.T) {
 	if withGateway <= bare {
 		t.Errorf("%d rows with a gateway, %d without", withGateway, bare)
 	}
-	s.want("chassis", s.c.pods.all["default/web"].node.Chassis(), "chassis-1")
+	s.want("chassis", s.c.nodes.At("l1").Chassis(), "chassis-1")
 
 	broken := good
 	broken.Facts = "{"

@@ -414,7 +414,7 @@ func TestNodePortAddressesFollowNodes(t *testing.T) {
 			ready("10.244.1.3", "own")))
 	change := func(edit func(*contract.NodeFacts)) (owners []string) {
 		n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "own"}].(*objects.Node)
-		f := must(parseFacts(n.Facts))
+		f := ovntest.ReadFacts(n.Facts)
 		edit(&f)
 		n.Facts = contract.Format(f)
 		s.c.update(s.put(&n), s.get)

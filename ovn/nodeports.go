@@ -105,7 +105,7 @@ func (b *serviceBook) updateNodePorts(touched []*topology.Node) {
 	var moved, shared, readdressed bool
 	widths, before := b.arbiter.ports.widths, map[netip.Addr]string{}
 	for _, n := range touched {
-		b.pods.touchHostPortsOn(n.Name)
+		b.pods.TouchHostPortsOn(n.Name)
 		was, now := b.nodePortsOf[n.Name], nodePortNow(n)
 		if b.nodePortsOf[n.Name] = now; !now.placed {
 			delete(b.nodePortsOf, n.Name)
@@ -135,7 +135,7 @@ func (b *serviceBook) updateNodePorts(touched []*topology.Node) {
 		}
 	}
 	if readdressed {
-		b.touchSticky()
+		b.TouchSticky()
 	}
 }
 
@@ -171,7 +171,7 @@ func (b *serviceBook) updateAPIServers(state *serviceState) {
 	for _, list := range []map[netip.AddrPort]bool{now, b.arbiter.hosts.apiServers} {
 		for at := range list {
 			b.touchClaims(at.Addr())
-			b.pods.touchHostPorts([]objects.Claim{{Addr: at.Addr(), Port: at.Port(), Protocol: "tcp"}})
+			b.pods.TouchHostPorts([]objects.Claim{{Addr: at.Addr(), Port: at.Port(), Protocol: "tcp"}})
 		}
 	}
 	b.arbiter.hosts.apiServers = now

@@ -70,7 +70,7 @@ func TestNodePortsWithPackets(t *testing.T) {
 	d.outside(nil, "192.0.2.1/32 via "+testGateway, "198.51.100.0/24 via "+testGateway, "2001:db8:1::/64 via "+
 		testGateway6, "2001:db8:5::/64 via "+testGateway6)
 	d.serve("outside")
-	a4, a6 := d.c.pods.all["default/a"].addresses[0].Addr(), d.c.pods.all["default/a"].addresses[1].Addr()
+	a4, a6 := d.c.pods.At("default/a").Addresses()[0].Addr(), d.c.pods.At("default/a").Addresses()[1].Addr()
 	s := d.service("web", "10.96.0.10", "fd00:10:96::a")
 	s.Ports = append(s.Ports, objects.ServicePort{Name: "https", Protocol: "tcp", Port: 443}) // which nobody serves
 	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30080}, {ServicePort: s.Ports[1], Number: 30443}}
@@ -166,7 +166,7 @@ func TestHostPortsWithPackets(t *testing.T) {
 	p.HostPorts = []objects.HostPort{{Protocol: "tcp", Port: 8443, Into: 8080},
 		{Protocol: "tcp", IP: netip.MustParseAddr(testHost), Port: 8444, Into: 8080}}
 	d.do(p)
-	d.plug("a", contract.PodPort("default", "a"), string(p.UID), d.c.pods.all["default/a"].addresses)
+	d.plug("a", contract.PodPort("default", "a"), string(p.UID), d.c.pods.At("default/a").Addresses())
 	d.serve("a")
 	d.visits(
 		visit{"host port", "outside", testHost + ":8443", testClient},
@@ -192,10 +192,10 @@ func TestDaemonsPortsWithPackets(t *testing.T) {
 	p := d.pod("default", "a", "n1")
 	p.HostPorts = []objects.HostPort{{Protocol: "tcp", Port: 8080, Into: 8080}}
 	d.do(p)
-	d.plug("a", contract.PodPort("default", "a"), string(p.UID), d.c.pods.all["default/a"].addresses)
+	d.plug("a", contract.PodPort("default", "a"), string(p.UID), d.c.pods.At("default/a").Addresses())
 	d.serve("a")
-	a4, a6 := d.c.pods.all["default/a"].addresses[0].Addr().String(),
-		d.c.pods.all["default/a"].addresses[1].Addr().String()
+	a4, a6 := d.c.pods.At("default/a").Addresses()[0].Addr().String(),
+		d.c.pods.At("default/a").Addresses()[1].Addr().String()
 	s := d.service("web", "10.96.0.10", "fd00:10:96::a")
 	s.NodePorts, s.Ports[0].Port = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30080}}, 8080
 	s.Ingress = []netip.Addr{netip.MustParseAddr(testHost), netip.MustParseAddr(testHost6)}
@@ -337,7 +337,7 @@ func TestSocketsByNodePortLeaveWhoIsGone(t *testing.T) {
 			defer conn.Close()
 			for _, name := range []string{"a", "b"} {
 				given := []any{&changed}
-				for i, a := range d.c.pods.all["default/"+name].addresses {
+				for i, a := range d.c.pods.At("default/" + name).Addresses() {
 					given = append(given, d.slice(fmt.Sprint("log-", i), "log",
 						[]objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}}, ready(a.Addr().String(), "n1")))
 				}

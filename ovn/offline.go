@@ -74,9 +74,10 @@ func Translate(config settings.Config, objects []runtime.Object) (*Offline, erro
 	c := newCluster(s)
 	c.begin(records.Records{}, slices.Collect(maps.Keys(all)), func(e part.Event) any { return all[e] })
 	offline := &Offline{Changes: c.takeEverything(), Pods: map[string]OfflinePod{}}
-	for name, p := range c.pods.all {
-		if len(p.addresses) > 0 {
-			offline.Pods[name] = OfflinePod{contract.PodPort(p.object.Namespace, p.object.Name), contract.Addrs(p.addresses)}
+	for name, p := range c.pods.All() {
+		if len(p.Addresses()) > 0 {
+			offline.Pods[name] = OfflinePod{contract.PodPort(p.Object().Namespace, p.Object().Name),
+				contract.Addrs(p.Addresses())}
 		}
 	}
 	for _, p := range c.TakeProblems() {

@@ -101,10 +101,10 @@ var thieves = map[string]func(*contract.NodeFacts){
 		f.Gateway.Addresses = []netip.Prefix{netip.MustParsePrefix("203.0.113.65/30")}
 	},
 	"is on the other network, with the gateway of a node there": func(f *contract.NodeFacts) {
-		f.Gateway = must(parseFacts(ovntest.Facts(1, false))).Gateway
+		f.Gateway = ovntest.ReadFacts(ovntest.Facts(1, false)).Gateway
 	},
 	"is on the other network, with a node's MAC": func(f *contract.NodeFacts) {
-		f.Gateway.Network, f.Gateway.MAC = "external", must(parseFacts(ovntest.Facts(1, false))).Gateway.MAC
+		f.Gateway.Network, f.Gateway.MAC = "external", ovntest.ReadFacts(ovntest.Facts(1, false)).Gateway.MAC
 	},
 }
 

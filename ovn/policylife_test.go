@@ -141,7 +141,7 @@ func (l *policyLife) failover(what string) {
 	l.change(what+", without a controller", l.engine.Replace, func() []ovsdb.Change {
 		l.c, l.expected = newCluster(l.settings), nil
 		l.c.begin(engine{Engine: l.engine}.Records(l.settings), l.w.keys(), l.w.get)
-		l.c.pods.seen(engine{Engine: l.engine}.Records(l.settings).Pods)
+		l.c.pods.Seen(engine{Engine: l.engine}.Records(l.settings).Pods)
 		return l.c.takeEverything()
 	})
 }
@@ -241,9 +241,10 @@ func (l *policyLife) tables() *acl.Tables {
 // addresses are those of all pods with a port, by the port and the pod.
 func (l *policyLife) addresses() map[string][]netip.Addr {
 	all := map[string][]netip.Addr{}
-	for name, p := range l.c.pods.all {
-		if len(p.addresses) > 0 && l.rows[northbound.PodOwner(name)].Owner != "" {
-			all[contract.PodPort(p.object.Namespace, p.object.Name)+" "+string(p.object.UID)] = contract.Addrs(p.addresses)
+	for name, p := range l.c.pods.All() {
+		if len(p.Addresses()) > 0 && l.rows[northbound.PodOwner(name)].Owner != "" {
+			all[contract.PodPort(p.Object().Namespace,
+				p.Object().Name)+" "+string(p.Object().UID)] = contract.Addrs(p.Addresses())
 		}
 	}
 	return all

@@ -10,6 +10,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
+	"github.com/weftnet/weft/ovn/pods"
 	"github.com/weftnet/weft/ovn/policies"
 	"github.com/weftnet/weft/ovn/services"
 )
@@ -50,7 +51,7 @@ func TestUntoldPartsCostNoWords(t *testing.T) {
 		if windows {
 			on.OS = contract.Windows
 		}
-		return func() []objects.Problem { return hostPortProblems(p, &on) }
+		return func() []objects.Problem { return pods.HostPortProblems(p, &on) }
 	}
 	numbers := func(parts, each int) func() []objects.Problem {
 		p := newScene(t, nil).pod("default", "a", "n1")

@@ -241,14 +241,14 @@ func (b *serviceBook) updateHosts(n *topology.Node) {
 		// what a Service has no more may be a pod's, on another node with this address
 		if !heard || len(n.Facts.Listeners) > 0 {
 			for name := range b.arbiter.claims.at[addr] {
-				b.pods.touchHostPorts(b.arbiter.claims.of[name])
+				b.pods.TouchHostPorts(b.arbiter.claims.of[name])
 			}
 		}
 	}
 }
 
-// touchSticky has the sticky Services looked at again whose rows depend on what is balanced.
-func (b *serviceBook) touchSticky() {
+// TouchSticky has the sticky Services looked at again whose rows depend on what is balanced.
+func (b *serviceBook) TouchSticky() {
 	for name := range b.outward {
 		if s := b.all[name]; s != nil && s.object != nil && s.object.ClientIP {
 			b.dirty[name] = struct{}{}

@@ -7,6 +7,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/pods"
 	"github.com/weftnet/weft/ovn/policies"
 	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/topology"
@@ -101,9 +102,9 @@ func (c *cluster) namespaceChanged(name string, object *objects.Namespace, relab
 	}
 }
 
-func (c *cluster) podSeen(key string, object *objects.Pod) { c.domains.UpdatePod(key, object) }
+func (c *cluster) PodSeen(key string, object *objects.Pod) { c.domains.UpdatePod(key, object) }
 
-func (c *cluster) podEnds(p *podState) {
+func (c *cluster) PodEnds(p *pods.Pod) {
 	c.egress.Leave(p)
 	c.selections.Leave(p)
 }
@@ -131,7 +132,7 @@ func (c *cluster) rangesChanged() {
 func (c *cluster) HeldByAnother(addr netip.Addr) {
 	c.services.touchClaims(addr)
 	for name := range c.arbiter.claims.at[addr] {
-		c.pods.touchHostPorts(c.arbiter.claims.of[name])
+		c.pods.TouchHostPorts(c.arbiter.claims.of[name])
 	}
 	if _, wanted := c.egress.Wanting()[addr]; wanted {
 		c.egress.Replan()

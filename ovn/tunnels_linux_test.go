@@ -248,7 +248,7 @@ func TestNothingReachesTunnels(t *testing.T) {
 
 			// Pods may have the port to themselves.
 			d.listen(hears, "b")
-			for i, addr := range contract.Addrs(d.c.pods.all["default/b"].addresses) {
+			for i, addr := range contract.Addrs(d.c.pods.At("default/b").Addresses()) {
 				name := fmt.Sprint("a pod to another ", i)
 				nodetest.Eventually(t, 10*time.Second, func() error {
 					if err := d.tell("a", netip.AddrPortFrom(addr, tunnelPort), name, 0); err != nil {

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
@@ -231,9 +230,4 @@ func diff(want, got string) string {
 		}
 	}
 	return out.String()
-}
-
-// parseFacts reads what a node's agent says.
-func parseFacts(text string) (contract.NodeFacts, error) {
-	return objects.ParseAnnotation[contract.NodeFacts](contract.NodeFactsAnnotation, text)
 }

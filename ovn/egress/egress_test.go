@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
@@ -67,10 +66,7 @@ func TestPart(t *testing.T) {
 	c := &cluster{pods: map[string]Pod{}, touched: map[string]bool{}, taken: map[netip.Addr]string{}}
 	out, s := part.NewOutbox(), ovntest.Settings(t, nil)
 	p := New(out, s, ipam.NewPool(100), c, c, c, c, c)
-	facts, err := objects.ParseAnnotation[contract.NodeFacts]("facts", ovntest.Facts(1, false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	facts := ovntest.ReadFacts(ovntest.Facts(1, false))
 	node := &topology.Node{Name: "n1", Placed: true, ID: 1, Object: &objects.Node{Ready: true}, Facts: facts,
 		Outside: facts.Gateway.Network}
 	web := &pod{object: &objects.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}}

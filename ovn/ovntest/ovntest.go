@@ -57,12 +57,18 @@ func Facts(n int, dual bool) string {
 	return contract.Format(f)
 }
 
-// EditFacts are facts of node number n, changed.
-func EditFacts(n int, dual bool, change func(*contract.NodeFacts)) string {
-	f, err := objects.ParseAnnotation[contract.NodeFacts](contract.NodeFactsAnnotation, Facts(n, dual))
+// ReadFacts are what a node's agent says.
+func ReadFacts(text string) contract.NodeFacts {
+	facts, err := objects.ParseAnnotation[contract.NodeFacts](contract.NodeFactsAnnotation, text)
 	if err != nil {
 		panic(err)
 	}
+	return facts
+}
+
+// EditFacts are facts of node number n, changed.
+func EditFacts(n int, dual bool, change func(*contract.NodeFacts)) string {
+	f := ReadFacts(Facts(n, dual))
 	change(&f)
 	return contract.Format(f)
 }

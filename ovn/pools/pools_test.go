@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
-	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
@@ -46,10 +45,7 @@ func TestParts(t *testing.T) {
 	c := &cluster{services: map[string]*objects.Service{}, touched: map[string]bool{}, written: map[string]bool{}}
 	out := part.NewOutbox()
 	p, _ := New(out, ovntest.Settings(t, nil), c, c, c, c, c, c)
-	facts, err := objects.ParseAnnotation[contract.NodeFacts]("facts", ovntest.Facts(1, false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	facts := ovntest.ReadFacts(ovntest.Facts(1, false))
 	node := &topology.Node{Name: "n1", Placed: true, ID: 1, Object: &objects.Node{Ready: true}, Facts: facts,
 		Outside: facts.Gateway.Network}
 	k, web, addr := objects.Key{Kind: objects.PoolKind, Name: "a"}, "shop/web", netip.MustParseAddr("203.0.113.64")

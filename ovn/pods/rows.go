@@ -1,4 +1,4 @@
-package ovn
+package pods
 
 import (
 	"net/netip"
@@ -39,8 +39,8 @@ func podChange(s *settings.Settings, p *objects.Pod, addresses []netip.Prefix, n
 	return r.Change
 }
 
-// podNetwork is the annotation that tells the node's agent what the port above is.
-func podNetwork(uid types.UID, addresses []netip.Prefix) string {
+// Annotation is the annotation that tells the node's agent what the port above is.
+func Annotation(uid types.UID, addresses []netip.Prefix) string {
 	network := contract.PodNetwork{UID: string(uid), MAC: contract.MAC(contract.Addrs(addresses)...).String(),
 		Addresses: addresses}
 	for _, a := range addresses {

@@ -1,4 +1,4 @@
-package ovn
+package pods
 
 import (
 	"maps"
@@ -15,8 +15,8 @@ import (
 	"github.com/weftnet/weft/ovn/policies"
 )
 
-// podState is a pod that wants a port, and the addresses it has, none while it waits for them.
-type podState struct {
+// Pod is a pod that wants a port, and the addresses it has, none while it waits for them.
+type Pod struct {
 	object    *objects.Pod
 	node      *nodePods
 	addresses []netip.Prefix // one a subnet of the node, in the same order
@@ -40,15 +40,15 @@ const (
 
 // update takes in pods, and assigns addresses to all that lack them: first those that pods have
 // had before, so that no new pod takes one of them.
-func (b *podBook) update(names []string, batch *part.Batch) {
+func (b *Part) update(names []string, batch *part.Batch) {
 	for _, name := range names {
 		object := part.Object[objects.Pod](batch, objects.PodKind, name)
 		b.updatePod(name, object)
-		b.around.podSeen(name, object)
+		b.around.PodSeen(name, object)
 	}
 	// The nodes may have touched more pods than were named; a pod that gave up its address lets
 	// another of its node have one.
-	var touched []*podState
+	var touched []*Pod
 	for name := range b.dirty {
 		if p := b.all[name]; p != nil {
 			touched = append(touched, p)
@@ -56,7 +56,7 @@ func (b *podBook) update(names []string, batch *part.Batch) {
 	}
 	// Of two that claim one address, the older is right: its name says nothing, and whoever
 	// creates a pod may choose it.
-	slices.SortFunc(touched, func(a, b *podState) int { return objects.Older(&a.object.ObjectMeta, &b.object.ObjectMeta) })
+	slices.SortFunc(touched, func(a, b *Pod) int { return objects.Older(&a.object.ObjectMeta, &b.object.ObjectMeta) })
 	problems := make([][]objects.Problem, len(touched))
 	claims := make([][]netip.Addr, len(touched))
 	for known := allocated; known <= nowhere; known++ {
@@ -71,7 +71,7 @@ func (b *podBook) update(names []string, batch *part.Batch) {
 			problems[i] = append(problems[i], b.fill(p, claims[i])...)
 		}
 		problems[i] = append(problems[i], b.notePod(p, len(problems[i]) > 0)...)
-		problems[i] = slices.Concat(problems[i], hostPortProblems(p.object, p.node.Node),
+		problems[i] = slices.Concat(problems[i], HostPortProblems(p.object, p.node.Node),
 			policies.NumberProblems(p.object),
 			objects.UnservedProblems(objects.PodKind, &p.object.ObjectMeta, p.object.Asked))
 		b.Tell(northbound.PodOwner(objects.FullName(p.object.Namespace, p.object.Name)), problems[i]...)
@@ -79,7 +79,7 @@ func (b *podBook) update(names []string, batch *part.Batch) {
 	}
 }
 
-func (b *podBook) updatePod(name string, object *objects.Pod) {
+func (b *Part) updatePod(name string, object *objects.Pod) {
 	b.dirty[name] = struct{}{}
 	wanted := object != nil && object.Node != "" && !object.HostNetwork && !object.Completed
 	p := b.all[name]
@@ -92,7 +92,7 @@ func (b *podBook) updatePod(name string, object *objects.Pod) {
 		return
 	}
 	if p == nil {
-		p = &podState{node: b.node(object.Node)}
+		p = &Pod{node: b.node(object.Node)}
 		p.had, p.known = b.recall(object)
 		p.node.pods[name] = p
 		b.all[name] = p
@@ -106,13 +106,13 @@ func (b *podBook) updatePod(name string, object *objects.Pod) {
 }
 
 // removePod frees a pod's addresses, and has those who wait for one look again.
-func (b *podBook) removePod(name string, p *podState) {
+func (b *Part) removePod(name string, p *Pod) {
 	n := p.node
 	b.touchRivals(p)
 	for i, a := range p.addresses {
 		n.pools[i].Release(a.Addr())
 	}
-	b.around.podEnds(p)
+	b.around.PodEnds(p)
 	b.unindex(name, p)
 	delete(n.pods, name)
 	delete(n.waiting, name)
@@ -129,7 +129,7 @@ func (b *podBook) removePod(name string, p *podState) {
 // recall finds the addresses that a pod has had. What stands in the pod itself is believed only of
 // pods that were there before this cluster was, since then a database may have been lost. A pod that
 // comes later has had none: what came with it is its creator's wish.
-func (b *podBook) recall(o *objects.Pod) ([]netip.Addr, evidence) {
+func (b *Part) recall(o *objects.Pod) ([]netip.Addr, evidence) {
 	if had := b.recorded[o.UID]; len(had) > 0 {
 		delete(b.recorded, o.UID)
 		return had, allocated
@@ -148,7 +148,7 @@ func (b *podBook) recall(o *objects.Pod) ([]netip.Addr, evidence) {
 
 // claim takes the addresses that a pod has had. The result has an invalid address for each family that
 // has none.
-func (b *podBook) claim(p *podState) (claimed []netip.Addr, problems []objects.Problem) {
+func (b *Part) claim(p *Pod) (claimed []netip.Addr, problems []objects.Problem) {
 	claimed = make([]netip.Addr, len(p.node.pools))
 	for i, pool := range p.node.pools {
 		addr := pick(p.had, pool.Subnet)
@@ -164,7 +164,7 @@ func (b *podBook) claim(p *podState) (claimed []netip.Addr, problems []objects.P
 }
 
 // lostAddress says why a pod cannot keep an address.
-func (b *podBook) lostAddress(p *podState, subnet netip.Prefix, addr netip.Addr) objects.Problem {
+func (b *Part) lostAddress(p *Pod, subnet netip.Prefix, addr netip.Addr) objects.Problem {
 	why := "is reserved in the subnet " + subnet.String()
 	if !subnet.Contains(addr) {
 		why = "is not in the subnet " + subnet.String()
@@ -178,7 +178,7 @@ func (b *podBook) lostAddress(p *podState, subnet netip.Prefix, addr netip.Addr)
 }
 
 // claimant is another pod that has an address, or is about to get it; for messages only.
-func (b *podBook) claimant(p *podState, addr netip.Addr) string {
+func (b *Part) claimant(p *Pod, addr netip.Addr) string {
 	for _, name := range slices.Sorted(maps.Keys(p.node.pods)) {
 		other := p.node.pods[name]
 		if other == p {
@@ -192,7 +192,7 @@ func (b *podBook) claimant(p *podState, addr netip.Addr) string {
 }
 
 // fill allocates what claim did not find. A pod gets all its addresses or none.
-func (b *podBook) fill(p *podState, claimed []netip.Addr) []objects.Problem {
+func (b *Part) fill(p *Pod, claimed []netip.Addr) []objects.Problem {
 	n, name := p.node, objects.FullName(p.object.Namespace, p.object.Name)
 	for i, pool := range n.pools {
 		if claimed[i].IsValid() {
@@ -224,12 +224,12 @@ func (b *podBook) fill(p *podState, claimed []netip.Addr) []objects.Problem {
 
 // notePod has the pod's annotation written where it is not what it shall be. explained says that the
 // user has been told why it changes.
-func (b *podBook) notePod(p *podState, explained bool) []objects.Problem {
+func (b *Part) notePod(p *Pod, explained bool) []objects.Problem {
 	if len(p.addresses) == 0 {
 		return nil
 	}
 	o := p.object
-	value := podNetwork(o.UID, p.addresses)
+	value := Annotation(o.UID, p.addresses)
 	if value == o.Network {
 		return nil
 	}
@@ -256,9 +256,12 @@ func pick(list []netip.Addr, subnet netip.Prefix) netip.Addr {
 	return netip.Addr{}
 }
 
-// seen takes in which pods have a port in the Northbound.
-func (b *podBook) seen(ports map[types.UID][]netip.Addr) {
+// Seen takes in which pods have a port in the Northbound.
+func (b *Part) Seen(ports map[types.UID][]netip.Addr) {
 	for _, p := range b.all {
 		p.there = len(ports[p.object.UID]) > 0
 	}
 }
+
+// There says whether the pod's port is in the Northbound, or about to be.
+func (p *Pod) There() bool { return p.there }

@@ -1,4 +1,4 @@
-package ovn
+package pods
 
 import (
 	"fmt"
@@ -57,8 +57,8 @@ func hostPorts(r *northbound.Builder, p *objects.Pod, addresses []netip.Prefix, 
 	}
 }
 
-// hostPortProblems are the host ports that a pod cannot have on its node.
-func hostPortProblems(p *objects.Pod, n *topology.Node) []objects.Problem {
+// HostPortProblems are the host ports that a pod cannot have on its node.
+func HostPortProblems(p *objects.Pod, n *topology.Node) []objects.Problem {
 	if len(p.HostPorts)+p.HostPortsLeft == 0 {
 		return nil
 	}
@@ -96,7 +96,7 @@ type numberedPort struct {
 }
 
 // indexHostPorts notes which of a pod's host ports have come to its node and gone; either may be nil.
-func (b *podBook) indexHostPorts(n *nodePods, name string, before, now *objects.Pod) {
+func (b *Part) indexHostPorts(n *nodePods, name string, before, now *objects.Pod) {
 	if before != nil {
 		for _, p := range before.HostPorts {
 			part.Leave(b.hostPorted, numberedPort{p.Port, p.Protocol}, name)
@@ -110,13 +110,13 @@ func (b *podBook) indexHostPorts(n *nodePods, name string, before, now *objects.
 		}
 	}
 	if before != nil && len(before.HostPorts) > 0 || now != nil && len(now.HostPorts) > 0 {
-		b.services.touchSticky()
+		b.services.TouchSticky()
 	}
 }
 
 // touchRivals has the other pods of a pod's node looked at again that want host ports of its, at an address that both
 // can have.
-func (b *podBook) touchRivals(p *podState) {
+func (b *Part) touchRivals(p *Pod) {
 	if len(p.object.HostPorts) == 0 {
 		return
 	}
@@ -143,7 +143,7 @@ func (b *podBook) touchRivals(p *podState) {
 
 // olderHas says whether an older pod of a pod's node has a port there. The node's agent has the same rule, and tells
 // the younger one.
-func (b *podBook) olderHas(p *podState, wanted objects.Claim) bool {
+func (b *Part) olderHas(p *Pod, wanted objects.Claim) bool {
 	for _, at := range []objects.Claim{wanted, wanted.Everywhere()} {
 		for name := range p.node.hostPorted[at] {
 			other := p.node.pods[name]
@@ -164,8 +164,8 @@ func comesBefore(a, b *objects.Pod) bool {
 	return right(a).Compare(right(b)) < 0
 }
 
-// touchHostPorts has the pods looked at again whose host ports are claimed.
-func (b *podBook) touchHostPorts(claims []objects.Claim) {
+// TouchHostPorts has the pods looked at again whose host ports are claimed.
+func (b *Part) TouchHostPorts(claims []objects.Claim) {
 	for _, one := range claims {
 		for name := range b.hostPorted[numberedPort{one.Port, one.Protocol}] {
 			b.dirty[name] = struct{}{}
@@ -175,8 +175,8 @@ func (b *podBook) touchHostPorts(claims []objects.Claim) {
 
 // keptFrom says whether a pod does not have a port of its node's that it wants: the host or a daemon of it keeps it,
 // or a Service or an older pod has it. What other nodes say of the address makes no difference.
-func (b *podBook) keptFrom(p *podState, wanted objects.Claim) bool {
+func (b *Part) keptFrom(p *Pod, wanted objects.Claim) bool {
 	kind, at := string(wanted.Protocol), netip.AddrPortFrom(wanted.Addr, wanted.Port)
-	return b.claims.hostsKeep(kind, at) || p.node.Listens(kind, at) ||
-		b.claims.has(wanted) || b.olderHas(p, wanted)
+	return b.claims.HostsKeep(kind, at) || p.node.Listens(kind, at) ||
+		b.claims.Has(wanted) || b.olderHas(p, wanted)
 }

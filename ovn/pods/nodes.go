@@ -1,4 +1,4 @@
-package ovn
+package pods
 
 import (
 	"github.com/weftnet/weft/ovn/ipam"
@@ -10,17 +10,17 @@ import (
 type nodePods struct {
 	*topology.Node
 	pools   []*ipam.SubnetPool // one for each of its subnets, in the same order
-	pods    map[string]*podState
+	pods    map[string]*Pod
 	waiting map[string]struct{} // pods that found no free address
 	// hostPorted are those of pods that want a port of the host, by key; of all its addresses where the claim has none.
 	hostPorted map[objects.Claim]map[string]struct{}
 }
 
 // node is what pods have of a node, or will have.
-func (b *podBook) node(name string) *nodePods {
+func (b *Part) node(name string) *nodePods {
 	n := b.nodes[name]
 	if n == nil {
-		n = &nodePods{Node: b.places.Node(name), pods: map[string]*podState{}, waiting: map[string]struct{}{},
+		n = &nodePods{Node: b.places.Node(name), pods: map[string]*Pod{}, waiting: map[string]struct{}{},
 			hostPorted: map[objects.Claim]map[string]struct{}{}}
 		b.nodes[name] = n
 	}
@@ -28,14 +28,15 @@ func (b *podBook) node(name string) *nodePods {
 }
 
 // forget drops what is known of a node once it has neither pods nor subnets.
-func (b *podBook) forget(n *nodePods) {
+func (b *Part) forget(n *nodePods) {
 	if len(n.pods)+len(n.pools) == 0 {
 		delete(b.nodes, n.Name)
 	}
 	b.places.Forget(n.Name)
 }
 
-func (b *podBook) Readdress(at *topology.Node) {
+// Readdress is told that a node has other subnets than before, or none. Its pods lose their addresses.
+func (b *Part) Readdress(at *topology.Node) {
 	n := b.nodes[at.Name]
 	if n == nil && len(at.Subnets) == 0 {
 		return
@@ -54,24 +55,27 @@ func (b *podBook) Readdress(at *topology.Node) {
 	}
 }
 
-func (b *podBook) AnyOn(node string) bool { return len(b.podsOn(node)) > 0 }
+// AnyOn says whether pods are bound to a node.
+func (b *Part) AnyOn(node string) bool { return len(b.On(node)) > 0 }
 
-// podsOn are the pods that are bound to a node, by key.
-func (b *podBook) podsOn(node string) map[string]*podState {
+// On are the pods that are bound to a node, by key.
+func (b *Part) On(node string) map[string]*Pod {
 	if n := b.nodes[node]; n != nil {
 		return n.pods
 	}
 	return nil
 }
 
-func (b *podBook) TouchOn(node string) {
-	for key := range b.podsOn(node) {
+// TouchOn has the rows made again of the pods that are bound to a node.
+func (b *Part) TouchOn(node string) {
+	for key := range b.On(node) {
 		b.dirty[key] = struct{}{}
 	}
 }
 
-func (b *podBook) touchHostPortsOn(node string) {
-	for key, p := range b.podsOn(node) {
+// TouchHostPortsOn has the pods of a node looked at again that want ports of its host.
+func (b *Part) TouchHostPortsOn(node string) {
+	for key, p := range b.On(node) {
 		if len(p.object.HostPorts) > 0 {
 			b.dirty[key] = struct{}{}
 		}
