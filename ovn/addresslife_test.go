@@ -135,7 +135,7 @@ func (l *addressLife) step() {
 // apply makes an event's changes, and has OVN follow.
 func (l *addressLife) apply(keys []part.Event) {
 	l.t.Helper()
-	l.c.update(keys, l.w.get)
+	l.c.update(keys, l.w.Get)
 	changes := l.c.takeChanges()
 	l.late = append(l.late, l.c.TakeExpected()...)
 	if err := l.engine.Apply(context.Background(), changes); err != nil {
@@ -279,7 +279,7 @@ func (l *addressLife) next() []ovsdb.Change {
 	}
 	source := newHostingSource(l.w, hosting)
 	l.c, l.late, l.moved = newCluster(l.settings), nil, nil
-	l.c.begin(engine{Engine: l.engine}.Records(l.settings), source.keys(), source.get)
+	l.c.begin(engine{Engine: l.engine}.Records(l.settings), source.Keys(), source.Get)
 	l.c.pods.Seen(engine{Engine: l.engine}.Records(l.settings).Pods)
 	return l.c.takeEverything()
 }
@@ -356,7 +356,7 @@ func (l *addressLife) asCold() {
 	for start, r := range map[string]records.Records{"with the Northbound": engine{Engine: l.engine}.Records(l.settings),
 		"without": {}} {
 		again := newCluster(l.settings)
-		again.begin(r, l.w.keys(), l.w.get)
+		again.begin(r, l.w.Keys(), l.w.Get)
 		before := ovsdb.Dump(l.engine.Client())
 		if err := l.engine.Replace(context.Background(), again.takeEverything()); err != nil {
 			l.t.Fatal(err)

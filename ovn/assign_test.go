@@ -46,7 +46,7 @@ func (s *scene) do(objects ...any) {
 func (s *scene) touch(keys []part.Event) {
 	s.t.Helper()
 	for len(keys) > 0 {
-		s.c.update(keys, s.get)
+		s.c.update(keys, s.Get)
 		s.write(s.c.takeChanges())
 		keys = s.absorb(s.c)
 	}
@@ -68,7 +68,7 @@ func (s *scene) restart(northbound map[string]string) {
 		r.Pods[s.objects[objects.Key{Kind: objects.PodKind, Name: name}].(*objects.Pod).UID] = running(&objects.Pod{},
 			strings.Fields(ips)...).IPs
 	}
-	s.c.begin(r, s.keys(), s.get)
+	s.c.begin(r, s.Keys(), s.Get)
 	clear(s.northbound)
 	s.write(s.c.takeEverything())
 	s.touch(s.absorb(s.c))
@@ -320,7 +320,7 @@ func TestRecordsOutliveAStaleStore(t *testing.T) {
 	late := s.pod("default", "late", "l1")
 	s.put(late, s.node("l1", "10.244.0.0/24"))
 	r := records.Records{Pods: map[types.UID][]netip.Addr{late.UID: {netip.MustParseAddr("10.244.0.77")}}}
-	s.c.begin(r, []part.Event{objects.Key{Kind: objects.NodeKind, Name: "l1"}}, s.get)
+	s.c.begin(r, []part.Event{objects.Key{Kind: objects.NodeKind, Name: "l1"}}, s.Get)
 	s.do(late)
 	s.want("address", s.addresses("late"), "10.244.0.77")
 	s.wantReasons()

@@ -43,7 +43,7 @@ func TestBalancersTellWhoseTheyAre(t *testing.T) {
 			w.slice(name, name, []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 80}}, ready("10.244.1.3", "l1")))
 	}
 	c := newCluster(ovntest.Settings(t, func(c *settings.Config) { ovntest.Dual(c); withShared(c) }))
-	c.begin(records.Records{}, w.keys(), w.get)
+	c.begin(records.Records{}, w.Keys(), w.Get)
 	names, owners := map[string]bool{}, map[string]string{}
 	for _, change := range c.takeEverything() {
 		for _, r := range change.Rows {

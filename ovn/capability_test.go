@@ -100,7 +100,7 @@ func TestNodeTurnsWindows(t *testing.T) {
 	turn := func(name, os string) (owners []string) {
 		n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: name}].(*objects.Node)
 		n.OS = os
-		s.c.update(s.put(&n), s.get)
+		s.c.update(s.put(&n), s.Get)
 		for _, change := range s.c.takeChanges() {
 			owners = append(owners, string(change.Owner))
 		}
@@ -151,7 +151,7 @@ func TestWindowsNodesAreNotUnsettled(t *testing.T) {
 	n := s.node("w1", "10.244.1.0/24")
 	n.OS = contract.Windows
 	s.do(n)
-	s.c.update(s.put(s.node("l1", "10.244.2.0/24")), s.get)
+	s.c.update(s.put(s.node("l1", "10.244.2.0/24")), s.Get)
 	for _, change := range s.c.takeChanges() {
 		if change.Owner == northbound.NodeOwner("w1") {
 			t.Error("another node's start touches a Windows node")
@@ -370,7 +370,7 @@ func TestChecksOfLimitsFind(t *testing.T) {
 	w := newWorld()
 	mixedWorld(w)
 	c := newCluster(ovntest.Settings(t, func(c *settings.Config) { ovntest.Dual(c); withShared(c) }))
-	c.begin(records.Records{}, w.keys(), w.get)
+	c.begin(records.Records{}, w.Keys(), w.Get)
 	sctp, port, yes, tag := "sctp", "l", true, 7
 	for feature, rows := range map[string][]any{
 		capability.TrackedProtocols.Feature: {carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Service/default/dns"},
@@ -515,7 +515,7 @@ func TestMixedWorldIsSpared(t *testing.T) {
 		Into: 54}}
 	w.put(ported)
 	c := newCluster(ovntest.Settings(t, func(c *settings.Config) { ovntest.Dual(c); withShared(c) }))
-	c.begin(records.Records{}, w.keys(), w.get)
+	c.begin(records.Records{}, w.Keys(), w.Get)
 	windowsIsSpared(t, c)
 }
 

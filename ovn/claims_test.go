@@ -315,7 +315,7 @@ func TestWhoIsLookedAtAmongRivals(t *testing.T) {
 	// touched are the Services that are looked at with an event of one.
 	touched := func(keys []part.Event) string {
 		t.Helper()
-		s.c.update(keys, s.get)
+		s.c.update(keys, s.Get)
 		all := strings.Join(slices.Sorted(maps.Keys(s.c.services.dirty)), " ")
 		s.write(s.c.takeChanges())
 		s.touch(s.absorb(s.c))

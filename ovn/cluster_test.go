@@ -103,7 +103,7 @@ func TestEventsComeToTheSameAsAColdStart(t *testing.T) {
 			for start, r := range map[string]records.Records{"with the Northbound": engine{Engine: l.engine}.Records(s),
 				"without": {}} {
 				again := newCluster(s)
-				again.begin(r, l.w.keys(), l.w.get)
+				again.begin(r, l.w.Keys(), l.w.Get)
 				if notes := again.TakeNotes(); len(notes) > 0 {
 					t.Errorf("a new controller %s would write annotations: %v", start, notes)
 				}
@@ -226,7 +226,7 @@ func (l *life) step() {
 
 func (l *life) apply(keys []part.Event) {
 	l.t.Helper()
-	l.c.update(keys, l.w.get)
+	l.c.update(keys, l.w.Get)
 	if err := l.engine.Apply(context.Background(), l.c.takeChanges()); err != nil {
 		l.t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func TestConnectionsOfWindowsNodes(t *testing.T) {
 				ovntest.Dual(config)
 				config.WindowsPodConnections, config.WindowsNodeConnections = c.pod, c.node
 			}))
-			cluster.begin(records.Records{}, w.keys(), w.get)
+			cluster.begin(records.Records{}, w.Keys(), w.Get)
 			cluster.takeChanges()
 			limited := func(what string, options map[string]string, want string) {
 				t.Helper()
@@ -84,7 +84,7 @@ func TestConnectionsOfWindowsNodes(t *testing.T) {
 			node("l2", false)
 			l2 := *w.objects[objects.Key{Kind: objects.NodeKind, Name: "l2"}].(*objects.Node)
 			l2.OS = contract.Windows
-			cluster.update(w.put(&l2), w.get)
+			cluster.update(w.put(&l2), w.Get)
 			changes := cluster.takeChanges()
 			for _, owner := range []ovsdb.Owner{northbound.PodOwner("default/web-l2"), northbound.NodeOwner("l2")} {
 				if !slices.ContainsFunc(changes, func(change ovsdb.Change) bool { return change.Owner == owner }) {

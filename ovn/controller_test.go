@@ -35,6 +35,7 @@ import (
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/writeback"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -108,29 +109,31 @@ func (d *deployment) startThrough(dial func(*controller, context.Context) (datab
 }
 
 // annotateThroughFake is annotateThrough for a client without a REST client underneath.
-func annotateThroughFake(client kubernetes.Interface, own dynamic.Interface) writeAnnotation {
+func annotateThroughFake(client kubernetes.Interface, own dynamic.Interface) writeback.Write {
 	return func(ctx context.Context, a part.Annotation) error {
 		var err error
 		switch a.Kind {
 		case objects.EgressKind:
-			_, err = own.Resource(v1alpha1.EgressIPs).Patch(ctx, a.Name, types.MergePatchType, patch(a), metav1.PatchOptions{},
+			_, err = own.Resource(v1alpha1.EgressIPs).Patch(ctx, a.Name, types.MergePatchType, writeback.Patch(a),
+				metav1.PatchOptions{},
 				part.StatusKey)
-			return gone(err)
+			return writeback.Gone(err)
 		case objects.PoolKind:
-			_, err = own.Resource(v1alpha1.AddressPools).Patch(ctx, a.Name, types.MergePatchType, patch(a),
+			_, err = own.Resource(v1alpha1.AddressPools).Patch(ctx, a.Name, types.MergePatchType, writeback.Patch(a),
 				metav1.PatchOptions{}, part.StatusKey)
-			return gone(err)
+			return writeback.Gone(err)
 		case objects.ServiceKind:
-			_, err = client.CoreV1().Services(a.Namespace).Patch(ctx, a.Name, types.MergePatchType, patch(a),
+			_, err = client.CoreV1().Services(a.Namespace).Patch(ctx, a.Name, types.MergePatchType, writeback.Patch(a),
 				metav1.PatchOptions{}, part.StatusKey)
-			return gone(err)
+			return writeback.Gone(err)
 		}
 		if a.Kind == objects.NodeKind {
-			_, err = client.CoreV1().Nodes().Patch(ctx, a.Name, types.MergePatchType, patch(a), metav1.PatchOptions{})
+			_, err = client.CoreV1().Nodes().Patch(ctx, a.Name, types.MergePatchType, writeback.Patch(a), metav1.PatchOptions{})
 		} else {
-			_, err = client.CoreV1().Pods(a.Namespace).Patch(ctx, a.Name, types.MergePatchType, patch(a), metav1.PatchOptions{})
+			_, err = client.CoreV1().Pods(a.Namespace).Patch(ctx, a.Name, types.MergePatchType, writeback.Patch(a),
+				metav1.PatchOptions{})
 		}
-		return gone(err)
+		return writeback.Gone(err)
 	}
 }
 
@@ -397,9 +400,9 @@ func TestLostLeaseStopsWriting(t *testing.T) {
 	before := d.northbound.Transactions()
 	d.create(kubePod("two", "l1"))
 	d.eventually("the pod is known", func() bool {
-		return c.informers.get(objects.Key{Kind: objects.PodKind, Name: "default/two"}) != nil
+		return c.informers.Get(objects.Key{Kind: objects.PodKind, Name: "default/two"}) != nil
 	})
-	if c.queue.len() > 0 {
+	if c.queue.Len() > 0 {
 		t.Error("a standby collects")
 	}
 	if d.northbound.Transactions() != before || d.port("default_two") != nil {

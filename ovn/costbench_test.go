@@ -43,10 +43,10 @@ func playing(b *testing.B, w *world) *cluster {
 		withBalancers(c)
 		c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4 = true, 28
 	}))
-	c.begin(records.Records{}, w.keys(), w.get)
+	c.begin(records.Records{}, w.Keys(), w.Get)
 	c.takeEverything()
 	for keys := w.absorb(c); len(keys) > 0; keys = w.absorb(c) {
-		c.update(keys, w.get)
+		c.update(keys, w.Get)
 		c.takeChanges()
 	}
 	return c
@@ -72,7 +72,7 @@ func BenchmarkBalancerEvent(b *testing.B) {
 		return func(i int) {
 			after := *w.objects[k].(*objects.Service)
 			after.ExternalLocal = i%2 == 0
-			c.update(w.put(&after), w.get)
+			c.update(w.put(&after), w.Get)
 			c.takeChanges()
 		}
 	})
@@ -95,7 +95,7 @@ func BenchmarkPodWithHostPorts(b *testing.B) {
 		return func(i int) {
 			after := *w.objects[k].(*objects.Pod)
 			after.Labels = objects.NewLabelSet(map[string]string{"round": fmt.Sprint(i)})
-			c.update(w.put(&after), w.get)
+			c.update(w.put(&after), w.Get)
 			c.takeChanges()
 		}
 	})
@@ -142,7 +142,7 @@ func BenchmarkServiceOfManyPorts(b *testing.B) {
 			}
 			c := playing(b, w)
 			start := time.Now()
-			c.update([]part.Event{objects.Key{Kind: objects.ServiceKind, Name: "shop/big"}}, w.get)
+			c.update([]part.Event{objects.Key{Kind: objects.ServiceKind, Name: "shop/big"}}, w.Get)
 			c.takeChanges()
 			cost[ports] += time.Since(start)
 		}
@@ -201,7 +201,7 @@ func BenchmarkBalancerEventOfNodes(b *testing.B) {
 		return func(i int) {
 			after := *w.objects[k].(*objects.Service)
 			after.Balancer.Local = i%2 == 0
-			c.update(w.put(&after), w.get)
+			c.update(w.put(&after), w.Get)
 			c.takeChanges()
 		}
 	})
@@ -223,7 +223,7 @@ func BenchmarkNodePortEdit(b *testing.B) {
 		return func(i int) {
 			after := *w.objects[k].(*objects.Service)
 			after.PublishNotReady = i%2 == 0
-			c.update(w.put(&after), w.get)
+			c.update(w.put(&after), w.Get)
 			c.takeChanges()
 		}
 	})
@@ -246,7 +246,7 @@ func BenchmarkTraitEvent(b *testing.B) {
 				return func(i int) {
 					after := *w.objects[k].(*objects.Node)
 					after.Ready = i%2 == 0
-					c.update(w.put(&after), w.get)
+					c.update(w.put(&after), w.Get)
 					c.takeChanges()
 				}
 			})
@@ -277,7 +277,7 @@ func BenchmarkNodeComesAndGoes(b *testing.B) {
 			} else {
 				delete(w.objects, k)
 			}
-			c.update(keys, w.get)
+			c.update(keys, w.Get)
 			c.takeChanges()
 		}
 	})
@@ -292,7 +292,7 @@ func BenchmarkNodeEvent(b *testing.B) {
 		return func(i int) {
 			after := *w.objects[k].(*objects.Node)
 			after.Ready = i%2 == 0
-			c.update(w.put(&after), w.get)
+			c.update(w.put(&after), w.Get)
 			c.takeChanges()
 		}
 	})
@@ -312,7 +312,7 @@ func BenchmarkNodeEventBesideRefused(b *testing.B) {
 		return func(i int) {
 			after := *w.objects[k].(*objects.Node)
 			after.Ready = i%2 == 0
-			c.update(w.put(&after), w.get)
+			c.update(w.put(&after), w.Get)
 			c.takeChanges()
 		}
 	})
@@ -330,7 +330,7 @@ func BenchmarkNodeLabels(b *testing.B) {
 				return func(i int) {
 					after := *w.objects[k].(*objects.Node)
 					after.Labels = objects.NewLabelSet(map[string]string{label: []string{"true", "false"}[i%2]})
-					c.update(w.put(&after), w.get)
+					c.update(w.put(&after), w.Get)
 					c.takeChanges()
 				}
 			})
@@ -350,7 +350,7 @@ func BenchmarkNodeJoinsPools(b *testing.B) {
 			} else {
 				delete(w.objects, k)
 			}
-			c.update([]part.Event{k}, w.get)
+			c.update([]part.Event{k}, w.Get)
 			c.takeChanges()
 		}
 	})

@@ -73,7 +73,7 @@ func TestCostlyServices(t *testing.T) {
 			ContainerPort: 1 + i, HostIP: "192.0.2.200"})
 	}
 	keys = append(keys, w.put(objects.TrimPod(pod))...)
-	c.begin(records.Records{}, keys, w.get)
+	c.begin(records.Records{}, keys, w.Get)
 	vips, endpoints, match := 0, 0, 0
 	for _, change := range c.takeEverything() {
 		for _, row := range change.Rows {

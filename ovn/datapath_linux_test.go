@@ -75,7 +75,7 @@ func newDatapath(t *testing.T, s *settings.Settings) *datapath {
 	d.port.Store(10000) // below those that the kernel gives
 	n1 := d.node("n1", "10.244.0.0/24", "fd00:10:244::/64")
 	n1.Facts = ovntest.Facts(1, true)
-	d.c.begin(records.Records{}, d.put(n1), d.get)
+	d.c.begin(records.Records{}, d.put(n1), d.Get)
 	if err := d.engine.Replace(context.Background(), d.c.takeEverything()); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func (d *datapath) do(given ...any) {
 func (d *datapath) touch(keys []part.Event) {
 	d.t.Helper()
 	for ; len(keys) > 0; keys = d.absorb(d.c) {
-		d.c.update(keys, d.get)
+		d.c.update(keys, d.Get)
 		if err := d.engine.Apply(context.Background(), d.c.takeChanges()); err != nil {
 			d.t.Fatal(err)
 		}

@@ -95,7 +95,7 @@ func TestWhoIsADNSServer(t *testing.T) {
 				s.c = newCluster(ovntest.Settings(t,
 					func(config *settings.Config) { ovntest.Dual(config); config.DNSNodes = c.nodes }))
 				s.c.At(s.now)
-				s.c.begin(records.Records{}, s.w.keys(), s.w.get)
+				s.c.begin(records.Records{}, s.w.Keys(), s.w.Get)
 				s.c.domains.Use("www.example.com", 1)
 				s.saw("l2", "www.example.com 203.0.113.66 90")
 				puts := []func(){

@@ -44,7 +44,7 @@ func newDNSScene(t *testing.T, serverNodes ...string) *dnsScene {
 func (s *dnsScene) restart() {
 	s.c = newCluster(ovntest.Settings(s.T, ovntest.Dual))
 	s.c.At(s.now)
-	s.c.begin(records.Records{}, s.w.keys(), s.w.get)
+	s.c.begin(records.Records{}, s.w.Keys(), s.w.Get)
 }
 
 // servers moves the DNS servers.
@@ -66,7 +66,7 @@ func (s *dnsScene) servers(nodes ...string) {
 func (s *dnsScene) touch(keys []part.Event) {
 	if s.c != nil {
 		s.c.At(s.now)
-		s.c.update(keys, s.w.get)
+		s.c.update(keys, s.w.Get)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/watch"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -89,7 +90,7 @@ func TestAStatusEchoIsNoWork(t *testing.T) {
 			after.Status = statusOf(o.Status, edit)
 			s.put(&after)
 		}
-		s.c.update([]part.Event{k}, s.get)
+		s.c.update([]part.Event{k}, s.Get)
 		if changes := s.c.takeChanges(); len(changes) > 0 {
 			t.Errorf("%v asks for %d owners' rows, of %s first", k, len(changes), changes[0].Owner)
 		}
@@ -125,7 +126,7 @@ func TestAStatusEchoIsNoWork(t *testing.T) {
 // TestRowsOfWhatHasAStatusComeBack, however the event of a status and another hand's change of the rows come together.
 func TestRowsOfWhatHasAStatusComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
+		q := watch.NewQueue()
 		w := &lockedWorld{world: newWorld(), queue: q}
 		n := w.node("l1", "10.244.0.0/24")
 		n.Facts, n.Ready, n.Labels = ovntest.Facts(1, false), true,
@@ -153,7 +154,7 @@ func TestRowsOfWhatHasAStatusComeBack(t *testing.T) {
 			})
 			l.suspect(t.Context(), mine)
 			if withStatus {
-				after := *w.get(objects.Key{Kind: objects.EgressKind, Name: "a"}).(*objects.EgressIP)
+				after := *w.Get(objects.Key{Kind: objects.EgressKind, Name: "a"}).(*objects.EgressIP)
 				after.Status = `{"pods":1}`
 				w.change(&after)
 			}

@@ -165,7 +165,7 @@ func TestNamespacesLabels(t *testing.T) {
 	s.want("without the label", s.leaving("a"), "")
 	s.do(s.namespace("default", "team=a"))
 	s.want("with it", s.leaving("a"), "web=10.244.1.3")
-	s.c.update(s.put(s.namespace("default", "team=a", "more=1")), s.get)
+	s.c.update(s.put(s.namespace("default", "team=a", "more=1")), s.Get)
 	if changes := s.c.takeChanges(); len(changes) > 0 {
 		t.Errorf("another label touches %v", changes)
 	}
@@ -299,7 +299,7 @@ func TestEgressNumbersSurvive(t *testing.T) {
 	delete(s.objects, objects.Key{Kind: objects.EgressKind, Name: "a3"})
 	s.put(s.node("new", "10.244.9.0/24"))
 	s.c = newCluster(s.c.settings)
-	s.c.begin(r, s.keys(), s.get)
+	s.c.begin(r, s.Keys(), s.Get)
 	for name, number := range before {
 		if now := s.egressNumber(name); name != "a3" && now != number {
 			t.Errorf("%s has number %d, had %d", name, now, number)
@@ -343,7 +343,7 @@ func TestCarrierIsTold(t *testing.T) {
 	s.want("node after a restart", s.egressStatus("a").Node, "e1")
 	for _, chassis := range []string{"chassis-2", "chassis-1"} { // faster than a status is written
 		s.objects[part.Signal{What: egress.Hosting, Name: "a"}] = chassis
-		s.c.update([]part.Event{part.Signal{What: egress.Hosting, Name: "a"}}, s.get)
+		s.c.update([]part.Event{part.Signal{What: egress.Hosting, Name: "a"}}, s.Get)
 	}
 	notes := s.c.TakeNotes()
 	if last := notes[len(notes)-1].Value; !strings.Contains(last, `"node":"e1"`) {

@@ -243,7 +243,7 @@ func TestTwoGatewaysWithTheSame(t *testing.T) {
 				want string
 			}{{ovnRecords(t, engine), "x"}, {records.Records{}, "a"}} {
 				s.c = newCluster(s.c.settings)
-				s.c.begin(restart.r, s.keys(), s.get)
+				s.c.begin(restart.r, s.Keys(), s.Get)
 				s.touch(s.absorb(s.c))
 				s.wantGateways(restart.want)
 				if len(s.problems) != 1 || s.problems[0].Reason != "DuplicateGateway" {
@@ -282,7 +282,7 @@ func (s *scene) wantGateways(want string) {
 // wantMembers checks that what happens to a node changes the shared gateway's rows.
 func (s *scene) wantMembers(n *objects.Node, want string) {
 	s.t.Helper()
-	s.c.update(s.put(n), s.get)
+	s.c.update(s.put(n), s.Get)
 	changes := s.c.takeChanges()
 	if !slices.ContainsFunc(changes, func(c ovsdb.Change) bool {
 		return c.Owner == northbound.GatewayOwner && members(c) == want

@@ -81,9 +81,9 @@ func newHostingSource(s source, hosting map[part.Event]string) *hostingSource {
 	return &hostingSource{source: s, chassis: maps.Clone(hosting)}
 }
 
-func (c *hostingSource) get(e part.Event) any {
+func (c *hostingSource) Get(e part.Event) any {
 	if _, ok := e.(part.Signal); !ok {
-		return c.source.get(e)
+		return c.source.Get(e)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,8 +91,8 @@ func (c *hostingSource) get(e part.Event) any {
 }
 
 // keys are also those whose chassis is known.
-func (c *hostingSource) keys() []part.Event {
-	keys := c.source.keys()
+func (c *hostingSource) Keys() []part.Event {
+	keys := c.source.Keys()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for k := range c.chassis {
@@ -113,5 +113,5 @@ func (l *leader) moved(k part.Event, chassis string) {
 		delete(c.chassis, k)
 	}
 	c.mu.Unlock()
-	l.queue.add(k, false)
+	l.queue.Add(k, false)
 }

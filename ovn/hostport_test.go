@@ -38,7 +38,7 @@ func TestServicesGoBeforeHostPorts(t *testing.T) {
 		t.Helper()
 		now := s.service("shop", "10.96.0.10")
 		edit(now)
-		s.c.update(s.put(now), s.get)
+		s.c.update(s.put(now), s.Get)
 		for _, change := range s.c.takeChanges() {
 			if slices.Contains([]string{string(northbound.PodOwner("default/web")),
 				string(northbound.PodOwner("default/other"))}, string(change.Owner)) {
@@ -128,7 +128,7 @@ func TestOneHostPortOfTwoPods(t *testing.T) {
 				pods["young"].CreationTimestamp = metav1.NewTime(time.Unix(1700000001, 0))
 				rows := has{} // as changes have written them
 				follow := func(keys []part.Event) {
-					s.c.update(keys, s.get)
+					s.c.update(keys, s.Get)
 					changes := s.c.takeChanges()
 					nameOf := func(change ovsdb.Change) string {
 						return string(change.Owner[strings.LastIndexByte(string(change.Owner), '/')+1:])
@@ -195,7 +195,7 @@ func TestHostPortsAtAnAddressOfAPool(t *testing.T) {
 	s.do(n, s.addressPool("p", "203.0.113.0/29"), p, q)
 	rows := map[ovsdb.Owner]ovsdb.Change{}
 	ports := func(keys []part.Event) string {
-		s.c.update(keys, s.get)
+		s.c.update(keys, s.Get)
 		for _, change := range s.c.takeChanges() {
 			rows[change.Owner] = change
 		}
@@ -237,7 +237,7 @@ func TestHostPortsOfOtherAddresses(t *testing.T) {
 	s.do(s.namespace("default"), with("first", first), with("second", second),
 		with("nowhere", netip.MustParseAddr("127.0.0.1")))
 	looked := func(objects ...any) string {
-		s.c.update(s.put(objects...), s.get)
+		s.c.update(s.put(objects...), s.Get)
 		var pods []string
 		for _, owner := range s.c.pods.Dirty(false) {
 			pods = append(pods, strings.TrimPrefix(string(owner), "Pod/default/"))

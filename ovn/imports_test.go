@@ -20,6 +20,8 @@ func TestImportsPointOneWay(t *testing.T) {
 		"capability": "",
 		"ipam":       "",
 		"policy":     "",
+		"watch":      "objects part",
+		"writeback":  "objects part",
 		"settings":   "ipam",
 		"objects":    "ipam policy",
 		"northbound": "ipam policy objects",

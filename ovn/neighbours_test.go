@@ -54,7 +54,7 @@ func TestRoutersKnowWhomTheyCannotAsk(t *testing.T) {
 	}
 	begin := func() *cluster {
 		c := newCluster(settings)
-		c.begin(records.Records{}, w.keys(), w.get)
+		c.begin(records.Records{}, w.Keys(), w.Get)
 		if err := engine.Replace(t.Context(), c.takeEverything()); err != nil {
 			t.Fatal(err)
 		}

@@ -115,7 +115,7 @@ func TestRefusedNodesWaitForWhatIsGivenUp(t *testing.T) {
 		t.Helper()
 		after := *s.objects[objects.Key{Kind: objects.NodeKind, Name: name}].(*objects.Node)
 		edit(&after)
-		s.c.update(s.put(&after), s.get)
+		s.c.update(s.put(&after), s.Get)
 		var list []string
 		for _, owner := range s.c.nodes.Dirty(false) {
 			_, name := part.Split(owner)
@@ -148,7 +148,7 @@ func TestNodeNumbersAreKept(t *testing.T) {
 	s.remove(objects.NodeKind, "l1")
 	s.do(s.node("l3", "10.244.3.0/24"))
 	again := newCluster(s.c.settings)
-	again.begin(records.Records{}, s.keys(), s.get)
+	again.begin(records.Records{}, s.Keys(), s.Get)
 	for name, want := range map[string]int{"l0": 1, "l2": 3, "l3": 4} {
 		if first, second := s.c.nodes.At(name).ID, again.nodes.At(name).ID; first != want || second != want {
 			t.Errorf("node %s has number %d, after a restart %d, want %d", name, first, second, want)
@@ -174,7 +174,7 @@ func TestNodesAreNotTakenOver(t *testing.T) {
 			victim.Facts, victim.CreationTimestamp = ovntest.Facts(1, false), metav1.NewTime(time.Unix(30, 0))
 			w.put(victim)
 			s := &scene{t, w, newCluster(settings), map[ovsdb.Owner]ovsdb.Change{}}
-			s.touch(w.keys())
+			s.touch(w.Keys())
 			thief := w.node("a")
 			thief.Facts, thief.CreationTimestamp = ovntest.Facts(2, false), metav1.NewTime(time.Unix(60, 0))
 			s.do(thief)
@@ -196,7 +196,7 @@ func TestNodesAreNotTakenOver(t *testing.T) {
 				r = ovnRecords(t, engine)
 			}
 			s.c = newCluster(settings)
-			s.c.begin(r, w.keys(), w.get)
+			s.c.begin(r, w.Keys(), w.Get)
 			s.c.takeEverything()
 			s.touch(w.absorb(s.c))
 			n := s.c.nodes.At("victim")

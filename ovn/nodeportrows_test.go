@@ -316,7 +316,7 @@ func TestServicesFollowGateways(t *testing.T) {
 			s.do(web, sl)
 			written := s.c.changeOf(northbound.ServiceOwner("default/web"))
 			follow := func(what string, keys []part.Event) {
-				s.c.update(keys, s.get)
+				s.c.update(keys, s.Get)
 				for _, change := range s.c.takeChanges() {
 					if change.Owner == written.Owner {
 						written = change
@@ -324,7 +324,7 @@ func TestServicesFollowGateways(t *testing.T) {
 				}
 				s.absorb(s.c)
 				fresh := newCluster(s.c.settings)
-				fresh.begin(records.Records{}, s.keys(), s.get)
+				fresh.begin(records.Records{}, s.Keys(), s.Get)
 				want := (&scene{t: t, world: s.world, c: fresh}).entries(fresh.changeOf(northbound.ServiceOwner("default/web")))
 				if got := s.entries(written); !slices.Equal(got, want) {
 					t.Errorf("%s: got\n  %s\nwant\n  %s", what, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
@@ -417,7 +417,7 @@ func TestNodePortAddressesFollowNodes(t *testing.T) {
 		f := ovntest.ReadFacts(n.Facts)
 		edit(&f)
 		n.Facts = contract.Format(f)
-		s.c.update(s.put(&n), s.get)
+		s.c.update(s.put(&n), s.Get)
 		for _, change := range s.c.takeChanges() {
 			owners = append(owners, string(change.Owner))
 		}
@@ -479,7 +479,7 @@ func TestGatewayModes(t *testing.T) {
 	start := func() (*cluster, *ovsdb.Engine) {
 		e := ovsdb.NewEngine(ovsdbtest.Connect(t, d, server.Endpoint, northbound.Tables...))
 		c := newCluster(settings)
-		c.begin(engine{Engine: e}.Records(settings), w.keys(), w.get)
+		c.begin(engine{Engine: e}.Records(settings), w.Keys(), w.Get)
 		if err := e.Replace(t.Context(), c.takeEverything()); err != nil {
 			t.Fatal(err)
 		}
@@ -576,7 +576,7 @@ func TestNodePortsCostServices(t *testing.T) {
 			s.put(v, s.slice(fmt.Sprintf("s%d-a", i), v.Name, []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}},
 				ready("10.244.0.3", "n0")))
 		}
-		s.c.begin(records.Records{}, s.keys(), s.get)
+		s.c.begin(records.Records{}, s.Keys(), s.Get)
 		for _, change := range s.c.takeEverything() {
 			for _, r := range change.Rows {
 				switch row := r.Model.(type) {

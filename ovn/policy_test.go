@@ -236,7 +236,7 @@ func TestPoliciesOfAnOVNWithoutTiers(t *testing.T) {
 	settings := ovntest.Settings(t, ovntest.Dual)
 	settings.Lacks.AclTiers = true
 	c := newCluster(settings)
-	c.begin(records.Records{}, w.keys(), w.get)
+	c.begin(records.Records{}, w.Keys(), w.Get)
 	changes := c.takeEverything()
 	acls := map[string]int{}
 	for _, change := range changes {
@@ -268,7 +268,7 @@ func TestPolicyStatuses(t *testing.T) {
 	w := newWorld()
 	policiesWorld(t, w)
 	c := newCluster(ovntest.Settings(t, ovntest.Dual))
-	c.begin(records.Records{}, w.keys(), w.get)
+	c.begin(records.Records{}, w.Keys(), w.Get)
 	c.TakeNotes()
 	changes := c.takeEverything()
 	if notes := c.TakeNotes(); len(notes) > 0 {
@@ -309,7 +309,7 @@ func TestPolicyStatuses(t *testing.T) {
 // written takes in events, and gives by policy what statuses say once the rows are there, and how many ACLs
 // these have.
 func (s *scene) written(keys []part.Event) (statuses map[string]string, acls map[ovsdb.Owner]int) {
-	s.c.update(keys, s.get)
+	s.c.update(keys, s.Get)
 	changes := s.c.takeChanges()
 	s.c.policies.Written(changes, nil)
 	statuses, acls = map[string]string{}, map[ovsdb.Owner]int{}

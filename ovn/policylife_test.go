@@ -39,7 +39,7 @@ func TestPoliciesComeToTheSameAsAColdStart(t *testing.T) {
 			l.quiesce()
 			l.sameAsEver()
 			again := newCluster(l.settings)
-			again.begin(engine{Engine: l.engine}.Records(l.settings), l.w.keys(), l.w.get)
+			again.begin(engine{Engine: l.engine}.Records(l.settings), l.w.Keys(), l.w.Get)
 			before := ovsdb.Dump(l.engine.Client())
 			if err := l.engine.Replace(context.Background(), again.takeEverything()); err != nil {
 				t.Fatal(err)
@@ -130,7 +130,7 @@ func (l *policyLife) quiesce() {
 func (l *policyLife) follow(what string, keys []part.Event) {
 	l.t.Helper()
 	l.change(what, l.engine.Apply, func() []ovsdb.Change {
-		l.c.update(keys, l.w.get)
+		l.c.update(keys, l.w.Get)
 		return l.c.takeChanges()
 	})
 }
@@ -140,7 +140,7 @@ func (l *policyLife) failover(what string) {
 	l.t.Helper()
 	l.change(what+", without a controller", l.engine.Replace, func() []ovsdb.Change {
 		l.c, l.expected = newCluster(l.settings), nil
-		l.c.begin(engine{Engine: l.engine}.Records(l.settings), l.w.keys(), l.w.get)
+		l.c.begin(engine{Engine: l.engine}.Records(l.settings), l.w.Keys(), l.w.Get)
 		l.c.pods.Seen(engine{Engine: l.engine}.Records(l.settings).Pods)
 		return l.c.takeEverything()
 	})
@@ -205,7 +205,7 @@ func (l *policyLife) change(what string, apply func(context.Context, []ovsdb.Cha
 func (l *policyLife) asFresh(what string) {
 	l.t.Helper()
 	again := newCluster(l.settings)
-	again.begin(engine{Engine: l.engine}.Records(l.settings), l.w.keys(), l.w.get)
+	again.begin(engine{Engine: l.engine}.Records(l.settings), l.w.Keys(), l.w.Get)
 	rows, err := acl.FromChanges(again.takeEverything())
 	if err != nil {
 		l.t.Fatal(err)

@@ -143,7 +143,7 @@ func TestNamedPortsHaveABound(t *testing.T) {
 				s.do(p)
 			}
 			keys := s.put(s.policies(t, "{kind: NetworkPolicy, metadata: {namespace: prod, name: it}, spec: "+c.text+"}")...)
-			s.c.update(keys, s.get)
+			s.c.update(keys, s.Get)
 			changes := s.c.takeChanges()
 			s.c.policies.Written(changes, nil)
 			length := 0
@@ -185,7 +185,7 @@ func TestANoteIsPutBack(t *testing.T) {
 	}
 	// say has the policy's note be a text, and gives what Weft says then, and how many owners have their rows made.
 	say := func(noted string) (string, int) {
-		s.c.update(s.put(policyOf(noted)), s.get)
+		s.c.update(s.put(policyOf(noted)), s.Get)
 		changes := s.c.takeChanges()
 		s.c.policies.Written(changes, nil)
 		notes, made := s.c.TakeNotes(), len(changes)
@@ -234,12 +234,12 @@ func TestStatusOfRefusedSets(t *testing.T) {
 				}
 				return names
 			}
-			s.c.update(s.put(s.policies(t, text)...), s.get)
+			s.c.update(s.put(s.policies(t, text)...), s.Get)
 			if names := noted(&ovsdb.RefusedError{Owners: map[ovsdb.Owner]error{refused: errors.New("no")}}); !slices.Equal(
 				names, []string{"other"}) {
 				t.Errorf("in force are %q", names)
 			}
-			s.c.update(s.c.TakeExpected(), s.get)
+			s.c.update(s.c.TakeExpected(), s.Get)
 			if names := noted(nil); !slices.Equal(names, []string{"deny"}) {
 				t.Errorf("later in force are %q", names)
 			}

@@ -269,7 +269,7 @@ func TestOneThatWaits(t *testing.T) {
 	s.want("the first", s.external("first"), "2001:db8::40")
 	s.want("the one that waited", s.external("waits"), "203.0.113.64")
 
-	s.c.update(s.put(s.balanced("anew", func(b *objects.LoadBalancer) { b.Families = "6" })), s.get)
+	s.c.update(s.put(s.balanced("anew", func(b *objects.LoadBalancer) { b.Families = "6" })), s.Get)
 	s.do(s.balanced("anew", func(b *objects.LoadBalancer) { b.Families = "6" }))
 	s.want("created anew", s.external("anew"), "2001:db8::41")
 }

@@ -13,7 +13,7 @@ import (
 // settles takes events in, and all that is written for them.
 func (w *world) settles(c *cluster, keys []part.Event) {
 	for len(keys) > 0 {
-		c.update(keys, w.get)
+		c.update(keys, w.Get)
 		c.takeChanges()
 		keys = w.absorb(c)
 	}
@@ -119,7 +119,7 @@ func BenchmarkRivals(b *testing.B) {
 		return func(i int) {
 			after := *w.objects[k].(*objects.Service)
 			after.PublishNotReady = i%2 == 0
-			c.update(w.put(&after), w.get)
+			c.update(w.put(&after), w.Get)
 			c.takeChanges()
 		}
 	})

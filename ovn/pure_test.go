@@ -25,7 +25,7 @@ func TestAskingChangesNothing(t *testing.T) {
 			asked := asking{t, rand.New(rand.NewPCG(seed, 17))}
 			for range 15 {
 				_, keys := l.event()
-				l.c.update(append(keys, l.w.absorb(l.c)...), l.w.get)
+				l.c.update(append(keys, l.w.absorb(l.c)...), l.w.Get)
 				asked.twice(l.c)
 			}
 		})
@@ -35,7 +35,7 @@ func TestAskingChangesNothing(t *testing.T) {
 			asked := asking{t, rand.New(rand.NewPCG(seed, 19))}
 			for range 15 {
 				_, keys := l.event()
-				l.c.update(append(keys, l.w.absorb(l.c)...), l.w.get)
+				l.c.update(append(keys, l.w.absorb(l.c)...), l.w.Get)
 				asked.twice(l.c)
 			}
 		})
@@ -48,7 +48,7 @@ func TestPartsShareNothing(t *testing.T) {
 	l := newAddressLife(t, 1)
 	policiesWorld(t, l.w)
 	mixedWorld(l.w)
-	l.c.update(l.w.keys(), l.w.get)
+	l.c.update(l.w.Keys(), l.w.Get)
 	kinds, words := map[*objects.Kind]int{}, map[string]int{}
 	for _, p := range l.c.parts {
 		for _, k := range p.takes {

@@ -328,7 +328,7 @@ func TestBadAddressesAreReported(t *testing.T) {
 	s := trim(web()).(*objects.Service)
 	bad := trim(webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.400", "n1"))).(*objects.EndpointSlice)
 	c := newCluster(ovntest.Settings(t, nil))
-	c.update(w.put(s, bad), w.get)
+	c.update(w.put(s, bad), w.Get)
 	c.takeChanges()
 	w.absorb(c)
 	if len(w.problems) != 1 {
@@ -341,7 +341,7 @@ func TestBadAddressesAreReported(t *testing.T) {
 		}
 	}
 	w.problems = nil
-	c.update([]part.Event{objects.Key{Kind: objects.ServiceKind, Name: "default/web"}}, w.get)
+	c.update([]part.Event{objects.Key{Kind: objects.ServiceKind, Name: "default/web"}}, w.Get)
 	c.takeChanges()
 	if w.absorb(c); len(w.problems) > 0 {
 		t.Errorf("told twice: %v", w.problems)
@@ -387,7 +387,7 @@ func TestUnservableIsTold(t *testing.T) {
 			}
 			w := newWorld()
 			cluster := newCluster(ovntest.Settings(t, nil))
-			cluster.update(w.put(trim(s), trim(sl)), w.get)
+			cluster.update(w.put(trim(s), trim(sl)), w.Get)
 			var vips []string
 			for _, change := range cluster.takeChanges() {
 				for _, r := range change.Rows {
@@ -426,7 +426,7 @@ func TestManyBadAddressesAreOneProblem(t *testing.T) {
 		w.put(trim(webSlice(suffix, endpoints...)))
 	}
 	c := newCluster(ovntest.Settings(t, nil))
-	c.update(w.keys(), w.get)
+	c.update(w.Keys(), w.Get)
 	c.takeChanges()
 	w.absorb(c)
 	if len(w.problems) != 2 {

@@ -41,7 +41,7 @@ func TestStickyNodePortsCostByNodes(t *testing.T) {
 		s.do(o, s.slice("sticky-1", "sticky", ports, list...))
 		key := objects.Key{Kind: objects.ServiceKind, Name: o.Namespace + "/" + o.Name}
 		return testing.AllocsPerRun(1, func() {
-			s.c.update([]part.Event{key}, s.get)
+			s.c.update([]part.Event{key}, s.Get)
 			s.c.takeChanges()
 		})
 	}

@@ -30,7 +30,7 @@ func compile(t testing.TB, s *settings.Settings, w *world) *ovn {
 	o := &ovn{t, ovsdbtest.Server(t, d), ovsdbtest.Server(t, ovsdbtest.Southbound(t))}
 	ovsdbtest.Northd(t, o.northbound, o.southbound)
 	c := newCluster(s)
-	c.begin(records.Records{}, w.keys(), w.get)
+	c.begin(records.Records{}, w.Keys(), w.Get)
 	engine := ovsdb.NewEngine(ovsdbtest.Connect(t, d, o.northbound.Endpoint, northbound.Tables...))
 	if err := engine.Replace(context.Background(), c.takeEverything()); err != nil {
 		t.Fatal(err)

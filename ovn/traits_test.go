@@ -40,7 +40,7 @@ func TestWhatANodesTraitsHaveLookedAt(t *testing.T) {
 		after := *s.objects[objects.Key{Kind: objects.NodeKind, Name: name}].(*objects.Node)
 		edit(&after)
 		looks := s.looks()
-		s.c.update(s.put(&after), s.get)
+		s.c.update(s.put(&after), s.Get)
 		seen := strings.Fields(looks())
 		for _, change := range s.c.takeChanges() {
 			seen = append(seen, string(change.Owner))

@@ -31,7 +31,7 @@ func TestTunnelAddressesOutliveTheirController(t *testing.T) {
 		want    string
 	}{{nil, "n1"}, {had("n1"), "n1"}, {had("n2"), "n2"}, {had("gone"), "n1"}} {
 		again := newCluster(ovntest.Settings(t, nil))
-		again.begin(records.Records{Nodes: c.records}, w.keys(), w.get)
+		again.begin(records.Records{Nodes: c.records}, w.Keys(), w.Get)
 		for _, name := range []string{"n1", "n2"} {
 			if got := again.nodes.At(name).Tunnels; slices.Contains(got, shared) != (name == c.want) {
 				t.Errorf("with the records %v %s has %v, and %s shall have the address", c.records, name, got, c.want)

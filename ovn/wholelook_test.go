@@ -45,8 +45,8 @@ type selectiveLife struct{ *addressLife }
 // play makes an event's changes, and looks at everything again.
 func (l *selectiveLife) play(keys []part.Event) {
 	l.t.Helper()
-	l.c.update(keys, l.w.get)
-	l.c.update(l.c.TakeExpected(), l.w.get) // what is put off is due at once
+	l.c.update(keys, l.w.Get)
+	l.c.update(l.c.TakeExpected(), l.w.Get) // what is put off is due at once
 	l.take(l.rows, l.c.takeChanges())
 	l.northd()
 	notes, problems := l.c.TakeNotes(), l.c.TakeProblems()
@@ -56,7 +56,7 @@ func (l *selectiveLife) play(keys []part.Event) {
 	within(reflect.ValueOf(l.c.nodes), "vacated").SetBool(true)
 	l.c.pools.Recheck()
 	l.c.ranges.reoccupied = true
-	l.c.update([]part.Event{objects.Key{Kind: objects.NodeKind, Name: "nobody"}}, l.w.get)
+	l.c.update([]part.Event{objects.Key{Kind: objects.NodeKind, Name: "nobody"}}, l.w.Get)
 	l.take(l.rows, slices.DeleteFunc(l.c.takeChanges(), func(change ovsdb.Change) bool {
 		if before, now := rowsText(l.rows[change.Owner]), rowsText(change); before != now {
 			l.t.Errorf("after %s a look at all has other rows of %s:\n%s", l.told[len(l.told)-1], change.Owner,

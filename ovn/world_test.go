@@ -58,9 +58,9 @@ func changed(before, after any) bool {
 	return !slices.ContainsFunc(watchedKinds(), func(k *objects.Kind) bool { return !k.Changed(before, after) })
 }
 
-func (w *world) get(k part.Event) any { return w.objects[k] }
+func (w *world) Get(k part.Event) any { return w.objects[k] }
 
-func (w *world) keys() []part.Event { return slices.Collect(maps.Keys(w.objects)) }
+func (w *world) Keys() []part.Event { return slices.Collect(maps.Keys(w.objects)) }
 
 func (w *world) meta(namespace, name string) metav1.ObjectMeta {
 	w.uids++
@@ -190,7 +190,7 @@ func cold(t testing.TB, s *settings.Settings, w *world) (*cluster, *ovsdb.Engine
 	t.Helper()
 	engine := ovsdbtest.Engine(t, ovsdbtest.Northbound(t), northbound.Tables...)
 	c := newCluster(s)
-	c.begin(records.Records{}, w.keys(), w.get)
+	c.begin(records.Records{}, w.Keys(), w.Get)
 	if err := engine.Replace(context.Background(), c.takeEverything()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package ovn
+package writeback
 
 import (
 	"context"
@@ -22,14 +22,14 @@ import (
 	"github.com/weftnet/weft/ovn/part"
 )
 
-// writeAnnotation writes one annotation of one object. An object that is gone, or is another one of
+// Write writes one annotation of one object. An object that is gone, or is another one of
 // the same name by now, is not an error.
-type writeAnnotation func(context.Context, part.Annotation) error
+type Write func(context.Context, part.Annotation) error
 
-// patch is a merge patch that fails on an object of another UID.
-func patch(a part.Annotation) []byte {
+// Patch is a merge patch that fails on an object of another UID.
+func Patch(a part.Annotation) []byte {
 	if a.Key == part.StatusKey {
-		return statusPatch(a, time.Now())
+		return StatusPatch(a, time.Now())
 	}
 	type metadata struct {
 		UID         types.UID         `json:"uid"`
@@ -49,10 +49,11 @@ func patch(a part.Annotation) []byte {
 // onlyMetadata asks for as little as possible of the patched object, which nobody reads.
 const onlyMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-func annotateThrough(client kubernetes.Interface) writeAnnotation {
+// Through writes by a client.
+func Through(client kubernetes.Interface) Write {
 	core := client.CoreV1().RESTClient()
 	return func(ctx context.Context, a part.Annotation) error {
-		return gone(request(core, a).SetHeader("Accept", onlyMetadata).Body(patch(a)).Do(ctx).Error())
+		return Gone(request(core, a).SetHeader("Accept", onlyMetadata).Body(Patch(a)).Do(ctx).Error())
 	}
 }
 
@@ -73,18 +74,18 @@ func request(core rest.Interface, a part.Annotation) *rest.Request {
 	return core.Patch(types.MergePatchType).MaxRetries(0).AbsPath(path...)
 }
 
-// gone forgives an object that was deleted, or deleted and created anew.
-func gone(err error) error {
+// Gone forgives an object that was deleted, or deleted and created anew.
+func Gone(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
 	return err
 }
 
-// annotator writes annotations beside the rows: neither waits for the other. Of an object's annotation
+// Writer writes annotations beside the rows: neither waits for the other. Of an object's annotation
 // only the newest value counts. What cannot be written rests for a while, and stands in nobody's way.
-type annotator struct {
-	write   writeAnnotation
+type Writer struct {
+	write   Write
 	there   func(objects.Key) bool // whether an object of the name still is
 	failed  func(part.Annotation, error)
 	refused func(objects.Problem)
@@ -122,14 +123,16 @@ const (
 	annotationTimeout = 15 * time.Second
 )
 
-func newAnnotator(write writeAnnotation, there func(objects.Key) bool, failed func(part.Annotation, error),
-	refused func(objects.Problem)) *annotator {
-	return &annotator{write: write, there: there, failed: failed, refused: refused,
+// New writes by write what is wanted of objects that are there. failed is told of each write that fails, and refused
+// when the API server does not want it.
+func New(write Write, there func(objects.Key) bool, failed func(part.Annotation, error),
+	refused func(objects.Problem)) *Writer {
+	return &Writer{write: write, there: there, failed: failed, refused: refused,
 		wanted: map[noteKey]*wish{}, writing: map[noteKey]*wish{}, wake: make(chan struct{}, 1)}
 }
 
-// set has annotations written; one that is being written with this value is not written again.
-func (w *annotator) set(notes []part.Annotation) {
+// Set has annotations written; one that is being written with this value is not written again.
+func (w *Writer) Set(notes []part.Annotation) {
 	w.mu.Lock()
 	for _, a := range notes {
 		k := noteKey{a.Kind, a.Namespace, a.Name}
@@ -145,7 +148,7 @@ func (w *annotator) set(notes []part.Annotation) {
 
 // want and forget keep order beside wanted; w.mu is held. Who waits or rests goes on doing so, unless
 // another object has the name by now.
-func (w *annotator) want(k noteKey, a part.Annotation) {
+func (w *Writer) want(k noteKey, a part.Annotation) {
 	if before := w.wanted[k]; before != nil && before.UID == a.UID {
 		before.Annotation = a
 		return
@@ -155,7 +158,7 @@ func (w *annotator) want(k noteKey, a part.Annotation) {
 	w.order = append(w.order, k)
 }
 
-func (w *annotator) forget(k noteKey) {
+func (w *Writer) forget(k noteKey) {
 	if before := w.wanted[k]; before != nil {
 		delete(w.wanted, k)
 		if i := slices.Index(w.order, k); i >= 0 {
@@ -165,7 +168,7 @@ func (w *annotator) forget(k noteKey) {
 }
 
 // rest has a wish wait before it is due again; w.mu is held.
-func (w *annotator) rest(k noteKey, it *wish, pause time.Duration) {
+func (w *Writer) rest(k noteKey, it *wish, pause time.Duration) {
 	w.forget(k)
 	it.resting, it.pause = true, pause
 	w.wanted[k] = it
@@ -180,15 +183,15 @@ func (w *annotator) rest(k noteKey, it *wish, pause time.Duration) {
 	})
 }
 
-func (w *annotator) signal() {
+func (w *Writer) signal() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
-// run writes until ctx is done, and returns when the last write has ended.
-func (w *annotator) run(ctx context.Context) {
+// Run writes until ctx is done, and returns when the last write has ended.
+func (w *Writer) Run(ctx context.Context) {
 	var group sync.WaitGroup
 	for range annotators {
 		group.Go(func() {
@@ -209,7 +212,7 @@ func (w *annotator) run(ctx context.Context) {
 
 // next takes the one that has waited longest, nil when none is due; if there are more, another worker
 // is woken.
-func (w *annotator) next() *wish {
+func (w *Writer) next() *wish {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, k := range w.order {
@@ -228,7 +231,7 @@ func (w *annotator) next() *wish {
 }
 
 // one writes an annotation; if that fails, it is written again later, or what is wanted by then.
-func (w *annotator) one(ctx context.Context, it *wish) {
+func (w *Writer) one(ctx context.Context, it *wish) {
 	timed, cancel := context.WithTimeout(ctx, annotationTimeout)
 	err := w.write(timed, it.Annotation)
 	cancel()
@@ -295,7 +298,8 @@ func (it *wish) refusal(err error) objects.Problem {
 		it.Key, objects.Quoted(err.Error()))
 }
 
-func logAnnotation(log *slog.Logger, count func(string)) func(part.Annotation, error) {
+// Log is a function that logs writes that fail, and counts them.
+func Log(log *slog.Logger, count func(string)) func(part.Annotation, error) {
 	return func(a part.Annotation, err error) {
 		if errors.Is(err, context.Canceled) {
 			return

@@ -1,4 +1,4 @@
-package ovn
+package writeback
 
 import (
 	"context"
@@ -46,7 +46,7 @@ func TestAnnotationRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write := annotateThrough(client)
+	write := Through(client)
 	pod := part.NewAnnotation(objects.PodKind,
 		&metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u1"}, contract.PodNetworkAnnotation, `{"mac":"m"}`)
 	if err := write(context.Background(), pod); err != nil {
@@ -116,10 +116,10 @@ func (n *notebook) look(see func()) {
 	see()
 }
 
-func annotating(t *testing.T, n *notebook) (w *annotator, failures *int) {
+func annotating(t *testing.T, n *notebook) (w *Writer, failures *int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	failures = new(int)
-	w = newAnnotator(n.write, func(k objects.Key) bool {
+	w = New(n.write, func(k objects.Key) bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		return !slices.Contains(n.gone, k.Name)
@@ -135,7 +135,7 @@ func annotating(t *testing.T, n *notebook) (w *annotator, failures *int) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		w.run(ctx)
+		w.Run(ctx)
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -156,7 +156,7 @@ func TestAnnotatorWritesAbreast(t *testing.T) {
 		for i := range 100 {
 			notes = append(notes, note(string(rune('A'+i)), "x"))
 		}
-		w.set(notes)
+		w.Set(notes)
 		time.Sleep(100/annotators*time.Second + time.Second/2)
 		synctest.Wait()
 		if len(n.values) != 100 || n.most != annotators {
@@ -169,11 +169,11 @@ func TestAnnotatorWritesTheNewest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &notebook{takes: time.Second}
 		w, _ := annotating(t, n)
-		w.set([]part.Annotation{note("web", "1")})
+		w.Set([]part.Annotation{note("web", "1")})
 		synctest.Wait()
-		w.set([]part.Annotation{note("web", "1")}) // being written
-		w.set([]part.Annotation{note("web", "2")})
-		w.set([]part.Annotation{note("web", "3")})
+		w.Set([]part.Annotation{note("web", "1")}) // being written
+		w.Set([]part.Annotation{note("web", "2")})
+		w.Set([]part.Annotation{note("web", "3")})
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if len(n.values) != 2 || n.values[0] != "web=1" || n.values[1] != "web=3" || n.most != 1 {
@@ -187,7 +187,7 @@ func TestAnnotatorWritesOnce(t *testing.T) {
 		n := &notebook{takes: time.Second}
 		w, _ := annotating(t, n)
 		for range 3 { // the object's other events come before its annotation
-			w.set([]part.Annotation{note("web", "1")})
+			w.Set([]part.Annotation{note("web", "1")})
 			synctest.Wait()
 		}
 		time.Sleep(5 * time.Second)
@@ -202,7 +202,7 @@ func TestAnnotatorTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &notebook{fail: true}
 		w, failures := annotating(t, n)
-		w.set([]part.Annotation{note("web", "1"), note("db", "1")})
+		w.Set([]part.Annotation{note("web", "1"), note("db", "1")})
 		time.Sleep(3500 * time.Millisecond)
 		synctest.Wait()
 		n.mu.Lock()
@@ -224,7 +224,7 @@ func TestAnnotationsOfWhatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &notebook{errs: map[string]error{"web": tooLong}}
 		w, failures := annotating(t, n)
-		w.set([]part.Annotation{note("web", "1")})
+		w.Set([]part.Annotation{note("web", "1")})
 		time.Sleep(3 * refusedAnnotationPause / 2)
 		n.look(func() {
 			if *failures != 2 {
@@ -243,17 +243,17 @@ func TestAnnotationsOfWhatIsGone(t *testing.T) {
 
 // TestAnnotationsAreWrittenInTurn: whoever waits longest is next, also when it is wanted anew meanwhile.
 func TestAnnotationsAreWrittenInTurn(t *testing.T) {
-	w := newAnnotator(nil, nil, nil, nil)
+	w := New(nil, nil, nil, nil)
 	note := func(name, value string) part.Annotation {
 		return part.Annotation{Kind: objects.PodKind, Namespace: "default", Name: name, Key: contract.PodNetworkAnnotation,
 			Value: value}
 	}
 	var want []part.Annotation
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
-		w.set([]part.Annotation{note(name, "old")})
+		w.Set([]part.Annotation{note(name, "old")})
 		want = append(want, note(name, "new"))
 	}
-	w.set([]part.Annotation{note("e", "new"), note("a", "new"), note("f", "new"), note("b", "new"), note("d", "new"),
+	w.Set([]part.Annotation{note("e", "new"), note("a", "new"), note("f", "new"), note("b", "new"), note("d", "new"),
 		note("c", "new")})
 	for _, expected := range want {
 		if got := w.next(); got == nil || got.Annotation != expected {
@@ -281,9 +281,9 @@ func TestRefusedAnnotationsStandInNobodysWay(t *testing.T) {
 			n.errs[name] = tooLong
 			fat = append(fat, note(name, "x"))
 		}
-		w.set(fat)
+		w.Set(fat)
 		synctest.Wait()
-		w.set([]part.Annotation{note("web", "1")})
+		w.Set([]part.Annotation{note("web", "1")})
 		n.look(func() {
 			if len(n.values) != 1 {
 				t.Errorf("wrote %s beside those that are refused", n.values)
@@ -291,14 +291,14 @@ func TestRefusedAnnotationsStandInNobodysWay(t *testing.T) {
 		})
 		for range 10 { // the objects' other events
 			time.Sleep(5 * time.Second)
-			w.set(fat)
+			w.Set(fat)
 		}
 		n.look(func() {
 			if len(n.tried) != 1+len(fat) {
 				t.Errorf("tried %s within a minute", n.tried)
 			}
 		})
-		w.set([]part.Annotation{{Kind: objects.PodKind, Namespace: "default", Name: "fat-0", UID: "another", Value: "x"}})
+		w.Set([]part.Annotation{{Kind: objects.PodKind, Namespace: "default", Name: "fat-0", UID: "another", Value: "x"}})
 		n.look(func() {
 			if len(n.tried) != 2+len(fat) {
 				t.Error("a pod waits for another one that had its name")
@@ -344,7 +344,7 @@ func TestAnnotatorHonoursRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &notebook{errs: map[string]error{"web": apierrors.NewTooManyRequests("later", 20)}}
 		w, _ := annotating(t, n)
-		w.set([]part.Annotation{note("web", "1")})
+		w.Set([]part.Annotation{note("web", "1")})
 		time.Sleep(19 * time.Second)
 		n.look(func() {
 			if len(n.tried) != 1 {

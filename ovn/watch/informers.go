@@ -1,4 +1,4 @@
-package ovn
+package watch
 
 import (
 	"context"
@@ -22,15 +22,15 @@ const (
 	serviceLabels = "!" + objects.HeadlessLabel + ",!" + objects.ProxyNameLabel
 )
 
-// informers keep the trimmed objects and put what changes into the queue.
-type informers struct {
+// Informers keep the trimmed objects and put what changes into the queue.
+type Informers struct {
 	stores map[*objects.Kind]cache.Store
 	runs   []cache.Controller
 }
 
-// newInformers keep objects of some kinds. Those that every API server has are listed by its typed client.
-func newInformers(client kubernetes.Interface, own dynamic.Interface, q *queue, kinds []*objects.Kind) *informers {
-	all := &informers{stores: map[*objects.Kind]cache.Store{}}
+// NewInformers keep objects of some kinds. Those that every API server has are listed by its typed client.
+func NewInformers(client kubernetes.Interface, own dynamic.Interface, q *Queue, kinds []*objects.Kind) *Informers {
+	all := &Informers{stores: map[*objects.Kind]cache.Store{}}
 	core, none := client.CoreV1(), metav1.ListOptions{}
 	endpoints, policies := client.DiscoveryV1().EndpointSlices(""), client.NetworkingV1().NetworkPolicies("")
 	typed := map[*objects.Kind]*cache.ListWatch{
@@ -73,10 +73,10 @@ func selected[L runtime.Object](options metav1.ListOptions, list func(context.Co
 }
 
 // register has an informer keep what a source has of a kind.
-func (all *informers) register(q *queue, k *objects.Kind, source cache.ListerWatcher) {
+func (all *Informers) register(q *Queue, k *objects.Kind, source cache.ListerWatcher) {
 	touch := func(o any, fresh bool) {
 		if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o); err == nil {
-			q.add(objects.Key{Kind: k, Name: name}, fresh)
+			q.Add(objects.Key{Kind: k, Name: name}, fresh)
 		}
 	}
 	store, run := cache.NewInformerWithOptions(cache.InformerOptions{
@@ -96,14 +96,15 @@ func (all *informers) register(q *queue, k *objects.Kind, source cache.ListerWat
 	all.stores[k], all.runs = store, append(all.runs, run)
 }
 
-func (all *informers) start(ctx context.Context) {
+// Start has the informers list and watch until ctx is done.
+func (all *Informers) Start(ctx context.Context) {
 	for _, run := range all.runs {
 		go run.RunWithContext(ctx)
 	}
 }
 
-// synced says whether every store holds what its first list brought.
-func (all *informers) synced() bool {
+// Synced says whether every store holds what its first list brought.
+func (all *Informers) Synced() bool {
 	for _, run := range all.runs {
 		if !run.HasSynced() {
 			return false
@@ -112,8 +113,8 @@ func (all *informers) synced() bool {
 	return true
 }
 
-// get is a lookup in the stores.
-func (all *informers) get(e part.Event) any {
+// Get is a lookup in the stores.
+func (all *Informers) Get(e part.Event) any {
 	k, ok := e.(objects.Key)
 	if !ok {
 		return nil
@@ -122,8 +123,8 @@ func (all *informers) get(e part.Event) any {
 	return object
 }
 
-// keys are those of all objects.
-func (all *informers) keys() []part.Event {
+// Keys are those of all objects.
+func (all *Informers) Keys() []part.Event {
 	var keys []part.Event
 	for k, store := range all.stores {
 		for _, name := range store.ListKeys() {

@@ -1,4 +1,4 @@
-package ovn
+package writeback
 
 import (
 	"encoding/json"
@@ -8,9 +8,9 @@ import (
 	"github.com/weftnet/weft/ovn/part"
 )
 
-// statusPatch is a merge patch of a status that fails on an object of another UID. Conditions that have
+// StatusPatch is a merge patch of a status that fails on an object of another UID. Conditions that have
 // changed get the time of now.
-func statusPatch(a part.Annotation, now time.Time) []byte {
+func StatusPatch(a part.Annotation, now time.Time) []byte {
 	value := strings.ReplaceAll(a.Value, `"lastTransitionTime":null`, `"lastTransitionTime":"`+
 		now.UTC().Format(time.RFC3339)+`"`)
 	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": a.UID}, "status": json.RawMessage(value)})

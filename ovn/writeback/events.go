@@ -1,4 +1,4 @@
-package ovn
+package writeback
 
 import (
 	"strings"
@@ -11,13 +11,13 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 )
 
-// lastingEvents gives the Event of a lasting problem a name that follows from what it says: another
+// LastingEvents gives the Event of a lasting problem a name that follows from what it says: another
 // controller, or this one after a restart, finds it there and does not say it again. The API server
 // forgets it as any Event, after an hour.
-type lastingEvents struct{ record.EventSink }
+type LastingEvents struct{ record.EventSink }
 
 // Create makes an Event that is not there.
-func (s lastingEvents) Create(e *corev1.Event) (*corev1.Event, error) {
+func (s LastingEvents) Create(e *corev1.Event) (*corev1.Event, error) {
 	id := e.Annotations[objects.LastingAnnotation]
 	if id == "" {
 		return s.EventSink.Create(e)

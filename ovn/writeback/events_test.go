@@ -1,4 +1,4 @@
-package ovn
+package writeback
 
 import (
 	"errors"
@@ -30,7 +30,7 @@ func (s *sink) Create(e *corev1.Event) (*corev1.Event, error) {
 func TestLastingEvents(t *testing.T) {
 	name := func(object string, p objects.Problem, err error) (string, error) {
 		s := &sink{err: err}
-		_, got := lastingEvents{s}.Create(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "by-time",
+		_, got := LastingEvents{s}.Create(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "by-time",
 			Annotations: p.Annotations()},
 			InvolvedObject: corev1.ObjectReference{Name: object}})
 		return s.names[0], got
