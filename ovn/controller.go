@@ -239,7 +239,8 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 	}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	defer broadcaster.Shutdown()
-	broadcaster.StartRecordingToSink(writeback.LastingEvents{EventSink: &typedcorev1.EventSinkImpl{Interface: c.client.CoreV1().Events("")}})
+	broadcaster.StartRecordingToSink(writeback.LastingEvents{
+		EventSink: &typedcorev1.EventSinkImpl{Interface: c.client.CoreV1().Events("")}})
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: agent})
 	report := func(p objects.Problem) {
 		c.metrics.problems.WithLabelValues(p.Reason).Inc()

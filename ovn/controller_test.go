@@ -108,7 +108,7 @@ func (d *deployment) startThrough(dial func(*controller, context.Context) (datab
 	return i
 }
 
-// annotateThroughFake is annotateThrough for a client without a REST client underneath.
+// annotateThroughFake is writeback.Through for a client without a REST client underneath.
 func annotateThroughFake(client kubernetes.Interface, own dynamic.Interface) writeback.Write {
 	return func(ctx context.Context, a part.Annotation) error {
 		var err error

@@ -223,7 +223,8 @@ func TestTwoGatewaysWithTheSame(t *testing.T) {
 			first := node(s, "x", 1, 1, ovntest.Facts(1, true))
 			s.do(first)
 			second := node(s, "a", 2, 9, ovntest.EditFacts(2, true, c.change)) // older, and of a name that goes first
-			second.Labels = objects.NewLabelSet(map[string]string{topology.NetworkLabel: ovntest.ReadFacts(second.Facts).Gateway.Network})
+			second.Labels = objects.NewLabelSet(map[string]string{
+				topology.NetworkLabel: ovntest.ReadFacts(second.Facts).Gateway.Network})
 			s.do(second)
 			if c.words == nil {
 				s.wantReasons()

@@ -61,7 +61,8 @@ func (c *cluster) Touched() iter.Seq2[string, Pod] {
 }
 
 // TestPart plays the life of an EgressIP, of a node that can have its address, and of a pod. It says after each step
-// what is dirty and with how many rows, which pods are looked at again, and whether the status says that it is in force.
+// what is dirty and with how many rows, which pods are looked at again, and whether the status says that it is in
+// force.
 func TestPart(t *testing.T) {
 	c := &cluster{pods: map[string]Pod{}, touched: map[string]bool{}, taken: map[netip.Addr]string{}}
 	out, s := part.NewOutbox(), ovntest.Settings(t, nil)

@@ -189,14 +189,14 @@ func (b *Part) allocate(n *state) {
 
 // refuseCopies takes from a node what another one was first with.
 func (b *Part) refuseCopies(n *state, complain func(reason, format string, args ...any)) {
-	if other := b.sameChassis(&n.Node); other != "" {
+	if other := b.onlyOne.sameChassis(&n.Node); other != "" {
 		complain("DuplicateChassis", "its chassis name %s is also that of Node %s, as on copied machines; the node has no "+
 			"gateway and its pods no network until each has a name of its own (external_ids:system-id in its Open vSwitch "+
 			"database)",
 			objects.Quoted(n.Facts.Chassis), other)
 		n.Facts, n.Outside = contract.NodeFacts{OS: n.Facts.OS}, ""
 	}
-	if other, field, remedy := b.sameGateway(&n.Node); other != "" {
+	if other, field, remedy := b.onlyOne.sameGateway(&n.Node); other != "" {
 		complain("DuplicateGateway", "annotation %s: %s is also that of the gateway of Node %s, which keeps it; the node "+
 			"has no gateway, and its pods reach nothing outside of the cluster; %s, or delete Node %s if it is gone",
 			contract.NodeFactsAnnotation, field, other, remedy, other)
@@ -257,7 +257,7 @@ func (b *Part) subnets(n *state, recorded []netip.Prefix) ([]netip.Prefix, error
 	}
 	subnets := make([]netip.Prefix, 0, len(b.cuts))
 	for _, cut := range b.cuts {
-		if before := ipam.Family(recorded, cut.Cluster.Addr()); before != nil && b.free(n, *before) == nil &&
+		if before := ipam.Family(recorded, cut.Cluster.Addr()); before != nil && b.onlyOne.free(n, *before) == nil &&
 			cut.Claim(before.Masked()) {
 			subnets = append(subnets, before.Masked())
 			continue
@@ -288,7 +288,7 @@ func (b *Part) cut(n *state, from *ipam.SubnetAllocator) (netip.Prefix, error) {
 			return subnet, fmt.Errorf("%w; remove unused Nodes, make pod-cidrs larger or the nodes' subnets smaller "+
 				"(node-cidr-mask-size-ipv4, node-cidr-mask-size-ipv6)", err)
 		}
-		if b.free(n, subnet) == nil {
+		if b.onlyOne.free(n, subnet) == nil {
 			return subnet, nil
 		}
 		covered = append(covered, subnet)
@@ -316,7 +316,7 @@ func (b *Part) givenSubnets(n *state) ([]netip.Prefix, error) {
 				"(kube-controller-manager's --node-cidr-mask-size)", subnet)
 		}
 		if !slices.Contains(n.Subnets, subnet) { // nobody else is given what a node has
-			if err := b.free(n, subnet); err != nil {
+			if err := b.onlyOne.free(n, subnet); err != nil {
 				return nil, err
 			}
 		}
@@ -331,15 +331,6 @@ func (b *Part) givenSubnets(n *state) ([]netip.Prefix, error) {
 			n.Object.PodCIDRs)
 	}
 	return append(v4, v6...), nil
-}
-
-// free says who else has a subnet, or part of it.
-func (b *Part) free(n *state, subnet netip.Prefix) error {
-	if other, ok := b.onlyOne.overlapping(subnet, n.Name); ok {
-		return fmt.Errorf("spec.podCIDRs: %s overlaps with %s of Node %s; create one of the two Nodes anew", subnet,
-			other.Prefix, other.node)
-	}
-	return nil
 }
 
 // settle gives a node its subnets.

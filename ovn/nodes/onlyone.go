@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -125,8 +126,8 @@ func gatewayKeys(n *topology.Node) (keys []gatewayKey) {
 }
 
 // sameChassis is another node that was first with this node's chassis name.
-func (b *Part) sameChassis(n *topology.Node) string {
-	if other := b.onlyOne.chassis[n.Facts.Chassis]; n.Facts.Chassis != "" && other != n.Name {
+func (o *onlyOne) sameChassis(n *topology.Node) string {
+	if other := o.chassis[n.Facts.Chassis]; n.Facts.Chassis != "" && other != n.Name {
 		return other
 	}
 	return ""
@@ -134,10 +135,10 @@ func (b *Part) sameChassis(n *topology.Node) string {
 
 // sameGateway is another node whose gateway was first with an address of this node's gateway, or with its MAC,
 // on the same network outside.
-func (b *Part) sameGateway(n *topology.Node) (other, field, remedy string) {
+func (o *onlyOne) sameGateway(n *topology.Node) (other, field, remedy string) {
 	const apart = ", or gateway-network of another name if the two nodes are on different networks"
 	for _, k := range gatewayKeys(n) {
-		switch other := b.onlyOne.gateways[k]; {
+		switch other := o.gateways[k]; {
 		case other == "" || other == n.Name:
 		case k.mac != "":
 			return other, "gateway.mac " + k.mac, "give the node's network adapter a hardware address of its own, as copied " +
@@ -148,4 +149,13 @@ func (b *Part) sameGateway(n *topology.Node) (other, field, remedy string) {
 		}
 	}
 	return "", "", ""
+}
+
+// free says who else has a subnet, or part of it.
+func (o *onlyOne) free(n *state, subnet netip.Prefix) error {
+	if other, ok := o.overlapping(subnet, n.Name); ok {
+		return fmt.Errorf("spec.podCIDRs: %s overlaps with %s of Node %s; create one of the two Nodes anew", subnet,
+			other.Prefix, other.node)
+	}
+	return nil
 }

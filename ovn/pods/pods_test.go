@@ -58,8 +58,8 @@ func TestPart(t *testing.T) {
 		{"its node gets a subnet", func() []part.Event { subnet("10.244.0.0/29"); return nil },
 			"Pod/shop/a:2@7 a=10.244.0.3 noted a"},
 		{"four more, of which one waits", func() []part.Event { return []part.Event{pod("b"), pod("c"), pod("d"), pod("e")} },
-			"Pod/shop/a:2@4 Pod/shop/b:1@7 Pod/shop/c:1@7 Pod/shop/d:1@7 Pod/shop/e:0@7 a=10.244.0.3 b=10.244.0.4 c=10.244.0.5 " +
-				"d=10.244.0.6 noted b c d"},
+			"Pod/shop/a:2@4 Pod/shop/b:1@7 Pod/shop/c:1@7 Pod/shop/d:1@7 Pod/shop/e:0@7 a=10.244.0.3 b=10.244.0.4 " +
+				"c=10.244.0.5 d=10.244.0.6 noted b c d"},
 		{"one goes, and the port of the host is another's", func() []part.Event {
 			k := objects.Key{Kind: objects.PodKind, Name: "shop/a"}
 			delete(there, k)
