@@ -17,9 +17,13 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/egress"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/pools"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/test/cases"
@@ -69,8 +73,8 @@ type addressLife struct {
 }
 
 func newAddressLife(t *testing.T, seed uint64) *addressLife {
-	s := testSettings(t, func(c *settings.Config) {
-		dual(c)
+	s := ovntest.Settings(t, func(c *settings.Config) {
+		ovntest.Dual(c)
 		withShared(c)
 		c.AllocateNodeCIDRs, c.AllocateLoadBalancerAddresses = true, true
 	})
@@ -93,7 +97,7 @@ func newAddressLife(t *testing.T, seed uint64) *addressLife {
 // host is node number i, a Linux node with a gateway.
 func (l *addressLife) host(i int) *objects.Node {
 	n := l.w.node(fmt.Sprint("n", i))
-	n.Facts, n.Ready, n.CreationTimestamp = facts(1+i, true), true, l.now()
+	n.Facts, n.Ready, n.CreationTimestamp = ovntest.Facts(1+i, true), true, l.now()
 	n.Labels = objects.NewLabelSet(labelMap([]string{"weft.net/egress="}))
 	return n
 }
@@ -132,7 +136,7 @@ func (l *addressLife) step() {
 // apply makes an event's changes, and has OVN follow.
 func (l *addressLife) apply(keys []part.Event) {
 	l.t.Helper()
-	l.c.update(keys, l.w.get)
+	l.c.update(keys, l.w.Get)
 	changes := l.c.takeChanges()
 	l.late = append(l.late, l.c.TakeExpected()...)
 	if err := l.engine.Apply(context.Background(), changes); err != nil {
@@ -222,9 +226,9 @@ func (l *addressLife) northd() {
 			}
 			switch word, name := part.Split(owner); {
 			case word == "EgressIP":
-				now[part.Signal{What: egressHosting, Name: name}] = best.ChassisName
+				now[part.Signal{What: egress.Hosting, Name: name}] = best.ChassisName
 			case owner == northbound.LivenessOwner:
-				now[part.Signal{What: livenessMoved, Name: r.Key}] = best.ChassisName
+				now[part.Signal{What: pools.LivenessMoved, Name: r.Key}] = best.ChassisName
 			}
 		}
 	}
@@ -276,8 +280,8 @@ func (l *addressLife) next() []ovsdb.Change {
 	}
 	source := newHostingSource(l.w, hosting)
 	l.c, l.late, l.moved = newCluster(l.settings), nil, nil
-	l.c.begin(engine{Engine: l.engine}.Records(l.settings), source.keys(), source.get)
-	l.c.pods.seen(engine{Engine: l.engine}.Records(l.settings).pods)
+	l.c.begin(engine{Engine: l.engine}.Records(l.settings), source.Keys(), source.Get)
+	l.c.pods.Seen(engine{Engine: l.engine}.Records(l.settings).Pods)
 	return l.c.takeEverything()
 }
 
@@ -326,15 +330,22 @@ func (l *addressLife) fail() {
 // noAddressOfTwo: an address outside is answered for by one.
 func (l *addressLife) noAddressOfTwo() {
 	l.t.Helper()
-	for _, e := range l.c.egress.order {
-		for _, p := range e.plan.gateway.Addresses {
-			if holder, ok := l.c.pools.addresses.Holder(p.Addr()); ok {
-				l.t.Errorf("EgressIP %s has %s, and so has Service %s", e.object.Name, p.Addr(), holder)
+	for k := range l.w.objects {
+		if k, ok := k.(objects.Key); ok && k.Kind == objects.EgressKind {
+			for _, r := range l.c.changeOf(northbound.EgressOwner(k.Name)).Rows {
+				if port, ok := r.Model.(*nb.LogicalRouterPort); ok && r.Key == "external" {
+					for _, p := range records.Networks(port) {
+						if holder, ok := l.c.pools.Holder(p.Addr()); ok {
+							l.t.Errorf("EgressIP %s has %s, and so has Service %s", k.Name, p.Addr(), holder)
+						}
+					}
+				}
 			}
 		}
 	}
-	for addr, name := range l.c.pools.addresses.All() {
-		if whose, taken := l.c.outsideAddresses()[addr]; taken && l.c.pools.announcers.announced[addr] != "" {
+	for addr, whose := range l.c.OutsideAddresses() {
+		name, _ := l.c.pools.Holder(addr)
+		if node, _ := l.c.pools.Announcer(addr); node != "" {
 			l.t.Errorf("Service %s has %s announced, which is %s", name, addr, whose)
 		}
 	}
@@ -343,10 +354,10 @@ func (l *addressLife) noAddressOfTwo() {
 // asCold compares with a controller that starts with the objects alone, and the Northbound's word or without it.
 func (l *addressLife) asCold() {
 	l.t.Helper()
-	for start, r := range map[string]records{"with the Northbound": engine{Engine: l.engine}.Records(l.settings),
+	for start, r := range map[string]records.Records{"with the Northbound": engine{Engine: l.engine}.Records(l.settings),
 		"without": {}} {
 		again := newCluster(l.settings)
-		again.begin(r, l.w.keys(), l.w.get)
+		again.begin(r, l.w.Keys(), l.w.Get)
 		before := ovsdb.Dump(l.engine.Client())
 		if err := l.engine.Replace(context.Background(), again.takeEverything()); err != nil {
 			l.t.Fatal(err)
@@ -432,7 +443,7 @@ func (l *addressLife) nodeEvent(number int) (what string, keys []part.Event) {
 	after := *before
 	switch what = []string{"gateway", "ready", "labels", "zone", "operating system", "address"}[n(6)]; what {
 	case "gateway":
-		after.Facts = editFacts(1+number, true, func(f *contract.NodeFacts) {
+		after.Facts = ovntest.EditFacts(1+number, true, func(f *contract.NodeFacts) {
 			f.Gateway.HostAddresses, f.Gateway.Routed = n(2) == 0, n(3) == 0
 			if n(3) == 0 {
 				f.Gateway, f.SharedGateway = nil, n(2) == 0
@@ -449,7 +460,7 @@ func (l *addressLife) nodeEvent(number int) (what string, keys []part.Event) {
 	case "operating system":
 		after.OS = []string{"", contract.Windows}[n(2)]
 	case "address":
-		after.Facts = editFacts(1+number, true, func(f *contract.NodeFacts) {
+		after.Facts = ovntest.EditFacts(1+number, true, func(f *contract.NodeFacts) {
 			f.Addresses = append(f.Addresses, l.outsideAddress())
 		})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 )
 
 // remembered is the number of clients that Open vSwitch remembers for some seconds.
@@ -35,7 +36,7 @@ func TestAffinity(t *testing.T) {
 		clients = append(clients, fmt.Sprintf("10.244.0.%d", 200+i))
 		clients6 = append(clients6, fmt.Sprintf("fd00:10:244::%d", 200+i))
 	}
-	d := newDatapath(t, testSettings(t, dual))
+	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	names := []string{"a", "b", "c", "d"}
 	d.pods(names...)
 	var own []string
@@ -54,7 +55,7 @@ func TestAffinity(t *testing.T) {
 		sl := d.slice("web-"+suffix, "web", []objects.ServicePort{{Name: "tcp", Protocol: "tcp", Port: 8080},
 			{Name: "udp", Protocol: "udp", Port: 8080}})
 		for _, name := range names {
-			for _, a := range d.c.pods.all["default/"+name].addresses {
+			for _, a := range d.c.pods.At("default/" + name).Addresses() {
 				if a.Addr().Is6() == ipv6 {
 					sl.Endpoints = append(sl.Endpoints, ready(a.Addr().String(), "n1"))
 				}

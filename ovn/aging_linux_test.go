@@ -12,12 +12,13 @@ import (
 
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/ovntest"
 )
 
 // TestRoutersForgetNeighbours: whom a router does not hear of any more it forgets, and a connection by a neighbour goes
 // on, whether OVN knows that it is in use or asks for it anew.
 func TestRoutersForgetNeighbours(t *testing.T) {
-	d := newDatapath(t, testSettings(t, dual))
+	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	d.pods("a")
 	const silent = "203.0.113.101"
 	d.outside([]string{"203.0.113.100/24", silent + "/24", "2001:db8::100/64 nodad"})

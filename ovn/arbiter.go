@@ -28,9 +28,9 @@ func newArbiter(s *settings.Settings, nodes nodeView, pods podView, pools poolVi
 		hosts: newHostBook(s, nodes), ports: newNodePorts()}
 }
 
-// has says whether a Service has a port of a node's address: as a NodePort, for its health check, or
+// Has says whether a Service has a port of a node's address: as a NodePort, for its health check, or
 // because the address is one of the Service's own.
-func (a *arbiter) has(wanted objects.Claim) bool {
+func (a *arbiter) Has(wanted objects.Claim) bool {
 	for _, one := range []objects.Claim{wanted, wanted.Everywhere()} {
 		name, ok := a.holder(one)
 		if ok && a.claims.wants(name, one) && a.reserved(one) == outside.Nobody && a.hosts.taken(a.services[name].object,
@@ -42,11 +42,13 @@ func (a *arbiter) has(wanted objects.Claim) bool {
 	return false
 }
 
-func (a *arbiter) isHosts(addr netip.Addr) bool {
+// IsHosts says whether an address is a host's, or one that hosts keep.
+func (a *arbiter) IsHosts(addr netip.Addr) bool {
 	return a.hosts.rules().At(addr) != outside.Nobody
 }
 
-func (a *arbiter) hostsKeep(protocol string, at netip.AddrPort) bool {
+// HostsKeep says whether an address and port stays the hosts' own.
+func (a *arbiter) HostsKeep(protocol string, at netip.AddrPort) bool {
 	return a.hosts.rules().Keep(protocol, at) != outside.Nobody
 }
 
@@ -63,10 +65,10 @@ func (a *arbiter) balanced(at objects.Claim) bool {
 	}
 	_, own := a.ports.nodes[at.Addr]
 	return own && (len(a.claims.by[objects.Claim{Port: at.Port, Protocol: at.Protocol}]) > 0 ||
-		a.pods.wantsHostPort(numberedPort{at.Port, at.Protocol}))
+		a.pods.WantsHostPort(at.Protocol, at.Port))
 }
 
-// holder is who has a claim of those that want it, if anybody has: whoever has the address from an
+// Holder is who has a claim of those that want it, if anybody has: whoever has the address from an
 // AddressPool, else the first with a right to it.
 func (a *arbiter) holder(wanted objects.Claim) (name string, ok bool) {
 	if name, ok := a.heldBy(wanted.Addr); ok {
@@ -82,7 +84,7 @@ func (a *arbiter) holder(wanted objects.Claim) (name string, ok bool) {
 // Service's status says: load balancers' controllers give it to many Services, each with other ports, and who has one
 // of these the hosts' agents know, which know of no pools.
 func (a *arbiter) heldBy(addr netip.Addr) (name string, ok bool) {
-	name, ok = a.pools.holder(addr)
+	name, ok = a.pools.Holder(addr)
 	return name, ok && a.hosts.rules().At(addr) == outside.Nobody
 }
 

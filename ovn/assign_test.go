@@ -16,7 +16,10 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/pods"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -31,7 +34,7 @@ type scene struct {
 }
 
 func newScene(t *testing.T, edit func(*settings.Config)) *scene {
-	return &scene{t, newWorld(), newCluster(testSettings(t, edit)), map[ovsdb.Owner]ovsdb.Change{}}
+	return &scene{t, newWorld(), newCluster(ovntest.Settings(t, edit)), map[ovsdb.Owner]ovsdb.Change{}}
 }
 
 // do puts objects and takes in the events, those of the annotations that follow too.
@@ -43,7 +46,7 @@ func (s *scene) do(objects ...any) {
 func (s *scene) touch(keys []part.Event) {
 	s.t.Helper()
 	for len(keys) > 0 {
-		s.c.update(keys, s.get)
+		s.c.update(keys, s.Get)
 		s.write(s.c.takeChanges())
 		keys = s.absorb(s.c)
 	}
@@ -60,12 +63,12 @@ func (s *scene) write(changes []ovsdb.Change) {
 func (s *scene) restart(northbound map[string]string) {
 	s.t.Helper()
 	s.c = newCluster(s.c.settings)
-	r := records{pods: map[types.UID][]netip.Addr{}}
+	r := records.Records{Pods: map[types.UID][]netip.Addr{}}
 	for name, ips := range northbound {
-		r.pods[s.objects[objects.Key{Kind: objects.PodKind, Name: name}].(*objects.Pod).UID] = running(&objects.Pod{},
+		r.Pods[s.objects[objects.Key{Kind: objects.PodKind, Name: name}].(*objects.Pod).UID] = running(&objects.Pod{},
 			strings.Fields(ips)...).IPs
 	}
-	s.c.begin(r, s.keys(), s.get)
+	s.c.begin(r, s.Keys(), s.Get)
 	clear(s.northbound)
 	s.write(s.c.takeEverything())
 	s.touch(s.absorb(s.c))
@@ -83,8 +86,8 @@ func (s *scene) remove(k *objects.Kind, names ...string) {
 
 // addresses are a pod's, of its row.
 func (s *scene) addresses(name string) string {
-	if p := s.c.pods.all["default/"+name]; p != nil {
-		return strings.Join(ipam.Texts(contract.Addrs(p.addresses)), " ")
+	if p := s.c.pods.At("default/" + name); p != nil {
+		return strings.Join(ipam.Texts(contract.Addrs(p.Addresses())), " ")
 	}
 	return ""
 }
@@ -141,7 +144,7 @@ func written(p *objects.Pod, prefixes ...string) *objects.Pod {
 	for _, text := range prefixes {
 		list = append(list, netip.MustParsePrefix(text))
 	}
-	p.Network = podNetwork(p.UID, list)
+	p.Network = pods.Annotation(p.UID, list)
 	return p
 }
 
@@ -169,7 +172,7 @@ func TestPodLives(t *testing.T) {
 	s.do(s.pod("default", "next", "l1"))
 	s.want("a freed address is not given at once", s.addresses("next"), "10.244.0.5")
 
-	before := s.c.pods.all["default/next"].object.UID
+	before := s.c.pods.At("default/next").Object().UID
 	s.do(s.pod("default", "next", "l1")) // deleted and created anew, seen as one update
 	s.want("a new incarnation gets a new address", s.addresses("next"), "10.244.0.6")
 	if s.c.changeOf(northbound.PodOwner("default/next")).Rows[0].Key == string(before) {
@@ -316,8 +319,8 @@ func TestRecordsOutliveAStaleStore(t *testing.T) {
 	s := newScene(t, nil)
 	late := s.pod("default", "late", "l1")
 	s.put(late, s.node("l1", "10.244.0.0/24"))
-	r := records{pods: map[types.UID][]netip.Addr{late.UID: {netip.MustParseAddr("10.244.0.77")}}}
-	s.c.begin(r, []part.Event{objects.Key{Kind: objects.NodeKind, Name: "l1"}}, s.get)
+	r := records.Records{Pods: map[types.UID][]netip.Addr{late.UID: {netip.MustParseAddr("10.244.0.77")}}}
+	s.c.begin(r, []part.Event{objects.Key{Kind: objects.NodeKind, Name: "l1"}}, s.Get)
 	s.do(late)
 	s.want("address", s.addresses("late"), "10.244.0.77")
 	s.wantReasons()
@@ -373,13 +376,13 @@ func TestFactsAreAddresses(t *testing.T) {
 			n.Facts = `{"chassis":"c",` + strings.ReplaceAll(field, "%s", addr) + `}`
 			s.do(n)
 			s.wantMessage("Node l1", "BadNodeFacts", "zone", "remove the annotation")
-			s.want("chassis", s.c.nodes.all["l1"].chassis(), "l1")
+			s.want("chassis", s.c.nodes.At("l1").Chassis(), "l1")
 		}
 	}
 }
 
 func TestFullPool(t *testing.T) {
-	s := newScene(t, dual)
+	s := newScene(t, ovntest.Dual)
 	s.do(s.node("l1", "10.244.0.0/29", "fd00:10:244::/64")) // four addresses
 	for i := range 5 {
 		s.do(s.pod("default", fmt.Sprint("p", i), "l1"))

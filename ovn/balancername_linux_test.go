@@ -11,17 +11,18 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/services"
 )
 
 // TestBalancersAreRenamedInPlace: an upgrade that names load balancers otherwise updates their rows and does
 // nothing else. Logical flows stay, and so do the connections that OVN would forget with a row that goes.
 func TestBalancersAreRenamedInPlace(t *testing.T) {
-	d := newDatapath(t, testSettings(t, dual))
+	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	d.pods("a", "client")
 	log, endpoints := d.service("log", "10.96.0.10"), []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}}
 	log.Ports = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}
-	d.do(log, d.slice("log-a", "log", endpoints, ready(d.c.pods.all["default/a"].addresses[0].Addr().String(), "n1")))
+	d.do(log, d.slice("log-a", "log", endpoints, ready(d.c.pods.At("default/a").Addresses()[0].Addr().String(), "n1")))
 	d.touch(d.c.TakeExpected())
 	d.within("client", func() {
 		conn, err := net.Dial("udp", "10.96.0.10:514")

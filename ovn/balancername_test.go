@@ -7,6 +7,8 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -40,8 +42,8 @@ func TestBalancersTellWhoseTheyAre(t *testing.T) {
 		w.put(w.service(name, fmt.Sprint("10.96.1.", i)),
 			w.slice(name, name, []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 80}}, ready("10.244.1.3", "l1")))
 	}
-	c := newCluster(testSettings(t, func(c *settings.Config) { dual(c); withShared(c) }))
-	c.begin(records{}, w.keys(), w.get)
+	c := newCluster(ovntest.Settings(t, func(c *settings.Config) { ovntest.Dual(c); withShared(c) }))
+	c.begin(records.Records{}, w.Keys(), w.Get)
 	names, owners := map[string]bool{}, map[string]string{}
 	for _, change := range c.takeEverything() {
 		for _, r := range change.Rows {

@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/services"
+	"github.com/weftnet/weft/ovn/topology"
 )
 
 // Door is where a client's packet for a Service comes to a load balancer.
@@ -42,10 +43,10 @@ type Behind struct {
 // Service that has it. ok is false where no Service has it there.
 func (r *Rehearsal) Behind(kind string, at netip.AddrPort, door Door) (b Behind, ok bool) {
 	c := r.cluster
-	on, node := c.services.nodeSet(), c.nodes.all[door.Node]
+	on, node := c.services.nodeSet(), c.nodes.At(door.Node)
 	var variables map[string]string
 	if node != nil {
-		variables = node.variables()
+		variables = node.TemplateVariables()
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.services.all)) {
 		s := c.services.all[name]
@@ -92,11 +93,11 @@ type Holder struct {
 // the rows of the node's pods. More than one has a port where two load balancers would.
 func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
 	c, found := r.cluster, map[Port][]Holder{}
-	on, node := c.services.nodeSet(), c.nodes.all[door.Node]
+	on, node := c.services.nodeSet(), c.nodes.At(door.Node)
 	if node == nil {
 		return found
 	}
-	variables := node.variables()
+	variables := node.TemplateVariables()
 	for name, s := range c.services.all {
 		if s.object == nil || s.object.Ignored {
 			continue
@@ -111,7 +112,7 @@ func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
 			}
 		}
 	}
-	for name := range node.pods {
+	for name := range c.pods.On(door.Node) {
 		for _, row := range r.rows[northbound.PodOwner(name)].Rows {
 			if lb, ok := row.Model.(*nb.LoadBalancer); ok {
 				for text, to := range lb.Vips {
@@ -135,11 +136,11 @@ func expand(at string, variables map[string]string) netip.AddrPort {
 }
 
 // unalias is an endpoint with the host's own address in place of its alias.
-func unalias(at netip.AddrPort, node *nodeState) netip.AddrPort {
-	if node == nil || node.facts.Gateway == nil || at.Addr() != contract.OfFamily(contract.HostAliases, at.Addr()) {
+func unalias(at netip.AddrPort, node *topology.Node) netip.AddrPort {
+	if node == nil || node.Facts.Gateway == nil || at.Addr() != contract.OfFamily(contract.HostAliases, at.Addr()) {
 		return at
 	}
-	for _, own := range contract.Addrs(node.facts.Gateway.Addresses) {
+	for _, own := range contract.Addrs(node.Facts.Gateway.Addresses) {
 		if own.Is4() == at.Addr().Is4() {
 			return netip.AddrPortFrom(own, at.Port())
 		}

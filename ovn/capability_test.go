@@ -14,11 +14,15 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/capability"
+	"github.com/weftnet/weft/ovn/egress"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/policies"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -30,9 +34,9 @@ func mixedWorld(w *world) {
 	}
 	l1, l2 := w.node("l1", subnets(1)...), w.node("l2", subnets(2)...)
 	w1, w2 := w.node("w1", subnets(3)...), w.node("w2", subnets(4)...)
-	l1.Facts, l1.Gateway = facts(1, true), "true"
-	l2.Facts, l2.Gateway = facts(2, true), "true"
-	w1.Facts = editFacts(3, true, func(f *contract.NodeFacts) {
+	l1.Facts, l1.Gateway = ovntest.Facts(1, true), "true"
+	l2.Facts, l2.Gateway = ovntest.Facts(2, true), "true"
+	w1.Facts = ovntest.EditFacts(3, true, func(f *contract.NodeFacts) {
 		f.OS, f.Hosted = contract.Windows, &contract.Hosted{Address: "192.0.2.3:16642"}
 	})
 	w2.Facts, w2.OS = sharing(4, ""), contract.Windows
@@ -96,7 +100,7 @@ func TestNodeTurnsWindows(t *testing.T) {
 	turn := func(name, os string) (owners []string) {
 		n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: name}].(*objects.Node)
 		n.OS = os
-		s.c.update(s.put(&n), s.get)
+		s.c.update(s.put(&n), s.Get)
 		for _, change := range s.c.takeChanges() {
 			owners = append(owners, string(change.Owner))
 		}
@@ -118,7 +122,7 @@ func TestNodeTurnsWindows(t *testing.T) {
 		t.Errorf("the last one that leaves touches %s", got)
 	}
 	s.wantReasons()
-	s.want("windows", fmt.Sprint(len(s.c.nodes.windows)), "0")
+	s.want("windows", fmt.Sprint(len(s.c.nodes.Windows())), "0")
 
 	// The same name, another machine.
 	turn("n1", contract.Windows)
@@ -147,7 +151,7 @@ func TestWindowsNodesAreNotUnsettled(t *testing.T) {
 	n := s.node("w1", "10.244.1.0/24")
 	n.OS = contract.Windows
 	s.do(n)
-	s.c.update(s.put(s.node("l1", "10.244.2.0/24")), s.get)
+	s.c.update(s.put(s.node("l1", "10.244.2.0/24")), s.Get)
 	for _, change := range s.c.takeChanges() {
 		if change.Owner == northbound.NodeOwner("w1") {
 			t.Error("another node's start touches a Windows node")
@@ -226,7 +230,7 @@ var spared = map[string]sparing{
 		if !ok || port.Options["gateway_mtu"] == "" {
 			return ""
 		}
-		if node, ofNode := strings.CutPrefix(port.Name, "rtoj-gw-"); ofNode && !c.nodes.all[node].windows() {
+		if node, ofNode := strings.CutPrefix(port.Name, "rtoj-gw-"); ofNode && !c.nodes.At(node).Windows() {
 			return ""
 		}
 		return "has gateway_mtu"
@@ -249,8 +253,8 @@ var spared = map[string]sparing{
 func sparesClones(c *cluster, row any) string {
 	switch row := row.(type) {
 	case *nb.HAChassis:
-		for name := range c.nodes.windows {
-			if c.nodes.all[name].placed && c.nodes.all[name].chassis() == row.ChassisName {
+		for name := range c.nodes.Windows() {
+			if c.nodes.At(name).Placed && c.nodes.At(name).Chassis() == row.ChassisName {
 				return "carries the shared gateway"
 			}
 		}
@@ -273,7 +277,7 @@ func sparesLearning(c *cluster, row any) string {
 		return ""
 	}
 	node, ofNode := strings.CutPrefix(router.Name, "gw-")
-	if n := c.nodes.all[node]; !ofNode || n == nil || !n.windows() {
+	if n := c.nodes.At(node); !ofNode || n == nil || !n.Windows() {
 		return ""
 	}
 	for _, join := range c.settings.JoinAddresses(0) {
@@ -315,11 +319,11 @@ func sparesZones(_ *cluster, row any) string {
 	limit := ""
 	switch row := row.(type) {
 	case *nb.LogicalSwitch:
-		limit = row.OtherConfig[zoneLimit] // of all its ports
+		limit = row.OtherConfig[topology.ZoneLimit] // of all its ports
 	case *nb.LogicalSwitchPort:
-		limit = row.Options[zoneLimit]
+		limit = row.Options[topology.ZoneLimit]
 	case *nb.LogicalRouter:
-		limit = row.Options[zoneLimit]
+		limit = row.Options[topology.ZoneLimit]
 	}
 	if limit == "0" {
 		return "lets no connection come about"
@@ -347,7 +351,7 @@ func sparesQueues(_ *cluster, row any) string {
 func sparesMeters(c *cluster, row any) string {
 	m, ok := row.(*nb.Meter)
 	switch {
-	case !ok || len(c.nodes.windows) == 0:
+	case !ok || len(c.nodes.Windows()) == 0:
 	case m.Name != policies.ACLMeter:
 		return "is one more"
 	case len(m.Bands) != 1:
@@ -374,13 +378,13 @@ func TestRowsAreCheckedAgainstEveryLimit(t *testing.T) {
 func TestChecksOfLimitsFind(t *testing.T) {
 	w := newWorld()
 	mixedWorld(w)
-	c := newCluster(testSettings(t, func(c *settings.Config) { dual(c); withShared(c) }))
-	c.begin(records{}, w.keys(), w.get)
+	c := newCluster(ovntest.Settings(t, func(c *settings.Config) { ovntest.Dual(c); withShared(c) }))
+	c.begin(records.Records{}, w.Keys(), w.Get)
 	sctp, port, yes, tag := "sctp", "l", true, 7
 	for feature, rows := range map[string][]any{
 		capability.TrackedProtocols.Feature: {carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Service/default/dns"},
 			carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Pod/default/a"}},
-		capability.ClonedPackets.Feature: {&nb.HAChassis{ChassisName: c.nodes.all["w1"].chassis()},
+		capability.ClonedPackets.Feature: {&nb.HAChassis{ChassisName: c.nodes.At("w1").Chassis()},
 			&nb.NAT{LogicalPort: &port},
 			&nb.LogicalSwitchPort{MirrorRules: []string{"m"}}},
 		"check_pkt_len": {&nb.LogicalRouterPort{Name: "rtoj-gw-w1", Options: map[string]string{"gateway_mtu": "1400"}},
@@ -390,9 +394,9 @@ func TestChecksOfLimitsFind(t *testing.T) {
 		"IGMP": {&nb.LogicalSwitch{OtherConfig: map[string]string{"mcast_snoop": "true"}}},
 		"a second VLAN tag": {&nb.LogicalSwitchPort{Tag: &tag}, &nb.LogicalSwitchPort{TagRequest: &tag},
 			&nb.LogicalSwitch{OtherConfig: map[string]string{"vlan-passthru": "true"}}},
-		"limits of zones": {&nb.LogicalSwitch{OtherConfig: map[string]string{zoneLimit: "0"}},
-			&nb.LogicalRouter{Options: map[string]string{zoneLimit: "0"}},
-			&nb.LogicalSwitchPort{Options: map[string]string{zoneLimit: "0"}}},
+		"limits of zones": {&nb.LogicalSwitch{OtherConfig: map[string]string{topology.ZoneLimit: "0"}},
+			&nb.LogicalRouter{Options: map[string]string{topology.ZoneLimit: "0"}},
+			&nb.LogicalSwitchPort{Options: map[string]string{topology.ZoneLimit: "0"}}},
 		"trunc": {&nb.LogicalSwitchPort{MirrorRules: []string{"m"}}},
 		"QoS": {&nb.LogicalSwitch{QOSRules: []string{"q"}},
 			&nb.LogicalSwitchPort{Options: map[string]string{"qos_max_rate": "1"}}},
@@ -418,7 +422,7 @@ func windowsIsSpared(t *testing.T, c *cluster) {
 	t.Helper()
 	all := []ovsdb.Change{c.changeOf(northbound.ClusterOwner), c.changeOf(northbound.GatewayOwner),
 		c.changeOf(northbound.PoliciesOwner)}
-	for _, name := range c.nodes.names {
+	for _, name := range c.nodes.Names() {
 		all = append(all, c.changeOf(northbound.NodeOwner(name)))
 	}
 	for _, s := range c.services.all {
@@ -427,13 +431,11 @@ func windowsIsSpared(t *testing.T, c *cluster) {
 			all = append(all, change)
 		}
 	}
-	for _, p := range c.pods.all {
-		if len(p.addresses) > 0 {
-			all = append(all, podChange(c.settings, p.object, p.addresses, &p.node.placement, c.arbiter.has))
-		}
+	for key := range c.pods.All() {
+		all = append(all, c.changeOf(northbound.PodOwner(key)))
 	}
-	for name := range c.nodes.windows {
-		if c.nodes.all[name].placed {
+	for name := range c.nodes.Windows() {
+		if c.nodes.At(name).Placed {
 			checkBalancers(t, c, name, carried(all, name))
 		}
 	}
@@ -521,8 +523,8 @@ func TestMixedWorldIsSpared(t *testing.T) {
 	ported.HostPorts = []objects.HostPort{{Protocol: "udp", Port: 8053, Into: 53}, {Protocol: "sctp", Port: 8054,
 		Into: 54}}
 	w.put(ported)
-	c := newCluster(testSettings(t, func(c *settings.Config) { dual(c); withShared(c) }))
-	c.begin(records{}, w.keys(), w.get)
+	c := newCluster(ovntest.Settings(t, func(c *settings.Config) { ovntest.Dual(c); withShared(c) }))
+	c.begin(records.Records{}, w.Keys(), w.Get)
 	windowsIsSpared(t, c)
 }
 
@@ -557,7 +559,7 @@ func TestLimitsSayAll(t *testing.T) {
 
 // What the cluster's router knows answers by is the one mark that a packet of a Windows node may be given.
 func TestTheTableBearsTheMark(t *testing.T) {
-	for mark, want := range map[int]string{0: "", answerMark: "", answerMark + 1: "set of other fields"} {
+	for mark, want := range map[int]string{0: "", egress.AnswerMark: "", egress.AnswerMark + 1: "set of other fields"} {
 		if got := capability.Forbidden(fmt.Sprint("set skb_mark ", mark)); got != want {
 			t.Errorf("mark %d is forbidden by %q, want %q", mark, got, want)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 )
 
 // rival is a Service that wants what others may want, too.
@@ -99,10 +100,10 @@ func (b *claimBook) update(name string, now []objects.Claim, as *rights) (touche
 	}
 	if !slices.Equal(was, now) {
 		for _, c := range was {
-			leave(b.at, c.Addr, name)
+			part.Leave(b.at, c.Addr, name)
 		}
 		for _, c := range now {
-			enter(b.at, c.Addr, name)
+			part.Enter(b.at, c.Addr, name)
 		}
 	}
 	b.of[name], b.as[name] = now, as
@@ -151,7 +152,7 @@ func (b *claimBook) place(c objects.Claim, before, after *rival, touched map[str
 // tell takes in what a Service's owner is told: nil, that it has all it wants.
 func (b *claimBook) tell(name string, d *objects.Rejection) {
 	for _, c := range b.told[name] {
-		leave(b.telling, c, name)
+		part.Leave(b.telling, c, name)
 	}
 	delete(b.told, name)
 	if d == nil || len(d.Told) == 0 {
@@ -159,6 +160,6 @@ func (b *claimBook) tell(name string, d *objects.Rejection) {
 	}
 	b.told[name] = d.Told
 	for _, c := range d.Told {
-		enter(b.telling, c, name)
+		part.Enter(b.telling, c, name)
 	}
 }

@@ -7,20 +7,6 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 )
 
-// enter and leave keep an index of names.
-func enter[K comparable](index map[K]map[string]struct{}, at K, name string) {
-	if index[at] == nil {
-		index[at] = map[string]struct{}{}
-	}
-	index[at][name] = struct{}{}
-}
-
-func leave[K comparable](index map[K]map[string]struct{}, at K, name string) {
-	if delete(index[at], name); len(index[at]) == 0 {
-		delete(index, at)
-	}
-}
-
 // updateClaims takes in what a Service wants outside, and has everybody looked at again for whom it makes
 // a difference: other Services, pods with host ports, and sticky Services with such endpoints.
 func (b *serviceBook) updateClaims(name string, object *objects.Service) {
@@ -36,8 +22,8 @@ func (b *serviceBook) updateClaims(name string, object *objects.Service) {
 	if len(changed) == 0 {
 		return
 	}
-	b.touchSticky()
-	b.pods.touchHostPorts(changed)
+	b.TouchSticky()
+	b.pods.TouchHostPorts(changed)
 	b.touchNodePorts(changed)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
@@ -58,7 +59,7 @@ func TestClaims(t *testing.T) {
 	newClaims := func(t *testing.T) *scene {
 		s := newScene(t, allowHosts)
 		n1 := s.node("n1", "10.244.1.0/24")
-		n1.Facts = facts(1, false)
+		n1.Facts = ovntest.Facts(1, false)
 		s.do(n1)
 		return s
 	}
@@ -256,7 +257,7 @@ func TestClaims(t *testing.T) {
 	t.Run("an address of a pool is its holder's, on every port", func(t *testing.T) {
 		s := newScene(t, withBalancers)
 		n1 := s.node("n1", "10.244.1.0/24")
-		n1.Facts, n1.Ready = facts(1, false), true
+		n1.Facts, n1.Ready = ovntest.Facts(1, false), true
 		s.do(n1, s.namespace("default"), s.addressPool("p", "203.0.113.40/32"))
 		thief := s.outward("thief", 9, 0, "203.0.113.40")
 		thief.Ports = append(thief.Ports, objects.ServicePort{Name: "other", Protocol: "tcp", Port: 81})
@@ -314,7 +315,7 @@ func TestWhoIsLookedAtAmongRivals(t *testing.T) {
 	// touched are the Services that are looked at with an event of one.
 	touched := func(keys []part.Event) string {
 		t.Helper()
-		s.c.update(keys, s.get)
+		s.c.update(keys, s.Get)
 		all := strings.Join(slices.Sorted(maps.Keys(s.c.services.dirty)), " ")
 		s.write(s.c.takeChanges())
 		s.touch(s.absorb(s.c))
@@ -357,7 +358,7 @@ func TestWhoIsLookedAtAmongRivals(t *testing.T) {
 func TestStickyServicesTakeNothing(t *testing.T) {
 	s := newScene(t, nil)
 	n1 := s.node("n1", "10.244.1.0/24")
-	n1.Facts = facts(1, false)
+	n1.Facts = ovntest.Facts(1, false)
 	s.do(n1)
 	self := func(when, want string) {
 		t.Helper()

@@ -4,11 +4,17 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/ovn/domains"
+	"github.com/weftnet/weft/ovn/egress"
 	"github.com/weftnet/weft/ovn/flushes"
+	"github.com/weftnet/weft/ovn/nodes"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/pods"
 	"github.com/weftnet/weft/ovn/policies"
+	"github.com/weftnet/weft/ovn/pools"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -21,26 +27,26 @@ import (
 type cluster struct {
 	*part.Outbox
 	*part.Clock
-	settings *settings.Settings    // its own: the ranges of ClusterIPs follow the API server's ServiceCIDRs
-	traits   map[string]nodeTraits // by node
+	settings *settings.Settings         // its own: the ranges of ClusterIPs follow the API server's ServiceCIDRs
+	traits   map[string]topology.Traits // by node
 
-	nodes      nodeBook
-	topology   topologyBook
-	gateway    gatewayBook
+	nodes      *nodes.Part
+	topology   topology.Cluster
+	gateway    topology.SharedGateway
 	ranges     rangeBook
 	namespaces namespaceBook
 	selections *policies.Selections
 	nodeSets   *policies.NodeSets
 	policies   *policies.Part
-	pods       podBook
+	pods       pods.Part
 	arbiter    arbiter
 	services   serviceBook
 	flushes    *flushes.Part
 	pending    pendingBook
 	domains    *domains.Part
-	liveness   livenessBook
-	pools      poolBook
-	egress     egressBook
+	liveness   *pools.Liveness
+	pools      *pools.Part
+	egress     egress.Part
 
 	parts []wired
 }
@@ -59,27 +65,25 @@ type (
 
 func newCluster(s *settings.Settings) *cluster {
 	own := *s
-	c := &cluster{Outbox: part.NewOutbox(), Clock: &part.Clock{}, settings: &own, traits: map[string]nodeTraits{}}
+	c := &cluster{Outbox: part.NewOutbox(), Clock: &part.Clock{}, settings: &own, traits: map[string]topology.Traits{}}
 	out := c.Outbox
-	c.nodes = newNodeBook(out, c.settings, c, &c.nodes, &c.pods)
-	c.topology = newTopologyBook(c.settings, c)
-	c.gateway = newGatewayBook(c.settings, &c.nodes)
-	c.ranges = newRangeBook(out, c.settings, c, &c.nodes)
+	c.nodes = nodes.New(out, c.settings, c, &c.pods)
+	c.topology = topology.NewCluster(c.settings, c.zonesChanged)
+	c.gateway = topology.NewSharedGateway(c.settings, c.nodes)
+	c.ranges = newRangeBook(out, c.settings, c, c.nodes)
 	c.namespaces = newNamespaceBook(c)
-	pods, nodes := podsOfPolicies{&c.pods}, nodesOfPolicies{&c.nodes}
 	c.domains = domains.New(out, c.settings, c.Clock, &c.services)
-	c.selections = policies.NewSelections(out, c.settings, pods, &c.namespaces)
-	c.nodeSets = policies.NewNodeSets(out, nodes)
-	c.policies = policies.New(out, c.settings, c.Clock, nodes, pods, &c.namespaces, c.domains, c.selections, c.nodeSets)
-	c.pods = newPodBook(out, c.settings, c, &c.nodes, &c.services, &c.arbiter, c.policies)
-	c.arbiter = newArbiter(c.settings, &c.nodes, &c.pods, &c.pools)
+	c.selections = policies.NewSelections(out, c.settings, c.pods.ForPolicies(), &c.namespaces)
+	c.nodeSets = policies.NewNodeSets(out, c.nodes)
+	c.policies = policies.New(out, c.settings, c.Clock, c.nodes, c.pods.ForPolicies(), &c.namespaces, c.domains,
+		c.selections, c.nodeSets)
+	c.pods = pods.New(out, c.settings, c, c.nodes, &c.services, &c.arbiter, c.policies)
+	c.arbiter = newArbiter(c.settings, c.nodes, &c.pods, holders{c})
 	c.flushes = flushes.New(out)
-	c.services = newServiceBook(out, c.settings, c, &c.nodes, &c.pods, &c.arbiter, c.flushes)
+	c.services = newServiceBook(out, c.settings, c, c.nodes, &c.pods, &c.arbiter, c.flushes)
 	c.pending = newPendingBook(out, c.settings, &c.services)
-	c.liveness = newLivenessBook(c.settings, &c.nodes, &c.pools)
-	c.pools = newPoolBook(out, c.settings, c, &c.nodes, &c.namespaces, &c.services, &c.arbiter, &c.egress,
-		&c.liveness)
-	c.egress = newEgressBook(out, c.settings, c.nodes.ids, c, &c.nodes, &c.pods, &c.namespaces, &c.pools)
+	c.pools, c.liveness = pools.New(out, c.settings, c, c.nodes, &c.namespaces, &c.services, &c.arbiter, &c.egress)
+	c.egress = egress.New(out, c.settings, c.nodes.Numbers(), c, c.nodes, c.pods.ForEgress(), &c.namespaces, c.pools)
 
 	// All that there is. Parts take in this order, and settle in the opposite one.
 	//
@@ -87,14 +91,14 @@ func newCluster(s *settings.Settings) *cluster {
 	// before pods: the sets of a named port go a step at a time, each after the pods of an earlier batch. EgressIPs settle
 	// after pools: they get no address that a Service has.
 	c.parts = []wired{
-		{&c.nodes, takes{objects.NodeKind}, gives{"Node"}},
+		{c.nodes, takes{objects.NodeKind}, gives{"Node"}},
 		{&c.topology, nil, gives{"Cluster"}},
 		{&c.gateway, nil, gives{"Gateway"}},
 		{&c.ranges, takes{objects.ServiceCIDRKind}, nil},
 		{&c.namespaces, takes{objects.NamespaceKind}, nil},
 		{&c.egress, takes{objects.EgressKind}, gives{"EgressIP", "Egress"}},
-		{&c.pools, takes{objects.PoolKind}, nil},
-		{&c.liveness, nil, gives{"Alive"}},
+		{c.pools, takes{objects.PoolKind}, nil},
+		{c.liveness, nil, gives{"Alive"}},
 		{c.selections, nil, gives{"Pods"}},
 		{c.nodeSets, nil, gives{"Nodes"}},
 		{c.policies, policies.Kinds, append(gives{"Policies"}, names(policies.Kinds)...)},
@@ -135,14 +139,14 @@ func (c *cluster) keyOf(owner ovsdb.Owner) (k objects.Key, ok bool) {
 }
 
 // begin takes in all that there is at the start of a term, and what earlier terms have decided.
-func (c *cluster) begin(r records, keys []part.Event, get part.Lookup) {
+func (c *cluster) begin(r records.Records, keys []part.Event, get part.Lookup) {
 	all := part.NewBatch(keys, get)
-	c.nodes.recorded, c.pods.recorded, c.pods.beginning = r.nodes, r.pods, true
-	c.egress.claim(r.egress)
-	c.nodes.tunnels.claim(r.nodes, all)
+	c.pods.Begin(r.Pods)
+	c.egress.Claim(r.Egress)
+	c.nodes.Begin(r.Nodes, all)
 	c.take(all)
-	c.egress.forget()
-	c.pods.beginning = false
+	c.egress.Forget()
+	c.pods.Begun()
 }
 
 // update takes in the newest state of the objects that events name, and what signals ask for. The result does not

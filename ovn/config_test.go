@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -16,7 +17,7 @@ func TestConfigValidate(t *testing.T) {
 		want []string // words of the error; none means that it is valid
 	}{
 		{"defaults with what has none", func(*settings.Config) {}, nil},
-		{"dual stack", dual, nil},
+		{"dual stack", ovntest.Dual, nil},
 		{"IPv6 alone drops the IPv4 join range", func(c *settings.Config) {
 			c.PodCIDRs, c.ServiceCIDRs = []string{"fd00:10:244::/48"}, []string{"fd00:10:96::/112"}
 		}, nil},
@@ -39,13 +40,17 @@ func TestConfigValidate(t *testing.T) {
 			c.ServiceCIDRs = append(c.ServiceCIDRs, "fd00:10:96::/112")
 		},
 			[]string{"service-cidrs: fd00:10:96::/112", "add a pod range"}},
-		{"no join range of a family", func(c *settings.Config) { dual(c); c.JoinCIDRs = []string{"100.64.0.0/16"} },
+		{"no join range of a family", func(c *settings.Config) { ovntest.Dual(c); c.JoinCIDRs = []string{"100.64.0.0/16"} },
 			[]string{"join-cidrs:", "fd00:10:244::/48"}},
 		{"a join range without room", func(c *settings.Config) { c.JoinCIDRs = []string{"100.64.0.0/31"} },
 			[]string{"join-cidrs: 100.64.0.0/31 has no room"}},
 		{"node mask wider than the range", func(c *settings.Config) { c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4 = true, 12 },
 			[]string{"node-cidr-mask-size-ipv4: 12", "from 16 to 29"}},
-		{"node mask too long", func(c *settings.Config) { dual(c); c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv6 = true, 128 },
+		{"node mask too long", func(c *settings.Config) {
+			ovntest.Dual(c)
+			c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv6 = true,
+				128
+		},
 			[]string{"node-cidr-mask-size-ipv6: 128"}},
 		{"node mask does not matter when Kubernetes allocates", func(c *settings.Config) { c.NodeCIDRMaskIPv4 = 1 }, nil},
 		{"no bound of connections", func(c *settings.Config) { c.WindowsPodConnections, c.WindowsNodeConnections = 0, 0 },
@@ -65,7 +70,7 @@ func TestConfigValidate(t *testing.T) {
 		},
 			[]string{"windows-pod-connections: 2097153", "no room", "2097152", "windows-node-connections: 4194304"}},
 		{"shared gateway", func(c *settings.Config) {
-			dual(c)
+			ovntest.Dual(c)
 			c.SharedGatewayAddresses, c.SharedGatewayNextHops = []string{"2001:db8::50/64", "203.0.113.50/24"},
 				[]string{"203.0.113.254", "203.0.113.253", "2001:db8::ffff"}
 		}, nil},
@@ -124,7 +129,7 @@ func TestConfigValidate(t *testing.T) {
 			[]string{"pod-cidrs:", "ovn-northbound:", "lease-name:"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			config := testConfig()
+			config := ovntest.Config()
 			c.edit(&config)
 			err := config.Validate()
 			if len(c.want) == 0 {
@@ -155,9 +160,8 @@ func sharedGateway(address, next string) func(*settings.Config) {
 // kubelet has by default.
 func TestDefaultConnectionsFitTheTable(t *testing.T) {
 	const maxPods, table = 110, 1 << 21
-	s := testSettings(t, func(*settings.Config) {})
-	// each zone is there twice: TCP has one of its own
-	if all := 2 * (maxPods*s.PodConnections + contract.Shares*s.NodeConnections); all != table {
+	s := ovntest.Settings(t, func(*settings.Config) {})
+	if all := maxPods*s.PodConnections + contract.Shares*s.NodeConnections; all != table {
 		t.Errorf("%d places of %d are shared out", all, table)
 	}
 }

@@ -9,7 +9,10 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -32,15 +35,15 @@ func TestConnectionsOfWindowsNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
 			mixedWorld(w)
-			cluster := newCluster(testSettings(t, func(config *settings.Config) {
-				dual(config)
+			cluster := newCluster(ovntest.Settings(t, func(config *settings.Config) {
+				ovntest.Dual(config)
 				config.WindowsPodConnections, config.WindowsNodeConnections = c.pod, c.node
 			}))
-			cluster.begin(records{}, w.keys(), w.get)
+			cluster.begin(records.Records{}, w.Keys(), w.Get)
 			cluster.takeChanges()
 			limited := func(what string, options map[string]string, want string) {
 				t.Helper()
-				if got, is := options[zoneLimit]; got != want || is != (want != "") {
+				if got, is := options[topology.ZoneLimit]; got != want || is != (want != "") {
 					t.Errorf("%s has the options %v", what, options)
 				}
 			}
@@ -81,7 +84,7 @@ func TestConnectionsOfWindowsNodes(t *testing.T) {
 			node("l2", false)
 			l2 := *w.objects[objects.Key{Kind: objects.NodeKind, Name: "l2"}].(*objects.Node)
 			l2.OS = contract.Windows
-			cluster.update(w.put(&l2), w.get)
+			cluster.update(w.put(&l2), w.Get)
 			changes := cluster.takeChanges()
 			for _, owner := range []ovsdb.Owner{northbound.PodOwner("default/web-l2"), northbound.NodeOwner("l2")} {
 				if !slices.ContainsFunc(changes, func(change ovsdb.Change) bool { return change.Owner == owner }) {

@@ -28,7 +28,10 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/watch"
+	"github.com/weftnet/weft/ovn/writeback"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -42,11 +45,11 @@ type controller struct {
 	settings *settings.Settings
 	client   kubernetes.Interface
 	own      dynamic.Interface // of weft's own API group
-	annotate writeAnnotation
+	annotate writeback.Write
 	log      *slog.Logger
 
-	queue     *queue
-	informers *informers
+	queue     *watch.Queue
+	informers *watch.Informers
 	metrics   *metrics
 
 	// database is nil until the Northbound is connected; connected closes then.
@@ -63,7 +66,7 @@ type database interface {
 	// Watch tells of owners whose rows another hand has changed, until ctx is done.
 	Watch(ctx context.Context, changed func([]ovsdb.Owner)) error
 	// Records are what earlier terms have decided.
-	Records(*settings.Settings) records
+	Records(*settings.Settings) records.Records
 	// Hosting are the chassis that have the ports of EgressIPs (egressHosting) and nodes (livenessMoved) now.
 	Hosting() map[part.Event]string
 	// WatchHosting tells of such ports that are on another chassis than is known, until ctx is done.
@@ -96,8 +99,8 @@ func (e engine) Connected() bool { return e.Client().Connected() }
 
 func (e engine) Disabled() []string { return e.Client().Disabled() }
 
-func (e engine) Records(s *settings.Settings) records {
-	return recordsOf(s, ovsdb.List[nb.LogicalSwitchPort](e.Client(), nil), ovsdb.List[nb.LogicalRouterPort](e.Client(),
+func (e engine) Records(s *settings.Settings) records.Records {
+	return records.Of(s, ovsdb.List[nb.LogicalSwitchPort](e.Client(), nil), ovsdb.List[nb.LogicalRouterPort](e.Client(),
 		nil))
 }
 
@@ -108,7 +111,7 @@ func Run(ctx context.Context, config settings.Config) error {
 	if err != nil {
 		return err
 	}
-	c, err := newController(config, client, own, annotateThrough(client))
+	c, err := newController(config, client, own, writeback.Through(client))
 	if err != nil {
 		return err
 	}
@@ -122,7 +125,7 @@ func Run(ctx context.Context, config settings.Config) error {
 }
 
 func newController(config settings.Config, client kubernetes.Interface, own dynamic.Interface,
-	annotate writeAnnotation) (*controller, error) {
+	annotate writeback.Write) (*controller, error) {
 	s, err := config.Settings()
 	if err != nil {
 		return nil, err
@@ -134,10 +137,10 @@ func newController(config settings.Config, client kubernetes.Interface, own dyna
 		}
 		config.Identity = name + "_" + rand.String(6)
 	}
-	q := newQueue()
+	q := watch.NewQueue()
 	return &controller{
 		config: config, settings: s, client: client, own: own, annotate: annotate, log: slog.Default(),
-		queue: q, informers: newInformers(client, own, q, newCluster(s).kinds()), metrics: newMetrics(q),
+		queue: q, informers: watch.NewInformers(client, own, q, newCluster(s).kinds()), metrics: newMetrics(q),
 		connected: make(chan struct{}),
 	}, nil
 }
@@ -215,7 +218,7 @@ func (c *controller) run(ctx context.Context, dial dialer) error {
 		c.database, closeDatabase = database, closer
 		close(c.connected)
 	})
-	c.informers.start(ctx)
+	c.informers.Start(ctx)
 	if err := c.elect(ctx); err != nil { // returns when all work has ended
 		stop(err)
 	}
@@ -236,7 +239,8 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 	}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	defer broadcaster.Shutdown()
-	broadcaster.StartRecordingToSink(lastingEvents{&typedcorev1.EventSinkImpl{Interface: c.client.CoreV1().Events("")}})
+	broadcaster.StartRecordingToSink(writeback.LastingEvents{
+		EventSink: &typedcorev1.EventSinkImpl{Interface: c.client.CoreV1().Events("")}})
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: agent})
 	report := func(p objects.Problem) {
 		c.metrics.problems.WithLabelValues(p.Reason).Inc()
@@ -244,18 +248,18 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 			p.Reason)
 		recorder.AnnotatedEventf(p.Reference(), p.Annotations(), corev1.EventTypeWarning, p.Reason, "%s", p.Message)
 	}
-	there := func(k objects.Key) bool { return c.informers.get(k) != nil }
-	notes := newAnnotator(c.annotate, there, logAnnotation(c.log, c.metrics.failed), report)
+	there := func(k objects.Key) bool { return c.informers.Get(k) != nil }
+	notes := writeback.New(c.annotate, there, writeback.Log(c.log, c.metrics.failed), report)
 	hosting := c.database.Hosting()
 	l := &leader{
 		cluster: newCluster(c.settings), source: newHostingSource(c.informers, hosting), queue: c.queue,
 		northbound: c.database, entitled: entitled, disabled: c.database.Disabled,
-		records: func() records { return c.database.Records(c.settings) },
-		ports:   func() map[types.UID][]netip.Addr { return c.database.Records(c.settings).pods },
-		metrics: c.metrics, log: c.log, annotate: notes.set, report: report, disputes: map[ovsdb.Owner]dispute{},
+		records: func() records.Records { return c.database.Records(c.settings) },
+		ports:   func() map[types.UID][]netip.Addr { return c.database.Records(c.settings).Pods },
+		metrics: c.metrics, log: c.log, annotate: notes.Set, report: report, disputes: map[ovsdb.Owner]dispute{},
 	}
 	var parts sync.WaitGroup
-	parts.Go(func() { notes.run(ctx) })
+	parts.Go(func() { notes.Run(ctx) })
 	parts.Go(func() { c.database.WatchHosting(ctx, hosting, l.moved) })
 	parts.Go(func() {
 		if err := c.database.Watch(ctx, func(owners []ovsdb.Owner) { l.suspect(ctx, owners) }); err != nil &&
@@ -277,7 +281,7 @@ func (c *controller) await(ctx context.Context) bool {
 		return false
 	case <-c.connected:
 	}
-	for !c.informers.synced() || !c.database.Connected() {
+	for !c.informers.Synced() || !c.database.Connected() {
 		select {
 		case <-ctx.Done():
 			return false
@@ -327,7 +331,7 @@ func (c *controller) ready() error {
 	if !c.database.Connected() {
 		return fmt.Errorf("the connection to the Northbound at %s is lost", strings.Join(c.config.Northbound, ","))
 	}
-	if !c.informers.synced() {
+	if !c.informers.Synced() {
 		return errors.New("the API server's objects are not read yet")
 	}
 	return nil

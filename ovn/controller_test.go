@@ -32,8 +32,10 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/writeback"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -52,7 +54,7 @@ func deploy(t *testing.T, given ...runtime.Object) *deployment {
 	d := ovsdbtest.Northbound(t)
 	p := ovsdbtest.Server(t, d)
 	lists := map[schema.GroupVersionResource]string{}
-	for _, k := range newCluster(testSettings(t, nil)).kinds() {
+	for _, k := range newCluster(ovntest.Settings(t, nil)).kinds() {
 		lists[k.Resource()] = k.String() + "List"
 	}
 	own := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
@@ -74,7 +76,7 @@ func (d *deployment) start(identity string, edit func(*settings.Config)) *instan
 func (d *deployment) startThrough(dial func(*controller, context.Context) (database, func(), error), identity string,
 	edit func(*settings.Config)) *instance {
 	d.t.Helper()
-	config := testConfig()
+	config := ovntest.Config()
 	config.Northbound = []string{d.northbound.Endpoint}
 	config.Identity, config.LeaseDuration = identity, 3*time.Second
 	if edit != nil {
@@ -106,30 +108,32 @@ func (d *deployment) startThrough(dial func(*controller, context.Context) (datab
 	return i
 }
 
-// annotateThroughFake is annotateThrough for a client without a REST client underneath.
-func annotateThroughFake(client kubernetes.Interface, own dynamic.Interface) writeAnnotation {
+// annotateThroughFake is writeback.Through for a client without a REST client underneath.
+func annotateThroughFake(client kubernetes.Interface, own dynamic.Interface) writeback.Write {
 	return func(ctx context.Context, a part.Annotation) error {
 		var err error
 		switch a.Kind {
 		case objects.EgressKind:
-			_, err = own.Resource(v1alpha1.EgressIPs).Patch(ctx, a.Name, types.MergePatchType, patch(a), metav1.PatchOptions{},
+			_, err = own.Resource(v1alpha1.EgressIPs).Patch(ctx, a.Name, types.MergePatchType, writeback.Patch(a),
+				metav1.PatchOptions{},
 				part.StatusKey)
-			return gone(err)
+			return writeback.Gone(err)
 		case objects.PoolKind:
-			_, err = own.Resource(v1alpha1.AddressPools).Patch(ctx, a.Name, types.MergePatchType, patch(a),
+			_, err = own.Resource(v1alpha1.AddressPools).Patch(ctx, a.Name, types.MergePatchType, writeback.Patch(a),
 				metav1.PatchOptions{}, part.StatusKey)
-			return gone(err)
+			return writeback.Gone(err)
 		case objects.ServiceKind:
-			_, err = client.CoreV1().Services(a.Namespace).Patch(ctx, a.Name, types.MergePatchType, patch(a),
+			_, err = client.CoreV1().Services(a.Namespace).Patch(ctx, a.Name, types.MergePatchType, writeback.Patch(a),
 				metav1.PatchOptions{}, part.StatusKey)
-			return gone(err)
+			return writeback.Gone(err)
 		}
 		if a.Kind == objects.NodeKind {
-			_, err = client.CoreV1().Nodes().Patch(ctx, a.Name, types.MergePatchType, patch(a), metav1.PatchOptions{})
+			_, err = client.CoreV1().Nodes().Patch(ctx, a.Name, types.MergePatchType, writeback.Patch(a), metav1.PatchOptions{})
 		} else {
-			_, err = client.CoreV1().Pods(a.Namespace).Patch(ctx, a.Name, types.MergePatchType, patch(a), metav1.PatchOptions{})
+			_, err = client.CoreV1().Pods(a.Namespace).Patch(ctx, a.Name, types.MergePatchType, writeback.Patch(a),
+				metav1.PatchOptions{})
 		}
-		return gone(err)
+		return writeback.Gone(err)
 	}
 }
 
@@ -240,7 +244,7 @@ func TestProblemsBecomeEvents(t *testing.T) {
 func mixedCluster() []runtime.Object {
 	linux, windows := kubeNode("l1", "10.244.0.0/24"), kubeNode("w1", "10.244.1.0/24")
 	linux.Labels = map[string]string{objects.GatewayLabel: ""}
-	linux.Annotations = map[string]string{contract.NodeFactsAnnotation: facts(1, false)}
+	linux.Annotations = map[string]string{contract.NodeFactsAnnotation: ovntest.Facts(1, false)}
 	windows.Labels = map[string]string{corev1.LabelOSStable: contract.Windows}
 	windows.Annotations = map[string]string{contract.NodeFactsAnnotation: sharing(2, contract.Windows)}
 	service := web(local, func(s *corev1.Service) {
@@ -396,9 +400,9 @@ func TestLostLeaseStopsWriting(t *testing.T) {
 	before := d.northbound.Transactions()
 	d.create(kubePod("two", "l1"))
 	d.eventually("the pod is known", func() bool {
-		return c.informers.get(objects.Key{Kind: objects.PodKind, Name: "default/two"}) != nil
+		return c.informers.Get(objects.Key{Kind: objects.PodKind, Name: "default/two"}) != nil
 	})
-	if c.queue.len() > 0 {
+	if c.queue.Len() > 0 {
 		t.Error("a standby collects")
 	}
 	if d.northbound.Transactions() != before || d.port("default_two") != nil {
@@ -523,7 +527,7 @@ func TestRunNamesWhatIsWrong(t *testing.T) {
 	}
 	defer taken.Close()
 	d := deploy(t)
-	config := testConfig()
+	config := ovntest.Config()
 	config.MetricsAddress = taken.Addr().String()
 	c, err := newController(config, d.api, d.own, annotateThroughFake(d.api, d.own))
 	if err != nil {

@@ -10,7 +10,9 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -37,14 +39,14 @@ func costs(b *testing.B, of func(size int) (event func(i int))) {
 
 // playing is a cluster that takes an event in and writes nothing.
 func playing(b *testing.B, w *world) *cluster {
-	c := newCluster(testSettings(b, func(c *settings.Config) {
+	c := newCluster(ovntest.Settings(b, func(c *settings.Config) {
 		withBalancers(c)
 		c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4 = true, 28
 	}))
-	c.begin(records{}, w.keys(), w.get)
+	c.begin(records.Records{}, w.Keys(), w.Get)
 	c.takeEverything()
 	for keys := w.absorb(c); len(keys) > 0; keys = w.absorb(c) {
-		c.update(keys, w.get)
+		c.update(keys, w.Get)
 		c.takeChanges()
 	}
 	return c
@@ -57,7 +59,7 @@ func BenchmarkBalancerEvent(b *testing.B) {
 		w.put(w.namespace("default"), w.addressPool("p", "203.0.112.0/20"))
 		for i := range 10 {
 			n := w.node(fmt.Sprint("n", i))
-			n.Facts, n.Ready = facts(1+i, false), true
+			n.Facts, n.Ready = ovntest.Facts(1+i, false), true
 			w.put(n)
 		}
 		for i := range size {
@@ -70,7 +72,7 @@ func BenchmarkBalancerEvent(b *testing.B) {
 		return func(i int) {
 			after := *w.objects[k].(*objects.Service)
 			after.ExternalLocal = i%2 == 0
-			c.update(w.put(&after), w.get)
+			c.update(w.put(&after), w.Get)
 			c.takeChanges()
 		}
 	})
@@ -81,7 +83,7 @@ func BenchmarkPodWithHostPorts(b *testing.B) {
 	costs(b, func(size int) func(int) {
 		w := newWorld()
 		n := w.node("n1", "10.244.0.0/16")
-		n.Facts = facts(1, false)
+		n.Facts = ovntest.Facts(1, false)
 		w.put(w.namespace("default"), n)
 		for i := range size {
 			p := w.pod("default", fmt.Sprint("p", i), "n1")
@@ -93,7 +95,7 @@ func BenchmarkPodWithHostPorts(b *testing.B) {
 		return func(i int) {
 			after := *w.objects[k].(*objects.Pod)
 			after.Labels = objects.NewLabelSet(map[string]string{"round": fmt.Sprint(i)})
-			c.update(w.put(&after), w.get)
+			c.update(w.put(&after), w.Get)
 			c.takeChanges()
 		}
 	})
@@ -105,7 +107,7 @@ func BenchmarkPodAmongRivals(b *testing.B) {
 	costs(b, func(size int) func(int) {
 		w := newWorld()
 		n := w.node("n1", "10.244.0.0/16")
-		n.Facts = facts(1, false)
+		n.Facts = ovntest.Facts(1, false)
 		last := w.pod("default", "z", "n1")
 		last.HostPorts = []objects.HostPort{{Protocol: "tcp", Port: 1024, Into: 80}}
 		w.put(w.namespace("default"), n, last)
@@ -133,14 +135,14 @@ func BenchmarkServiceOfManyPorts(b *testing.B) {
 			object, from := costly(ports, 5000)
 			object.Spec.LoadBalancerSourceRanges = nil
 			n1 := w.node("n1", "10.244.0.0/16")
-			n1.Facts = facts(1, true)
+			n1.Facts = ovntest.Facts(1, true)
 			w.put(w.namespace("shop"), n1, objects.TrimService(object))
 			for _, s := range from {
 				w.put(objects.TrimSlice(s))
 			}
 			c := playing(b, w)
 			start := time.Now()
-			c.update([]part.Event{objects.Key{Kind: objects.ServiceKind, Name: "shop/big"}}, w.get)
+			c.update([]part.Event{objects.Key{Kind: objects.ServiceKind, Name: "shop/big"}}, w.Get)
 			c.takeChanges()
 			cost[ports] += time.Since(start)
 		}
@@ -155,7 +157,7 @@ func BenchmarkServiceOfManyPorts(b *testing.B) {
 // gatewayNumber is one of many nodes whose gateways are on one network outside.
 func (w *world) gatewayNumber(i int) *objects.Node {
 	n := w.node(fmt.Sprint("n", i))
-	f := must(parseFacts(facts(1, false)))
+	f := ovntest.ReadFacts(ovntest.Facts(1, false))
 	f.Chassis, f.Gateway.MAC = fmt.Sprint("chassis-", i), fmt.Sprintf("02:00:00:00:%02x:%02x", i/256, i%256)
 	f.Addresses = []netip.Addr{netip.AddrFrom4([4]byte{198, 18, byte(i / 256), byte(i % 256)})}
 	f.Gateway.Addresses = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 19, byte(i / 256), byte(i % 256)}),
@@ -199,7 +201,7 @@ func BenchmarkBalancerEventOfNodes(b *testing.B) {
 		return func(i int) {
 			after := *w.objects[k].(*objects.Service)
 			after.Balancer.Local = i%2 == 0
-			c.update(w.put(&after), w.get)
+			c.update(w.put(&after), w.Get)
 			c.takeChanges()
 		}
 	})
@@ -221,7 +223,7 @@ func BenchmarkNodePortEdit(b *testing.B) {
 		return func(i int) {
 			after := *w.objects[k].(*objects.Service)
 			after.PublishNotReady = i%2 == 0
-			c.update(w.put(&after), w.get)
+			c.update(w.put(&after), w.Get)
 			c.takeChanges()
 		}
 	})
@@ -244,7 +246,7 @@ func BenchmarkTraitEvent(b *testing.B) {
 				return func(i int) {
 					after := *w.objects[k].(*objects.Node)
 					after.Ready = i%2 == 0
-					c.update(w.put(&after), w.get)
+					c.update(w.put(&after), w.Get)
 					c.takeChanges()
 				}
 			})
@@ -275,7 +277,7 @@ func BenchmarkNodeComesAndGoes(b *testing.B) {
 			} else {
 				delete(w.objects, k)
 			}
-			c.update(keys, w.get)
+			c.update(keys, w.Get)
 			c.takeChanges()
 		}
 	})
@@ -290,7 +292,7 @@ func BenchmarkNodeEvent(b *testing.B) {
 		return func(i int) {
 			after := *w.objects[k].(*objects.Node)
 			after.Ready = i%2 == 0
-			c.update(w.put(&after), w.get)
+			c.update(w.put(&after), w.Get)
 			c.takeChanges()
 		}
 	})
@@ -310,7 +312,7 @@ func BenchmarkNodeEventBesideRefused(b *testing.B) {
 		return func(i int) {
 			after := *w.objects[k].(*objects.Node)
 			after.Ready = i%2 == 0
-			c.update(w.put(&after), w.get)
+			c.update(w.put(&after), w.Get)
 			c.takeChanges()
 		}
 	})
@@ -328,7 +330,7 @@ func BenchmarkNodeLabels(b *testing.B) {
 				return func(i int) {
 					after := *w.objects[k].(*objects.Node)
 					after.Labels = objects.NewLabelSet(map[string]string{label: []string{"true", "false"}[i%2]})
-					c.update(w.put(&after), w.get)
+					c.update(w.put(&after), w.Get)
 					c.takeChanges()
 				}
 			})
@@ -348,7 +350,7 @@ func BenchmarkNodeJoinsPools(b *testing.B) {
 			} else {
 				delete(w.objects, k)
 			}
-			c.update([]part.Event{k}, w.get)
+			c.update([]part.Event{k}, w.Get)
 			c.takeChanges()
 		}
 	})

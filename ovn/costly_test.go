@@ -16,7 +16,9 @@ import (
 	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/test/cases"
@@ -57,9 +59,9 @@ func costly(ports, endpoints int) (*corev1.Service, []*discoveryv1.EndpointSlice
 // What one Service or one pod may cost all nodes has a bound, whatever has a number in it.
 func TestCostlyServices(t *testing.T) {
 	w := newWorld()
-	c := newCluster(testSettings(t, func(*settings.Config) {}))
+	c := newCluster(ovntest.Settings(t, func(*settings.Config) {}))
 	n1 := w.node("n1", "10.244.0.0/16")
-	n1.Facts = facts(1, true)
+	n1.Facts = ovntest.Facts(1, true)
 	object, from := costly(3000, 300)
 	keys := w.put(n1, objects.TrimService(object))
 	for _, s := range from {
@@ -72,7 +74,7 @@ func TestCostlyServices(t *testing.T) {
 			ContainerPort: 1 + i, HostIP: "192.0.2.200"})
 	}
 	keys = append(keys, w.put(objects.TrimPod(pod))...)
-	c.begin(records{}, keys, w.get)
+	c.begin(records.Records{}, keys, w.Get)
 	vips, endpoints, match := 0, 0, 0
 	for _, change := range c.takeEverything() {
 		for _, row := range change.Rows {
@@ -168,7 +170,7 @@ func (s *scene) manyPorts(nodes int) (o *objects.Service, all, first *objects.En
 	var keys []part.Event
 	for i := 1; i <= nodes; i++ {
 		n := s.node(fmt.Sprint("n", i), fmt.Sprintf("10.244.%d.0/24", i))
-		n.Facts = editFacts(i, false, func(f *contract.NodeFacts) { f.Gateway.HostAddresses = true })
+		n.Facts = ovntest.EditFacts(i, false, func(f *contract.NodeFacts) { f.Gateway.HostAddresses = true })
 		keys = append(keys, s.put(n)...)
 	}
 	s.touch(append(keys, s.put(s.namespace("default"))...))

@@ -19,6 +19,7 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -28,7 +29,7 @@ import (
 func TestControllerAndItsOwnKinds(t *testing.T) {
 	t.Parallel()
 	node := kubeNode("e1", "10.244.1.0/24")
-	node.Annotations = map[string]string{contract.NodeFactsAnnotation: facts(1, false)}
+	node.Annotations = map[string]string{contract.NodeFactsAnnotation: ovntest.Facts(1, false)}
 	node.Labels = map[string]string{v1alpha1.EgressLabel: ""}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	service := web(func(s *corev1.Service) {
@@ -99,75 +100,4 @@ func TestControllerAndItsOwnKinds(t *testing.T) {
 			return strings.HasPrefix(r.Name, "egress@")
 		})) == 0
 	})
-}
-
-// TestCustomSource: absence is an empty list and a watch that ends, told once; and what was there is listed anew.
-func TestCustomSource(t *testing.T) {
-	gone, told := false, 0
-	r := &fakeResource{err: func() error {
-		if gone {
-			return apierrors.NewNotFound(v1alpha1.EgressIPs.GroupResource(), "")
-		}
-		return nil
-	}}
-	s := &customSource{resource: r, told: func(error) { told++ }}
-	if _, err := s.List(metav1.ListOptions{}); err != nil || told != 0 {
-		t.Errorf("list: %v, told %d times", err, told)
-	}
-	if w, err := s.Watch(metav1.ListOptions{}); err != nil || w != r.watch {
-		t.Errorf("watch: %v %v", w, err)
-	}
-	gone = true
-	if _, err := s.Watch(metav1.ListOptions{}); !apierrors.IsResourceExpired(err) {
-		t.Errorf("the watch after it went: %v, want one that asks for a list", err)
-	}
-	list, err := s.List(metav1.ListOptions{})
-	if err != nil || len(list.(*unstructured.UnstructuredList).Items) != 0 {
-		t.Errorf("list: %v %v", list, err)
-	}
-	w, err := s.Watch(metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if event, open := <-w.ResultChan(); open { // it ends, or the test does not
-		t.Errorf("event %v", event)
-	}
-	if told != 1 {
-		t.Errorf("told %d times", told)
-	}
-	gone, r.watch = false, nil
-	if _, err := s.Watch(metav1.ListOptions{}); !apierrors.IsResourceExpired(err) {
-		t.Errorf("the watch after it came: %v, want one that asks for a list", err)
-	}
-	if w, err := s.Watch(metav1.ListOptions{}); err != nil || w != r.watch {
-		t.Errorf("watch: %v %v", w, err)
-	}
-	r.err = func() error { return apierrors.NewServiceUnavailable("starting") }
-	if _, err := s.List(metav1.ListOptions{}); !apierrors.IsServiceUnavailable(err) {
-		t.Errorf("an API server that is away has no objects: %v", err)
-	}
-}
-
-// fakeResource lists nothing, or fails.
-type fakeResource struct {
-	dynamic.ResourceInterface
-	err   func() error
-	watch watch.Interface
-}
-
-func (r *fakeResource) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	if err := r.err(); err != nil {
-		return nil, err
-	}
-	return &unstructured.UnstructuredList{}, nil
-}
-
-func (r *fakeResource) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
-	if r.watch == nil {
-		r.watch = watch.NewFake()
-	}
-	if err := r.err(); err != nil {
-		return nil, err
-	}
-	return r.watch, nil
 }

@@ -22,7 +22,9 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
@@ -72,8 +74,8 @@ func newDatapath(t *testing.T, s *settings.Settings) *datapath {
 	d.patience = 4 * time.Second
 	d.port.Store(10000) // below those that the kernel gives
 	n1 := d.node("n1", "10.244.0.0/24", "fd00:10:244::/64")
-	n1.Facts = facts(1, true)
-	d.c.begin(records{}, d.put(n1), d.get)
+	n1.Facts = ovntest.Facts(1, true)
+	d.c.begin(records.Records{}, d.put(n1), d.Get)
 	if err := d.engine.Replace(context.Background(), d.c.takeEverything()); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +92,7 @@ func (d *datapath) do(given ...any) {
 func (d *datapath) touch(keys []part.Event) {
 	d.t.Helper()
 	for ; len(keys) > 0; keys = d.absorb(d.c) {
-		d.c.update(keys, d.get)
+		d.c.update(keys, d.Get)
 		if err := d.engine.Apply(context.Background(), d.c.takeChanges()); err != nil {
 			d.t.Fatal(err)
 		}
@@ -115,7 +117,7 @@ func (d *datapath) pods(names ...string) {
 	for _, name := range names {
 		p := d.pod("default", name, "n1")
 		d.do(p)
-		addresses := d.c.pods.all["default/"+name].addresses
+		addresses := d.c.pods.At("default/" + name).Addresses()
 		d.plug(name, contract.PodPort("default", name), string(p.UID), addresses)
 		d.serve(name)
 	}
@@ -154,7 +156,7 @@ func (d *datapath) plug(name, port, uid string, addresses []netip.Prefix, more .
 func (d *datapath) host(clients ...string) {
 	d.t.Helper()
 	var addresses []netip.Prefix
-	for _, subnet := range d.c.nodes.all["n1"].subnets {
+	for _, subnet := range d.c.nodes.At("n1").Subnets {
 		addresses = append(addresses, netip.PrefixFrom(contract.ManagementAddress(subnet), subnet.Bits()))
 	}
 	d.plug("host", contract.ManagementPort("n1"), "host", addresses, clients...)

@@ -9,7 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -90,9 +92,10 @@ func TestWhoIsADNSServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, podFirst := range []bool{true, false} {
 				s := &dnsScene{T: t, w: newWorld(), now: midnight}
-				s.c = newCluster(testSettings(t, func(config *settings.Config) { dual(config); config.DNSNodes = c.nodes }))
+				s.c = newCluster(ovntest.Settings(t,
+					func(config *settings.Config) { ovntest.Dual(config); config.DNSNodes = c.nodes }))
 				s.c.At(s.now)
-				s.c.begin(records{}, s.w.keys(), s.w.get)
+				s.c.begin(records.Records{}, s.w.Keys(), s.w.Get)
 				s.c.domains.Use("www.example.com", 1)
 				s.saw("l2", "www.example.com 203.0.113.66 90")
 				puts := []func(){

@@ -4,23 +4,24 @@
 // An object passes through it once, from left to right:
 //
 //	watch ──────► trim ────► events ──► cluster ────► changes ──► Northbound.Apply
-//	informers.go  objects/   queue.go   cluster.go,
+//	watch/        objects/   watch/     cluster.go,
 //	                                    its parts
 //
 // The translation is pure: no client, no clock, no I/O. A cluster is made of parts, one for each subject. newCluster
 // has the list of them: what kinds of objects each takes, and what owners' rows it gives. Package part says what a part
 // is. A part keeps what must be remembered of its subject between events (which node has which number and subnets,
-// which pod which address), and what of it is to be written anew. It sees the other parts by the views of views.go.
+// which pod which address), and what of it is to be written anew. It sees other parts by interfaces of its own.
 // What concerns several parts at once is in surroundings.go.
 //
-// All of it can be rebuilt from the Northbound's rows (records.go) or, where they are lost, from the Kubernetes objects
-// alone: a restarted controller comes to the same rows. Only controller.go and what it uses (informers.go, annotate.go,
-// events.go, elect.go, serve.go) talk to the world.
+// Most parts are packages of their own, which know nothing of this one: nodes, topology, pods, policies, egress, pools,
+// domains, flushes. Here are those that decide who has which address and port outside (arbiter.go, claimbook.go,
+// hosts.go, nodeports.go), and Services with their EndpointSlices (servicebook.go, claims.go, pending.go). The ranges
+// of ClusterIPs and the labels of Namespaces are here, too.
 //
-// What the parts stand on are packages of their own, which know nothing of this one. Package objects has the objects,
-// settings what the controller is told, ipam who has which number and address, pools who has which address outside,
-// and northbound what the parts agree on about rows.
+// All of it can be rebuilt from the Northbound's rows (package records) or, where they are lost, from the Kubernetes
+// objects alone: a restarted controller comes to the same rows. Only controller.go and what it uses (packages watch and
+// writeback, elect.go, lead.go, hosting.go, serve.go) talk to the world.
 //
-// What the datapath of Windows nodes cannot do is the table of package capability; the rows that follow from it are all
-// in node.go, service.go and gateway.go.
+// What the datapath of Windows nodes cannot do is the table of package capability. The rows that follow from it are in
+// packages topology, services and pods.
 package ovn

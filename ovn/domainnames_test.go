@@ -16,7 +16,9 @@ import (
 	"github.com/weftnet/weft/ovn/domains"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -40,9 +42,9 @@ func newDNSScene(t *testing.T, serverNodes ...string) *dnsScene {
 
 // restart has a new controller begin.
 func (s *dnsScene) restart() {
-	s.c = newCluster(testSettings(s.T, dual))
+	s.c = newCluster(ovntest.Settings(s.T, ovntest.Dual))
 	s.c.At(s.now)
-	s.c.begin(records{}, s.w.keys(), s.w.get)
+	s.c.begin(records.Records{}, s.w.Keys(), s.w.Get)
 }
 
 // servers moves the DNS servers.
@@ -64,7 +66,7 @@ func (s *dnsScene) servers(nodes ...string) {
 func (s *dnsScene) touch(keys []part.Event) {
 	if s.c != nil {
 		s.c.At(s.now)
-		s.c.update(keys, s.w.get)
+		s.c.update(keys, s.w.Get)
 	}
 }
 

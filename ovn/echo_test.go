@@ -3,6 +3,7 @@ package ovn
 import (
 	"encoding/json"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -11,29 +12,48 @@ import (
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/watch"
 	"github.com/weftnet/weft/ovsdb"
 )
 
 // looks has the next looks at all AddressPools, and at EgressIPs, leave a trace, and says at which there was one.
 func (s *scene) looks() func() string {
 	trace := netip.MustParseAddr("192.0.2.254")
-	s.c.pools.reserved.outside[trace] = "that of the test"
-	for _, e := range s.c.egress.all {
-		e.standing = nil
-	}
+	reserved := within(within(reflect.ValueOf(s.c.pools), "reserved"), "outside")
+	reserved.SetMapIndex(reflect.ValueOf(trace), reflect.ValueOf("that of the test"))
+	s.egressIPs(func(_ string, standing reflect.Value) { standing.SetZero() })
 	return func() string {
 		var seen []string
-		if _, untouched := s.c.pools.reserved.outside[trace]; !untouched {
+		now := within(within(reflect.ValueOf(s.c.pools), "reserved"), "outside")
+		if !now.MapIndex(reflect.ValueOf(trace)).IsValid() {
 			seen = append(seen, "AddressPools")
 		}
-		for _, e := range s.c.egress.order {
-			if e.standing != nil {
-				seen = append(seen, e.object.Name)
+		s.egressIPs(func(name string, standing reflect.Value) {
+			if !standing.IsNil() {
+				seen = append(seen, name)
 			}
-		}
+		})
 		return strings.Join(seen, " ")
 	}
+}
+
+// egressIPs has each EgressIP, in the order of their names, and the list of nodes that was found for it when it was
+// looked at last.
+func (s *scene) egressIPs(do func(name string, standing reflect.Value)) {
+	all := within(reflect.ValueOf(&s.c.egress), "all")
+	for _, name := range slices.SortedFunc(slices.Values(all.MapKeys()), func(a, b reflect.Value) int {
+		return strings.Compare(a.String(), b.String())
+	}) {
+		do(name.String(), within(all.MapIndex(name), "standing"))
+	}
+}
+
+// within is a field of what a pointer points to, which may be another package's.
+func within(pointer reflect.Value, name string) reflect.Value {
+	f := pointer.Elem().FieldByName(name)
+	return reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Elem()
 }
 
 // statusOf is an object's status with something else in it, as its own controller or another hand may write it.
@@ -51,7 +71,7 @@ func statusOf(status string, edit func(map[string]any)) string {
 func TestAStatusEchoIsNoWork(t *testing.T) {
 	s := newScene(t, withBalancers)
 	n := s.egressNode(1)
-	n.PodCIDRs, n.Facts = n.PodCIDRs[:1], facts(1, false)
+	n.PodCIDRs, n.Facts = n.PodCIDRs[:1], ovntest.Facts(1, false)
 	s.do(n, s.namespace("default", "team=a"), s.pod("default", "web", "e1"), s.addressPool("p", "203.0.113.64/28"),
 		s.egressIP("a", "team=a", "203.0.113.20"), s.balanced("web"))
 	s.touch(s.c.TakeExpected())
@@ -70,7 +90,7 @@ func TestAStatusEchoIsNoWork(t *testing.T) {
 			after.Status = statusOf(o.Status, edit)
 			s.put(&after)
 		}
-		s.c.update([]part.Event{k}, s.get)
+		s.c.update([]part.Event{k}, s.Get)
 		if changes := s.c.takeChanges(); len(changes) > 0 {
 			t.Errorf("%v asks for %d owners' rows, of %s first", k, len(changes), changes[0].Owner)
 		}
@@ -106,10 +126,11 @@ func TestAStatusEchoIsNoWork(t *testing.T) {
 // TestRowsOfWhatHasAStatusComeBack, however the event of a status and another hand's change of the rows come together.
 func TestRowsOfWhatHasAStatusComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
+		q := watch.NewQueue()
 		w := &lockedWorld{world: newWorld(), queue: q}
 		n := w.node("l1", "10.244.0.0/24")
-		n.Facts, n.Ready, n.Labels = facts(1, false), true, objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: ""})
+		n.Facts, n.Ready, n.Labels = ovntest.Facts(1, false), true,
+			objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: ""})
 		policies := w.policies(t, "{kind: NetworkPolicy, metadata: {namespace: default, name: it}, spec: {podSelector: {}, "+
 			"policyTypes: [Ingress]}}")
 		w.put(append(policies, n, w.namespace("default"), w.egressIP("a", "", "203.0.113.20"))...)
@@ -133,7 +154,7 @@ func TestRowsOfWhatHasAStatusComeBack(t *testing.T) {
 			})
 			l.suspect(t.Context(), mine)
 			if withStatus {
-				after := *w.get(objects.Key{Kind: objects.EgressKind, Name: "a"}).(*objects.EgressIP)
+				after := *w.Get(objects.Key{Kind: objects.EgressKind, Name: "a"}).(*objects.EgressIP)
 				after.Status = `{"pods":1}`
 				w.change(&after)
 			}

@@ -11,16 +11,21 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/egress"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovsdb"
 )
 
 // egressNode is a Linux node number n that may carry egress addresses.
 func (w *world) egressNode(n int) *objects.Node {
 	e := w.node(fmt.Sprint("e", n), fmt.Sprintf("10.244.%d.0/24", n), fmt.Sprintf("fd00:10:244:%d::/64", n))
-	e.Facts, e.Ready, e.Labels = facts(n, true), true, objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: ""})
+	e.Facts, e.Ready, e.Labels = ovntest.Facts(n, true), true,
+		objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: ""})
 	return e
 }
 
@@ -64,10 +69,11 @@ func (s *scene) wantEgress(name, ready, reason string, words ...string) {
 // leaving are the pods in an EgressIP's sets.
 func (s *scene) leaving(name string) string {
 	var list []string
-	for pod, p := range s.c.pods.all {
+	for pod, p := range s.c.pods.All() {
 		for _, m := range s.c.changeOf(northbound.PodOwner(pod)).Memberships {
-			if m.UUID == egressSetID(name, true) || m.UUID == egressSetID(name, false) {
-				list = append(list, strings.TrimPrefix(pod, p.object.Namespace+"/")+"="+strings.Join(m.Values, ","))
+			if m.UUID == ovsdb.ID(nb.AddressSetTable, northbound.EgressOwner(name), northbound.IPWord(true)) ||
+				m.UUID == ovsdb.ID(nb.AddressSetTable, northbound.EgressOwner(name), northbound.IPWord(false)) {
+				list = append(list, strings.TrimPrefix(pod, p.Object().Namespace+"/")+"="+strings.Join(m.Values, ","))
 			}
 		}
 	}
@@ -78,7 +84,7 @@ func (s *scene) leaving(name string) string {
 // way is what the policies of an EgressIP do with its pods' packets.
 func (s *scene) way(name string) string {
 	var list []string
-	for _, r := range s.c.egress.change(name).Rows {
+	for _, r := range s.c.changeOf(northbound.EgressOwner(name)).Rows {
 		if p, ok := r.Model.(*nb.LogicalRouterPolicy); ok {
 			list = append(list, strings.TrimSpace(p.Action+" "+strings.Join(p.Nexthops, ",")))
 		}
@@ -86,9 +92,29 @@ func (s *scene) way(name string) string {
 	return strings.Join(list, " ")
 }
 
+// egressNumber is that of an EgressIP's router on the join switch, 0 for none.
+func (s *scene) egressNumber(name string) int {
+	for _, r := range s.c.changeOf(northbound.EgressOwner(name)).Rows {
+		if port, ok := r.Model.(*nb.LogicalRouterPort); ok && r.Key == "join" {
+			return records.Node{Joins: records.Networks(port)}.ID(s.c.settings)
+		}
+	}
+	return 0
+}
+
+// standingBy are the nodes that stand by for an EgressIP, the first one preferred.
+func (s *scene) standingBy(name string) (nodes []string) {
+	for _, r := range s.c.changeOf(northbound.EgressOwner(name)).Rows {
+		if _, ok := r.Model.(*nb.HAChassis); ok {
+			nodes = append(nodes, r.Key)
+		}
+	}
+	return nodes
+}
+
 // TestEgressStory: pods, labels, nodes and EgressIPs come and go in any order.
 func TestEgressStory(t *testing.T) {
-	s := newScene(t, dual)
+	s := newScene(t, ovntest.Dual)
 	s.do(s.namespace("default", "team=a"), s.egressNode(1), s.pod("default", "web", "e1"))
 	s.want("pods before", s.leaving("a"), "")
 
@@ -97,8 +123,8 @@ func TestEgressStory(t *testing.T) {
 	s.wantEgress("a", "True", "Carried", "network external")
 	s.want("pods", s.leaving("a"), "web=10.244.1.3 web=fd00:10:244:1::3")
 	s.want("number of pods", fmt.Sprint(s.egressStatus("a").Pods), "1")
-	s.want("members", members(s.c.egress.change("a")), "chassis-1=32767")
-	hops := s.c.settings.JoinAddresses(s.c.egress.all["a"].number)
+	s.want("members", members(s.c.changeOf(northbound.EgressOwner("a"))), "chassis-1=32767")
+	hops := s.c.settings.JoinAddresses(s.egressNumber("a"))
 	s.want("way", s.way("a"), fmt.Sprintf("reroute %s reroute %s", hops[0].Addr(), hops[1].Addr()))
 
 	s.do(s.labelled(s.pod("default", "db", "e1"), "app=db"))
@@ -115,7 +141,7 @@ func TestEgressStory(t *testing.T) {
 	s.want("the younger one gets no pod", s.leaving("b"), "")
 	s.remove(objects.EgressKind, "a")
 	s.want("until the older goes", s.leaving("b"), "web=10.244.1.3")
-	s.want("rows of what is gone", fmt.Sprint(len(s.c.egress.change("a").Rows)), "0")
+	s.want("rows of what is gone", fmt.Sprint(len(s.c.changeOf(northbound.EgressOwner("a")).Rows)), "0")
 	s.do(s.labelled(web, "app=api"))
 	s.want("without the label", s.leaving("b"), "")
 	s.do(web)
@@ -124,9 +150,8 @@ func TestEgressStory(t *testing.T) {
 	s.wantEgress("b", "False", "NoNode", "spec.nodeSelector", "weft.net/egress=", "is dropped")
 	s.want("way without a node", s.way("b"), "drop")
 	s.remove(objects.EgressKind, "b")
-	s.want("what all share", fmt.Sprint(len(s.c.egress.commonChange().Rows)), "0")
-	s.want("what remains", fmt.Sprint(len(s.c.egress.all), len(s.c.egress.order), s.c.nodes.ids.Size-s.c.nodes.ids.Free),
-		"0 0 0")
+	s.want("what all share", fmt.Sprint(len(s.c.changeOf(northbound.EgressNodesOwner).Rows)), "0")
+	s.want("what remains", fmt.Sprint(s.c.nodes.Numbers().Size-s.c.nodes.Numbers().Free), "0")
 }
 
 // TestNamespacesLabels: a label of a namespace moves its pods.
@@ -140,7 +165,7 @@ func TestNamespacesLabels(t *testing.T) {
 	s.want("without the label", s.leaving("a"), "")
 	s.do(s.namespace("default", "team=a"))
 	s.want("with it", s.leaving("a"), "web=10.244.1.3")
-	s.c.update(s.put(s.namespace("default", "team=a", "more=1")), s.get)
+	s.c.update(s.put(s.namespace("default", "team=a", "more=1")), s.Get)
 	if changes := s.c.takeChanges(); len(changes) > 0 {
 		t.Errorf("another label touches %v", changes)
 	}
@@ -186,7 +211,7 @@ func TestEgressRefused(t *testing.T) {
 		}, "NoNode", []string{"runs Windows", "select Linux nodes"}, "drop"},
 		{"no gateway", func(s *scene, e *objects.EgressIP) {
 			n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "e1"}].(*objects.Node)
-			n.Facts = editFacts(1, false, func(f *contract.NodeFacts) { f.Gateway = nil })
+			n.Facts = ovntest.EditFacts(1, false, func(f *contract.NodeFacts) { f.Gateway = nil })
 			s.do(&n)
 		}, "NoNode", []string{"no gateway of its own", "gateway: local"}, "drop"},
 		{"it cannot be read", func(_ *scene, e *objects.EgressIP) { e.Wrong = "spec.addresses: \"x\" is not an IP address" },
@@ -195,14 +220,14 @@ func TestEgressRefused(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t, nil)
 			n := s.egressNode(1)
-			n.PodCIDRs, n.Facts = n.PodCIDRs[:1], facts(1, false)
+			n.PodCIDRs, n.Facts = n.PodCIDRs[:1], ovntest.Facts(1, false)
 			s.do(n, s.namespace("default", "team=a"), s.pod("default", "web", "e1"))
 			e := s.egressIP("a", "team=a", "203.0.113.20")
 			c.edit(s, e)
 			s.do(e)
 			s.wantEgress("a", "False", c.reason, c.words...)
 			s.want("way", s.way("a"), c.way)
-			for _, r := range s.c.egress.change("a").Rows {
+			for _, r := range s.c.changeOf(northbound.EgressOwner("a")).Rows {
 				if _, ok := r.Model.(*nb.LogicalRouter); ok {
 					t.Error("it has a router")
 				}
@@ -214,7 +239,7 @@ func TestEgressRefused(t *testing.T) {
 // TestEgressSpreads: several objects have several first nodes, five nodes at most stand by, and a node
 // that is not ready only for want of others.
 func TestEgressSpreads(t *testing.T) {
-	s := newScene(t, dual)
+	s := newScene(t, ovntest.Dual)
 	for n := range 8 {
 		s.do(s.egressNode(1 + n))
 	}
@@ -222,8 +247,8 @@ func TestEgressSpreads(t *testing.T) {
 	for i := range 40 {
 		name := fmt.Sprint("a", i)
 		s.do(s.egressIP(name, "team=a", fmt.Sprintf("203.0.113.%d", 100+i)))
-		list := strings.Fields(members(s.c.egress.change(name)))
-		if len(list) != maxHosting {
+		list := strings.Fields(members(s.c.changeOf(northbound.EgressOwner(name))))
+		if len(list) != egress.MaxHosting {
 			t.Fatalf("%d nodes stand by: %v", len(list), list)
 		}
 		first[list[0]]++
@@ -231,20 +256,20 @@ func TestEgressSpreads(t *testing.T) {
 	if len(first) < 6 {
 		t.Errorf("40 objects prefer %v", first)
 	}
-	before := s.c.egress.all["a0"].plan.names
+	before := s.standingBy("a0")
 	n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: before[0]}].(*objects.Node)
 	n.Ready = false
 	s.do(&n)
-	if after := s.c.egress.all["a0"].plan.names; slices.Contains(after, before[0]) || !slices.Equal(after[:4],
+	if after := s.standingBy("a0"); slices.Contains(after, before[0]) || !slices.Equal(after[:4],
 		before[1:]) {
 		t.Errorf("without %s the nodes are %v, before %v", before[0], after, before)
 	}
 	numbers := map[int]bool{}
-	for _, e := range s.c.egress.all {
-		numbers[e.number] = true
+	for i := range 40 {
+		numbers[s.egressNumber(fmt.Sprint("a", i))] = true
 	}
-	for _, n := range s.c.nodes.all {
-		numbers[n.id] = true
+	for n := range s.c.nodes.Placed() {
+		numbers[n.ID] = true
 	}
 	if len(numbers) != 48 {
 		t.Errorf("%d numbers of 48 routers on the join switch", len(numbers))
@@ -256,39 +281,41 @@ func TestEgressNumbersSurvive(t *testing.T) {
 	s := newScene(t, func(c *settings.Config) { c.JoinCIDRs = []string{"100.64.0.0/28"} }) // 12 numbers
 	for n := range 4 {
 		node := s.egressNode(1 + n)
-		node.PodCIDRs, node.Facts = node.PodCIDRs[:1], facts(1+n, false)
+		node.PodCIDRs, node.Facts = node.PodCIDRs[:1], ovntest.Facts(1+n, false)
 		s.do(node)
 	}
 	before := map[string]int{}
 	for i := range 8 {
 		name := fmt.Sprint("a", i)
 		s.do(s.egressIP(name, "", fmt.Sprintf("203.0.113.%d", 100+i)))
-		before[name] = s.c.egress.all[name].number
+		before[name] = s.egressNumber(name)
 	}
 	s.do(s.egressIP("late", "", "203.0.113.120"))
 	s.wantEgress("late", "False", "NoNumber", "join-cidrs")
-	r := records{egress: map[string]int{}, nodes: map[string]nodeRecord{}}
+	r := records.Records{Egress: map[string]int{}, Nodes: map[string]records.Node{}}
 	for name, number := range before {
-		r.egress[name] = number
+		r.Egress[name] = number
 	}
 	delete(s.objects, objects.Key{Kind: objects.EgressKind, Name: "a3"})
 	s.put(s.node("new", "10.244.9.0/24"))
 	s.c = newCluster(s.c.settings)
-	s.c.begin(r, s.keys(), s.get)
+	s.c.begin(r, s.Keys(), s.Get)
 	for name, number := range before {
-		if e := s.c.egress.all[name]; name != "a3" && e.number != number {
-			t.Errorf("%s has number %d, had %d", name, e.number, number)
+		if now := s.egressNumber(name); name != "a3" && now != number {
+			t.Errorf("%s has number %d, had %d", name, now, number)
 		}
 	}
 	seen := map[netip.Addr]string{}
-	for _, n := range s.c.nodes.all {
-		seen[s.c.settings.JoinAddresses(n.id)[0].Addr()] = n.name
+	for n := range s.c.nodes.Placed() {
+		seen[s.c.settings.JoinAddresses(n.ID)[0].Addr()] = n.Name
 	}
-	for name, e := range s.c.egress.all {
-		if e.number == 0 {
+	for k := range s.objects {
+		name := k.(objects.Key).Name
+		number := s.egressNumber(name)
+		if k.(objects.Key).Kind != objects.EgressKind || number == 0 {
 			continue
 		}
-		a := s.c.settings.JoinAddresses(e.number)[0].Addr()
+		a := s.c.settings.JoinAddresses(number)[0].Addr()
 		if other, ok := seen[a]; ok {
 			t.Errorf("%s and %s both have %s", name, other, a)
 		}
@@ -298,12 +325,12 @@ func TestEgressNumbersSurvive(t *testing.T) {
 
 // TestCarrierIsTold: the status names the node whose chassis carries the addresses.
 func TestCarrierIsTold(t *testing.T) {
-	s := newScene(t, dual)
+	s := newScene(t, ovntest.Dual)
 	s.do(s.egressNode(1), s.egressNode(2), s.egressIP("a", "", "203.0.113.20"))
 	s.want("node", s.egressStatus("a").Node, "")
 	move := func(chassis string) {
-		s.objects[part.Signal{What: egressHosting, Name: "a"}] = chassis
-		s.touch([]part.Event{part.Signal{What: egressHosting, Name: "a"}})
+		s.objects[part.Signal{What: egress.Hosting, Name: "a"}] = chassis
+		s.touch([]part.Event{part.Signal{What: egress.Hosting, Name: "a"}})
 	}
 	move("chassis-2")
 	s.want("node", s.egressStatus("a").Node, "e2")
@@ -315,8 +342,8 @@ func TestCarrierIsTold(t *testing.T) {
 	s.restart(nil)
 	s.want("node after a restart", s.egressStatus("a").Node, "e1")
 	for _, chassis := range []string{"chassis-2", "chassis-1"} { // faster than a status is written
-		s.objects[part.Signal{What: egressHosting, Name: "a"}] = chassis
-		s.c.update([]part.Event{part.Signal{What: egressHosting, Name: "a"}}, s.get)
+		s.objects[part.Signal{What: egress.Hosting, Name: "a"}] = chassis
+		s.c.update([]part.Event{part.Signal{What: egress.Hosting, Name: "a"}}, s.Get)
 	}
 	notes := s.c.TakeNotes()
 	if last := notes[len(notes)-1].Value; !strings.Contains(last, `"node":"e1"`) {
@@ -324,6 +351,7 @@ func TestCarrierIsTold(t *testing.T) {
 	}
 	move("")
 	s.want("node when none carries it", s.egressStatus("a").Node, "")
-	delete(s.objects, part.Signal{What: egressHosting, Name: "a"})
-	s.touch([]part.Event{part.Signal{What: egressHosting, Name: "nobody"}, part.Signal{What: egressCount, Name: "nobody"}})
+	delete(s.objects, part.Signal{What: egress.Hosting, Name: "a"})
+	s.touch([]part.Event{part.Signal{What: egress.Hosting, Name: "nobody"}, part.Signal{What: egress.Count,
+		Name: "nobody"}})
 }

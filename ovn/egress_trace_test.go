@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
 
@@ -15,7 +16,7 @@ func TestSelectedPodsLeaveByTheirAddress(t *testing.T) {
 	w := newWorld()
 	e1, e2 := w.egressNode(1), w.egressNode(2)
 	windows := w.node("w3", "10.244.3.0/24", "fd00:10:244:3::/64")
-	windows.Facts = editFacts(3, true, func(f *contract.NodeFacts) { f.OS = contract.Windows })
+	windows.Facts = ovntest.EditFacts(3, true, func(f *contract.NodeFacts) { f.OS = contract.Windows })
 	bare := w.node("bare", "10.244.4.0/24", "fd00:10:244:4::/64")
 	w.put(e1, e2, windows, bare, w.namespace("a", "team=a"), w.namespace("b", "team=b"), w.namespace("c", "team=c"),
 		w.namespace("default"))
@@ -27,7 +28,7 @@ func TestSelectedPodsLeaveByTheirAddress(t *testing.T) {
 	web := w.service("web", "10.96.0.10")
 	w.put(web, w.slice("web-a", "web", []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}},
 		ready("10.244.2.3", "e2")))
-	o := compile(t, testSettings(t, dual), w)
+	o := compile(t, ovntest.Settings(t, ovntest.Dual), w)
 	for i, chassis := range []string{"chassis-1", "chassis-2", "chassis-3"} {
 		ovsdbtest.Run(t, "ovn-sbctl", "--db="+o.southbound.Endpoint, "chassis-add", chassis, "geneve",
 			fmt.Sprintf("192.0.2.%d", 1+i))

@@ -13,17 +13,18 @@ import (
 
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 )
 
 // TestSocketsLeaveWhoIsGone: a datagram socket that never rests is served by whoever is there.
 func TestSocketsLeaveWhoIsGone(t *testing.T) {
-	d := newDatapath(t, testSettings(t, dual))
+	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	d.pods("a", "b", "client")
 	s := d.service("log", "10.96.0.10", "fd00:10:96::a")
 	s.Ports = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}
 	serve := func(name string) {
 		var given []any
-		for i, a := range d.c.pods.all["default/"+name].addresses {
+		for i, a := range d.c.pods.At("default/" + name).Addresses() {
 			given = append(given, d.slice(fmt.Sprint("log-", i), "log",
 				[]objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}}, ready(a.Addr().String(), "n1")))
 		}
@@ -61,12 +62,12 @@ func TestSocketsLeaveWhoIsGone(t *testing.T) {
 // TestSocketsThatNeverRestLeaveWhoIsGone: one that sends at every moment sends, too, while Open vSwitch has cached
 // flows to who is gone, after the first flush.
 func TestSocketsThatNeverRestLeaveWhoIsGone(t *testing.T) {
-	d := newDatapath(t, testSettings(t, dual))
+	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	d.pods("a", "b", "client")
 	s := d.service("log", "10.96.0.10")
 	s.Ports = []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 514}}
 	serve := func(name string) {
-		addr := d.c.pods.all["default/"+name].addresses[0].Addr()
+		addr := d.c.pods.At("default/" + name).Addresses()[0].Addr()
 		d.do(s, d.slice("log", "log", []objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}},
 			ready(addr.String(), "n1")))
 	}

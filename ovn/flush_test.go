@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 )
 
 // of edits a Service.
@@ -28,7 +29,7 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 	newLog := func(t *testing.T, s *objects.Service) *scene {
 		sc := newScene(t, nil)
 		n1 := sc.node("n1", "10.244.1.0/24")
-		n1.Facts = facts(1, false)
+		n1.Facts = ovntest.Facts(1, false)
 		sc.do(n1, s)
 		return sc
 	}

@@ -14,7 +14,10 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -28,22 +31,15 @@ func withShared(c *settings.Config) {
 	}
 }
 
-// editFacts are facts of node number n, changed.
-func editFacts(n int, dual bool, change func(*contract.NodeFacts)) string {
-	f := must(parseFacts(facts(n, dual)))
-	change(&f)
-	return contract.Format(f)
-}
-
 // sharing are those of a node that uses the shared gateway.
 func sharing(n int, os string) string {
-	return editFacts(n, true, func(f *contract.NodeFacts) { f.Gateway, f.SharedGateway, f.OS = nil, true, os })
+	return ovntest.EditFacts(n, true, func(f *contract.NodeFacts) { f.Gateway, f.SharedGateway, f.OS = nil, true, os })
 }
 
 // gatewayNode is a Linux node number n that carries the shared gateway.
 func (w *world) gatewayNode(n int) *objects.Node {
 	g := w.node(fmt.Sprint("g", n), fmt.Sprintf("10.244.%d.0/24", n))
-	g.Facts, g.Gateway = facts(n, false), "true"
+	g.Facts, g.Gateway = ovntest.Facts(n, false), "true"
 	return g
 }
 
@@ -109,12 +105,11 @@ func TestSharedGatewayStory(t *testing.T) {
 	s.do(&again)
 	s.want("egress when there is one again", s.egress("s9"), hop)
 	own := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "s9"}].(*objects.Node)
-	own.Facts = editFacts(9, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })
+	own.Facts = ovntest.EditFacts(9, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })
 	s.do(&own)
 	s.want("egress by its own gateway", s.egress("s9"), "100.64.0.2")
 	s.remove(objects.NodeKind, "g1", "s8", "s9")
-	s.want("what remains", fmt.Sprint(len(s.c.gateway.members), len(s.c.gateway.sharers),
-		len(s.c.changeOf(northbound.GatewayOwner).Rows)), "0 0 0")
+	s.want("what remains", fmt.Sprint(len(s.c.changeOf(northbound.GatewayOwner).Rows)), "0")
 }
 
 // TestGatewayNodes states who carries the shared gateway, and what the others are told.
@@ -130,18 +125,18 @@ func TestGatewayNodes(t *testing.T) {
 			"leave it empty"}},
 		{"nothing is configured", nil, func(*objects.Node) {}, []string{"NotAGatewayNode", "no shared-gateway-addresses"}},
 		{"Windows by its agent", withShared, func(n *objects.Node) {
-			n.Facts = editFacts(1, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })
+			n.Facts = ovntest.EditFacts(1, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })
 		}, []string{"NotAGatewayNode", "runs Windows", "clone", "label Linux nodes"}},
 		{"Windows by its label", withShared, func(n *objects.Node) { n.OS = contract.Windows },
 			[]string{"NotAGatewayNode", "runs Windows"}},
 		{"no gateway", withShared, func(n *objects.Node) {
-			n.Facts = editFacts(1, false, func(f *contract.NodeFacts) { f.Gateway = nil })
+			n.Facts = ovntest.EditFacts(1, false, func(f *contract.NodeFacts) { f.Gateway = nil })
 		}, []string{"NotAGatewayNode", "gateway-addresses for the agent"}},
 		{"another network", withShared, func(n *objects.Node) {
-			n.Facts = editFacts(1, false, func(f *contract.NodeFacts) { f.Gateway.Network = "storage" })
+			n.Facts = ovntest.EditFacts(1, false, func(f *contract.NodeFacts) { f.Gateway.Network = "storage" })
 		}, []string{"NotAGatewayNode", `"storage"`, `shared-gateway-network "external"`}},
 		{"the shared address", withShared, func(n *objects.Node) {
-			n.Facts = strings.Replace(facts(1, false), "203.0.113.1/24", "203.0.113.50/24", 1)
+			n.Facts = strings.Replace(ovntest.Facts(1, false), "203.0.113.1/24", "203.0.113.50/24", 1)
 		}, []string{"BadNodeFacts", "203.0.113.50", "shared-gateway-addresses", "give the node another one"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -149,7 +144,7 @@ func TestGatewayNodes(t *testing.T) {
 			n := s.gatewayNode(1)
 			c.node(n)
 			s.do(n)
-			_, carries := s.c.gateway.members["g1"]
+			carries := members(s.c.changeOf(northbound.GatewayOwner)) != ""
 			if carries != (c.words == nil) {
 				t.Errorf("carries the gateway: %v", carries)
 			}
@@ -224,11 +219,12 @@ func TestTwoGatewaysWithTheSame(t *testing.T) {
 				n.Facts, n.CreationTimestamp = facts, metav1.NewTime(time.Unix(100-age, 0))
 				return n
 			}
-			s := newScene(t, dual)
-			first := node(s, "x", 1, 1, facts(1, true))
+			s := newScene(t, ovntest.Dual)
+			first := node(s, "x", 1, 1, ovntest.Facts(1, true))
 			s.do(first)
-			second := node(s, "a", 2, 9, editFacts(2, true, c.change)) // older, and of a name that goes first
-			second.Labels = objects.NewLabelSet(map[string]string{networkLabel: must(parseFacts(second.Facts)).Gateway.Network})
+			second := node(s, "a", 2, 9, ovntest.EditFacts(2, true, c.change)) // older, and of a name that goes first
+			second.Labels = objects.NewLabelSet(map[string]string{
+				topology.NetworkLabel: ovntest.ReadFacts(second.Facts).Gateway.Network})
 			s.do(second)
 			if c.words == nil {
 				s.wantReasons()
@@ -244,11 +240,11 @@ func TestTwoGatewaysWithTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, restart := range []struct {
-				r    records
+				r    records.Records
 				want string
-			}{{ovnRecords(t, engine), "x"}, {records{}, "a"}} {
+			}{{ovnRecords(t, engine), "x"}, {records.Records{}, "a"}} {
 				s.c = newCluster(s.c.settings)
-				s.c.begin(restart.r, s.keys(), s.get)
+				s.c.begin(restart.r, s.Keys(), s.Get)
 				s.touch(s.absorb(s.c))
 				s.wantGateways(restart.want)
 				if len(s.problems) != 1 || s.problems[0].Reason != "DuplicateGateway" {
@@ -262,7 +258,7 @@ func TestTwoGatewaysWithTheSame(t *testing.T) {
 			s.do(second)
 			s.wantMessage("Node a:", "DuplicateGateway")
 			mended := *second
-			mended.Facts = facts(2, true)
+			mended.Facts = ovntest.Facts(2, true)
 			s.do(&mended)
 			s.wantGateways("a x")
 			s.wantReasons()
@@ -274,7 +270,7 @@ func TestTwoGatewaysWithTheSame(t *testing.T) {
 func (s *scene) wantGateways(want string) {
 	s.t.Helper()
 	var names []string
-	for _, name := range s.c.nodes.names {
+	for _, name := range s.c.nodes.Names() {
 		for _, row := range s.c.changeOf(northbound.NodeOwner(name)).Rows {
 			if router, ok := row.Model.(*nb.LogicalRouter); ok {
 				names = append(names, strings.TrimPrefix(router.Name, "gw-"))
@@ -287,7 +283,7 @@ func (s *scene) wantGateways(want string) {
 // wantMembers checks that what happens to a node changes the shared gateway's rows.
 func (s *scene) wantMembers(n *objects.Node, want string) {
 	s.t.Helper()
-	s.c.update(s.put(n), s.get)
+	s.c.update(s.put(n), s.Get)
 	changes := s.c.takeChanges()
 	if !slices.ContainsFunc(changes, func(c ovsdb.Change) bool {
 		return c.Owner == northbound.GatewayOwner && members(c) == want

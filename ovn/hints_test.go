@@ -112,7 +112,7 @@ func TestNodeChangesItsZone(t *testing.T) {
 	move := func(zone string) (owners []string) {
 		n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "n1"}].(*objects.Node)
 		n.Zone = zone
-		s.c.update(s.put(&n), s.get)
+		s.c.update(s.put(&n), s.Get)
 		for _, change := range s.c.takeChanges() {
 			owners = append(owners, string(change.Owner))
 		}

@@ -7,9 +7,12 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/egress"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/pools"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -26,11 +29,11 @@ func (e engine) Hosting() map[part.Event]string {
 	for _, port := range ovsdb.List(e.Client(), func(p *nb.LogicalRouterPort) bool {
 		return p.Status[hostingChassis] != ""
 	}) {
-		switch word, name, key := rowOf(port.ExternalIDs); {
+		switch word, name, key := records.RowOf(port.ExternalIDs); {
 		case word == objects.EgressKind.String() && key == "external":
-			now[part.Signal{What: egressHosting, Name: name}] = port.Status[hostingChassis]
+			now[part.Signal{What: egress.Hosting, Name: name}] = port.Status[hostingChassis]
 		case port.ExternalIDs[ovsdb.OwnerMark] == string(northbound.LivenessOwner):
-			now[part.Signal{What: livenessMoved, Name: key}] = port.Status[hostingChassis]
+			now[part.Signal{What: pools.LivenessMoved, Name: key}] = port.Status[hostingChassis]
 		}
 	}
 	return now
@@ -78,9 +81,9 @@ func newHostingSource(s source, hosting map[part.Event]string) *hostingSource {
 	return &hostingSource{source: s, chassis: maps.Clone(hosting)}
 }
 
-func (c *hostingSource) get(e part.Event) any {
+func (c *hostingSource) Get(e part.Event) any {
 	if _, ok := e.(part.Signal); !ok {
-		return c.source.get(e)
+		return c.source.Get(e)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,8 +91,8 @@ func (c *hostingSource) get(e part.Event) any {
 }
 
 // keys are also those whose chassis is known.
-func (c *hostingSource) keys() []part.Event {
-	keys := c.source.keys()
+func (c *hostingSource) Keys() []part.Event {
+	keys := c.source.Keys()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for k := range c.chassis {
@@ -110,5 +113,5 @@ func (l *leader) moved(k part.Event, chassis string) {
 		delete(c.chassis, k)
 	}
 	c.mu.Unlock()
-	l.queue.add(k, false)
+	l.queue.Add(k, false)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
@@ -27,7 +28,7 @@ func TestNewLeaderKnowsWhoLives(t *testing.T) {
 	var objects []runtime.Object
 	for i := range 3 {
 		n := kubeNode(fmt.Sprint("l", i), fmt.Sprintf("10.244.%d.0/24", i))
-		n.Annotations, n.Labels = map[string]string{contract.NodeFactsAnnotation: facts(1+i, false)},
+		n.Annotations, n.Labels = map[string]string{contract.NodeFactsAnnotation: ovntest.Facts(1+i, false)},
 			map[string]string{v1alpha1.EgressLabel: ""}
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		objects = append(objects, n)

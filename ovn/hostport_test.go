@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -36,7 +38,7 @@ func TestServicesGoBeforeHostPorts(t *testing.T) {
 		t.Helper()
 		now := s.service("shop", "10.96.0.10")
 		edit(now)
-		s.c.update(s.put(now), s.get)
+		s.c.update(s.put(now), s.Get)
 		for _, change := range s.c.takeChanges() {
 			if slices.Contains([]string{string(northbound.PodOwner("default/web")),
 				string(northbound.PodOwner("default/other"))}, string(change.Owner)) {
@@ -83,8 +85,8 @@ func TestServicesGoBeforeHostPorts(t *testing.T) {
 		})
 	}
 	s.do(s.pod("default", "web", "own")) // without host ports
-	if len(s.c.pods.hostPorted) != 1 || len(s.c.nodes.all["own"].hostPorted) != 1 {
-		t.Errorf("host ports of %v are kept, and on the node of %v", s.c.pods.hostPorted, s.c.nodes.all["own"].hostPorted)
+	if kept := within(reflect.ValueOf(&s.c.pods), "hostPorted"); kept.Len() != 1 {
+		t.Errorf("host ports of %v are kept", kept)
 	}
 }
 
@@ -126,7 +128,7 @@ func TestOneHostPortOfTwoPods(t *testing.T) {
 				pods["young"].CreationTimestamp = metav1.NewTime(time.Unix(1700000001, 0))
 				rows := has{} // as changes have written them
 				follow := func(keys []part.Event) {
-					s.c.update(keys, s.get)
+					s.c.update(keys, s.Get)
 					changes := s.c.takeChanges()
 					nameOf := func(change ovsdb.Change) string {
 						return string(change.Owner[strings.LastIndexByte(string(change.Owner), '/')+1:])
@@ -183,7 +185,7 @@ func TestOneHostPortOfTwoPods(t *testing.T) {
 func TestHostPortsAtAnAddressOfAPool(t *testing.T) {
 	s := newScene(t, withBalancers)
 	n := s.egressNode(1)
-	n.PodCIDRs, n.Facts = n.PodCIDRs[:1], facts(1, false)
+	n.PodCIDRs, n.Facts = n.PodCIDRs[:1], ovntest.Facts(1, false)
 	at := netip.MustParseAddr("203.0.113.1")
 	had := s.balanced("web", func(b *objects.LoadBalancer) { b.Ingress = at.String() })
 	had.Ingress = []netip.Addr{at}
@@ -193,7 +195,7 @@ func TestHostPortsAtAnAddressOfAPool(t *testing.T) {
 	s.do(n, s.addressPool("p", "203.0.113.0/29"), p, q)
 	rows := map[ovsdb.Owner]ovsdb.Change{}
 	ports := func(keys []part.Event) string {
-		s.c.update(keys, s.get)
+		s.c.update(keys, s.Get)
 		for _, change := range s.c.takeChanges() {
 			rows[change.Owner] = change
 		}
@@ -210,7 +212,7 @@ func TestHostPortsAtAnAddressOfAPool(t *testing.T) {
 	s.want("alone", ports([]part.Event{objects.Key{Kind: objects.PodKind, Name: "default/p"},
 		objects.Key{Kind: objects.PodKind, Name: "default/q"}}), both)
 	s.want("beside the Service", ports(s.put(had)), other)
-	holder, _ := s.c.pools.holder(at)
+	holder, _ := s.c.pools.Holder(at)
 	s.want("the Service has the address", holder, "default/web")
 	rival := s.service("rival", "10.96.0.20") // somebody else's load balancer
 	rival.Ingress, rival.Ports[0].Port = []netip.Addr{at}, 8443
@@ -235,10 +237,10 @@ func TestHostPortsOfOtherAddresses(t *testing.T) {
 	s.do(s.namespace("default"), with("first", first), with("second", second),
 		with("nowhere", netip.MustParseAddr("127.0.0.1")))
 	looked := func(objects ...any) string {
-		s.c.update(s.put(objects...), s.get)
+		s.c.update(s.put(objects...), s.Get)
 		var pods []string
-		for name := range s.c.pods.dirty {
-			pods = append(pods, strings.TrimPrefix(name, "default/"))
+		for _, owner := range s.c.pods.Dirty(false) {
+			pods = append(pods, strings.TrimPrefix(string(owner), "Pod/default/"))
 		}
 		slices.Sort(pods)
 		s.c.takeChanges()

@@ -8,7 +8,9 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/topology"
 )
 
 // hostBook knows nodes by all addresses of their hosts and gateways, and what stays the hosts' own.
@@ -30,46 +32,40 @@ func newHostBook(s *settings.Settings, nodes nodeView) hostBook {
 
 // update takes in a node's addresses and who listens there. touched are the addresses where that makes a difference,
 // and heard says that the same daemons listen as before.
-func (b *hostBook) update(n *nodeState) (touched []netip.Addr, heard bool) {
+func (b *hostBook) update(n *topology.Node) (touched []netip.Addr, heard bool) {
 	var now []netip.Addr
-	if n.object != nil {
-		now = n.hostAddresses()
-		if n.facts.Gateway != nil {
-			now = append(now, contract.Addrs(n.facts.Gateway.Addresses)...)
+	if n.Object != nil {
+		now = n.HostAddresses()
+		if n.Facts.Gateway != nil {
+			now = append(now, contract.Addrs(n.Facts.Gateway.Addresses)...)
 		}
 		slices.SortFunc(now, netip.Addr.Compare)
 		now = slices.Compact(now)
 	}
-	was := b.of[n.name]
-	heard = slices.Equal(b.listeners[n.name], n.facts.Listeners)
+	was := b.of[n.Name]
+	heard = slices.Equal(b.listeners[n.Name], n.Facts.Listeners)
 	if heard && slices.Equal(was, now) {
 		return nil, true
 	}
-	if b.listeners[n.name] = n.facts.Listeners; len(n.facts.Listeners) == 0 {
-		delete(b.listeners, n.name)
+	if b.listeners[n.Name] = n.Facts.Listeners; len(n.Facts.Listeners) == 0 {
+		delete(b.listeners, n.Name)
 	}
 	for _, addr := range was {
-		leave(b.at, addr, n.name)
+		part.Leave(b.at, addr, n.Name)
 	}
 	for _, addr := range now {
-		enter(b.at, addr, n.name)
+		part.Enter(b.at, addr, n.Name)
 	}
-	if b.of[n.name] = now; len(now) == 0 {
-		delete(b.of, n.name)
+	if b.of[n.Name] = now; len(now) == 0 {
+		delete(b.of, n.Name)
 	}
 	return slices.Concat(was, now), heard
-}
-
-// listens says whether a daemon of a node listens at an address of its host. A gateway router with addresses of its own
-// is not the host.
-func (n *nodeState) listens(protocol string, at netip.AddrPort) bool {
-	return n.facts.Listeners.Have(protocol, at) && n.object != nil && slices.Contains(n.hostAddresses(), at.Addr())
 }
 
 // listener is the node, the first by name, that has an address and a daemon that listens there; "" is none.
 func (b *hostBook) listener(protocol string, at netip.AddrPort) (node string) {
 	for name := range b.at[at.Addr()] {
-		if b.nodes.at(name).listens(protocol, at) && (node == "" || name < node) {
+		if b.nodes.At(name).Listens(protocol, at) && (node == "" || name < node) {
 			node = name
 		}
 	}
@@ -100,20 +96,4 @@ func (b *hostBook) ownerName(owner outside.Owner, addr netip.Addr) string {
 // taken says whose an address is that a Service asks for and may not have.
 func (b *hostBook) taken(s *objects.Service, addr netip.Addr) outside.Owner {
 	return b.rules().Deny(addr, slices.Contains(s.Ingress, addr))
-}
-
-// hostAddresses are those that a node's host has by its status and its agent's facts.
-func (n *nodeState) hostAddresses() []netip.Addr {
-	list := slices.Concat(n.object.Addresses, n.facts.Addresses)
-	slices.SortFunc(list, netip.Addr.Compare)
-	return slices.Compact(list)
-}
-
-// policyAddresses are all by which a node's host is known to policies: those, and what it has among the pods.
-func (n *nodeState) policyAddresses() []netip.Addr {
-	list := n.hostAddresses()
-	for _, subnet := range n.subnets {
-		list = append(list, contract.ManagementAddress(subnet))
-	}
-	return list
 }

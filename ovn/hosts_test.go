@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -31,7 +32,7 @@ func TestHostsKeepTheirAddresses(t *testing.T) {
 	}
 	s := newScene(t, config)
 	n1 := s.node("n1", "10.244.1.0/24")
-	n1.Facts = facts(1, false)
+	n1.Facts = ovntest.Facts(1, false)
 	n1.Addresses = []netip.Addr{netip.MustParseAddr("192.0.2.50"), netip.MustParseAddr("192.0.2.77")}
 	bare := s.node("bare") // without an agent, and without a subnet: a host of the control plane's
 	bare.Addresses = []netip.Addr{netip.MustParseAddr("192.0.2.60")}
@@ -92,7 +93,7 @@ func TestHostsKeepTheirAddresses(t *testing.T) {
 func TestHostPortsAreAKey(t *testing.T) {
 	s := newScene(t, func(c *settings.Config) { c.HostPorts = []string{"tcp/22", "tcp/8000-8010", "udp/6081"} })
 	n1 := s.node("n1", "10.244.1.0/24")
-	n1.Facts = facts(1, false)
+	n1.Facts = ovntest.Facts(1, false)
 	s.do(n1)
 	for port, served := range map[uint16]bool{22: false, 8005: false, 8011: true, 6643: true} {
 		o := s.outward("web", 1, 0)
@@ -107,7 +108,7 @@ func TestHostPortsAreAKey(t *testing.T) {
 		t.Errorf("the node is told %s", told)
 	}
 	for _, wrong := range []string{"22", "tcp/", "tcp/0", "icmp/1", "tcp/9-8", "tcp/70000", "tcp/1-2-3"} {
-		config := testConfig()
+		config := ovntest.Config()
 		config.HostPorts = []string{wrong}
 		if err := config.Validate(); err == nil || !strings.Contains(err.Error(), "host-ports: ") {
 			t.Errorf("%q: %v", wrong, err)
@@ -117,7 +118,7 @@ func TestHostPortsAreAKey(t *testing.T) {
 		func(c *settings.Config) { c.HostPorts = nil }, func(c *settings.Config) { c.HostCIDRs = []string{"192.0.2.1"} },
 		func(c *settings.Config) { c.HostExternalIPCIDRs = []string{"192.0.2.1/24"} },
 	} {
-		config := testConfig()
+		config := ovntest.Config()
 		edit(&config)
 		if err := config.Validate(); err == nil || !strings.Contains(err.Error(), "host-") {
 			t.Errorf("got %v", err)
@@ -130,7 +131,7 @@ func TestHostPortsAreAKey(t *testing.T) {
 func TestHostPortsOfHostsStay(t *testing.T) {
 	s := newScene(t, nil)
 	n1 := s.node("n1", "10.244.1.0/24")
-	n1.Facts = facts(1, false)
+	n1.Facts = ovntest.Facts(1, false)
 	s.do(n1)
 	p := s.pod("default", "p", "n1")
 	for _, port := range []uint16{2380, 6643, 8443, 10257} {
@@ -157,12 +158,12 @@ func TestANodeClaimsForeignAddresses(t *testing.T) {
 		s.outward("given", 3, 0, "198.51.100.41")
 	given.Ingress, given.ExternalIPs = given.ExternalIPs, nil
 	n1 := s.node("n1", "10.244.1.0/24")
-	n1.Facts = facts(1, false)
+	n1.Facts = ovntest.Facts(1, false)
 	s.do(n1, kept, lost, given)
 	s.want("before", s.served(), "given 198.51.100.41:80, kept 198.51.100.70:80, lost 198.51.100.40:80")
 	s.problems = nil
 	foreign := *n1
-	foreign.Facts = strings.Replace(facts(1, false), `"addresses":["192.0.2.1"`,
+	foreign.Facts = strings.Replace(ovntest.Facts(1, false), `"addresses":["192.0.2.1"`,
 		`"addresses":["198.51.100.40","198.51.100.41","198.51.100.70","192.0.2.1"`, 1)
 	if foreign.Facts == n1.Facts {
 		t.Fatalf("the facts are %s", n1.Facts)
@@ -175,7 +176,7 @@ func TestANodeClaimsForeignAddresses(t *testing.T) {
 
 // listening are the facts of node n, at whose host daemons listen.
 func listening(n int, listeners ...string) string {
-	return editFacts(n, false, func(f *contract.NodeFacts) {
+	return ovntest.EditFacts(n, false, func(f *contract.NodeFacts) {
 		for _, text := range listeners {
 			var l contract.Listener
 			if err := l.UnmarshalText([]byte(text)); err != nil {
@@ -203,7 +204,7 @@ func (s *scene) hostPorts(pod string) string {
 func TestDaemonsKeepTheirPortsFromPods(t *testing.T) {
 	s := newScene(t, func(c *settings.Config) { c.HostExternalIPCIDRs = []string{"192.0.2.0/24"} })
 	n1, n2 := s.node("n1", "10.244.1.0/24"), s.node("n2", "10.244.2.0/24")
-	n1.Facts, n2.Facts = facts(1, false), facts(2, false)
+	n1.Facts, n2.Facts = ovntest.Facts(1, false), ovntest.Facts(2, false)
 	p, q := s.pod("default", "p", "n1"), s.pod("default", "q", "n2")
 	p.HostPorts = []objects.HostPort{{Protocol: "tcp", Port: 9100, Into: 80}}
 	q.HostPorts = p.HostPorts
@@ -267,7 +268,7 @@ func TestDaemonsKeepTheirPortsFromPods(t *testing.T) {
 func TestListenersOfAnotherNode(t *testing.T) {
 	s := newScene(t, nil)
 	n1, n2 := s.node("n1", "10.244.1.0/24"), s.node("n2", "10.244.2.0/24")
-	n1.Facts = facts(1, false)
+	n1.Facts = ovntest.Facts(1, false)
 	n2.Facts = listening(2, "tcp/80", "tcp/9100")
 	n2.Facts = strings.Replace(n2.Facts, `"addresses":["192.0.2.2"`, `"addresses":["192.0.2.1"`, 1)
 	p := s.pod("default", "p", "n1")
@@ -296,7 +297,7 @@ func TestAnAddressMovesFromADaemon(t *testing.T) {
 		return strings.Replace(facts, `"addresses":["`+own+`"`, `"addresses":["`+own+`","192.0.2.50"`, 1)
 	}
 	n1, n2 := s.node("n1", "10.244.1.0/24"), s.node("n2", "10.244.2.0/24")
-	n1.Facts, n2.Facts = facts(1, false), with(listening(2, "tcp/443"), "192.0.2.2")
+	n1.Facts, n2.Facts = ovntest.Facts(1, false), with(listening(2, "tcp/443"), "192.0.2.2")
 	p := s.pod("default", "p", "n1")
 	p.HostPorts = []objects.HostPort{{Protocol: "tcp", Port: 443, Into: 80}}
 	given := s.outward("given", 1, 0)

@@ -16,7 +16,9 @@ import (
 	"github.com/weftnet/weft/models"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/watch"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -37,8 +39,8 @@ type Northbound interface {
 
 // source is where objects come from; *informers in earnest.
 type source interface {
-	get(part.Event) any
-	keys() []part.Event
+	Get(part.Event) any
+	Keys() []part.Event
 }
 
 // leader keeps the Northbound in step while this controller leads. All of it runs in one goroutine, so
@@ -46,10 +48,10 @@ type source interface {
 type leader struct {
 	cluster    *cluster
 	source     source
-	queue      *queue
+	queue      *watch.Queue
 	northbound Northbound
 	entitled   func(context.Context) error       // asks who holds the Lease
-	records    func() records                    // what earlier terms have decided
+	records    func() records.Records            // what earlier terms have decided
 	disabled   func() []string                   // features that the Northbound's server lacks
 	ports      func() map[types.UID][]netip.Addr // the pods that have a port in the Northbound
 	metrics    *metrics
@@ -82,25 +84,25 @@ func (l *leader) run(ctx context.Context) {
 	l.backoff = map[ovsdb.Owner]time.Duration{}
 	// What comes into the queue from here on is looked at again, whether the stores had it
 	// already or not.
-	l.queue.collect(true)
-	defer l.queue.collect(false)
+	l.queue.Collect(true)
+	defer l.queue.Collect(false)
 	start := time.Now()
 	l.begun.Store(start.UnixNano())
 	l.cluster.At(start)
 	if !l.claim(ctx) {
 		return
 	}
-	l.cluster.begin(l.records(), l.source.keys(), l.source.get)
+	l.cluster.begin(l.records(), l.source.Keys(), l.source.Get)
 	l.publish(ctx)
 	if !l.all(ctx, nil) {
 		return
 	}
 	l.begun.Store(0)
-	l.log.Info("the Northbound is in step with the cluster", "nodes", len(l.cluster.nodes.all), "pods",
-		len(l.cluster.pods.all),
+	l.log.Info("the Northbound is in step with the cluster", "nodes", l.cluster.nodes.Known(), "pods",
+		l.cluster.pods.Known(),
 		"services", len(l.cluster.services.all), "seconds", time.Since(start).Seconds())
 	for {
-		entries := l.queue.take(ctx)
+		entries := l.queue.Take(ctx)
 		if entries == nil {
 			return
 		}
@@ -144,7 +146,7 @@ func (l *leader) insist(ctx context.Context, failed string, try func() error) bo
 }
 
 // batch does what a set of touched objects asks for.
-func (l *leader) batch(ctx context.Context, entries map[part.Event]entry) {
+func (l *leader) batch(ctx context.Context, entries map[part.Event]watch.Entry) {
 	start := time.Now()
 	l.begun.Store(start.UnixNano())
 	keys := make([]part.Event, 0, len(entries))
@@ -152,7 +154,7 @@ func (l *leader) batch(ctx context.Context, entries map[part.Event]entry) {
 		keys = append(keys, k)
 	}
 	l.cluster.At(start)
-	l.cluster.update(keys, l.source.get)
+	l.cluster.update(keys, l.source.Get)
 	l.publish(ctx)
 	if l.fit() {
 		l.all(ctx, entries)
@@ -171,13 +173,13 @@ func (l *leader) batch(ctx context.Context, entries map[part.Event]entry) {
 
 // all writes everything, and does not give up before it is written: with the connection or the claim lost, nobody
 // knows what is. false means that ctx is done.
-func (l *leader) all(ctx context.Context, entries map[part.Event]entry) bool {
+func (l *leader) all(ctx context.Context, entries map[part.Event]watch.Entry) bool {
 	return l.insist(ctx, "could not write the Northbound; trying again", func() error {
 		start := time.Now()
 		if err := l.northbound.Claim(ctx, l.entitled); err != nil {
 			return err
 		}
-		l.cluster.pods.seen(l.ports())
+		l.cluster.pods.Seen(l.ports())
 		l.fit()
 		changes := l.cluster.takeEverything()
 		err := l.northbound.Replace(ctx, changes)
@@ -248,7 +250,7 @@ func (l *leader) object(owner ovsdb.Owner) (objects.Key, *metav1.ObjectMeta) {
 	if !ok {
 		return k, nil
 	}
-	object, _ := l.source.get(k).(metav1.ObjectMetaAccessor)
+	object, _ := l.source.Get(k).(metav1.ObjectMetaAccessor)
 	if object == nil {
 		return k, nil
 	}
@@ -259,7 +261,7 @@ func (l *leader) object(owner ovsdb.Owner) (objects.Key, *metav1.ObjectMeta) {
 func (l *leader) later(ctx context.Context, e part.Event, pause time.Duration) {
 	time.AfterFunc(pause, func() {
 		if ctx.Err() == nil {
-			l.queue.add(e, false)
+			l.queue.Add(e, false)
 		}
 	})
 }
@@ -271,11 +273,11 @@ func (l *leader) handOut(refused *ovsdb.RefusedError) {
 	var notes []part.Annotation
 	for _, a := range l.cluster.TakeNotes() {
 		k := objects.Key{Kind: a.Kind, Name: objects.FullName(a.Namespace, a.Name)}
-		isPod, p := a.Kind == objects.PodKind, l.cluster.pods.all[k.Name]
+		isPod, p := a.Kind == objects.PodKind, l.cluster.pods.At(k.Name)
 		switch {
 		case (isPod || a.Kind == objects.NodeKind) && refused != nil &&
 			refused.Owners[ovsdb.Owner(a.Kind.String()+"/"+k.Name)] != nil:
-		case isPod && p != nil && !p.there:
+		case isPod && p != nil && !p.There():
 			l.cluster.Note(a)
 		default:
 			notes = append(notes, a)
@@ -296,12 +298,12 @@ func (l *leader) publish(ctx context.Context) {
 	}
 }
 
-func (l *leader) observe(entries map[part.Event]entry) {
+func (l *leader) observe(entries map[part.Event]watch.Entry) {
 	for touched, e := range entries {
 		k, isObject := touched.(objects.Key)
-		if p := l.cluster.pods.all[k.Name]; e.fresh && isObject && k.Kind == objects.PodKind && p != nil &&
-			len(p.addresses) > 0 {
-			since(l.metrics.podRow, e.since)
+		if p := l.cluster.pods.At(k.Name); e.Fresh && isObject && k.Kind == objects.PodKind && p != nil &&
+			len(p.Addresses()) > 0 {
+			since(l.metrics.podRow, e.Since)
 		}
 	}
 }
@@ -328,7 +330,7 @@ func (l *leader) suspect(ctx context.Context, owners []ovsdb.Owner) {
 			first = owner
 		}
 		if d.pause == 0 {
-			l.queue.add(again, false)
+			l.queue.Add(again, false)
 		} else {
 			l.later(ctx, again, d.pause)
 		}

@@ -24,7 +24,10 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
+	"github.com/weftnet/weft/ovn/watch"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -63,7 +66,7 @@ func (m *memory) annotate(notes []part.Annotation) {
 		m.annotated[name] = network.Addresses[0].Addr().String()
 		has := slices.ContainsFunc(m.owners[northbound.PodOwner(name)].Rows, func(r ovsdb.Row) bool {
 			p, ok := r.Model.(*nb.LogicalSwitchPort)
-			return ok && r.Key == network.UID && slices.Equal(portIPs(p), contract.Addrs(network.Addresses))
+			return ok && r.Key == network.UID && slices.Equal(records.PortIPs(p), contract.Addrs(network.Addresses))
 		})
 		if !has {
 			m.early = append(m.early, name+" "+a.Value)
@@ -142,19 +145,19 @@ func (m *memory) set(edit func()) {
 type lockedWorld struct {
 	mu sync.Mutex
 	*world
-	queue *queue
+	queue *watch.Queue
 }
 
-func (w *lockedWorld) get(k part.Event) any {
+func (w *lockedWorld) Get(k part.Event) any {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.world.get(k)
+	return w.world.Get(k)
 }
 
-func (w *lockedWorld) keys() []part.Event {
+func (w *lockedWorld) Keys() []part.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.world.keys()
+	return w.world.Keys()
 }
 
 func (w *lockedWorld) change(objects ...any) {
@@ -162,7 +165,7 @@ func (w *lockedWorld) change(objects ...any) {
 	keys := w.put(objects...)
 	w.mu.Unlock()
 	for _, k := range keys {
-		w.queue.add(k, true)
+		w.queue.Add(k, true)
 	}
 }
 
@@ -178,9 +181,9 @@ func leadUntil(t *testing.T, ctx context.Context, m *memory, w *lockedWorld) (*l
 	l := &leader{
 		disabled: func() []string { return nil },
 		entitled: func(context.Context) error { return nil },
-		records:  func() records { return records{} },
+		records:  func() records.Records { return records.Records{} },
 		ports:    func() map[types.UID][]netip.Addr { return nil },
-		cluster:  newCluster(testSettings(t, nil)), source: w, queue: w.queue, northbound: m,
+		cluster:  newCluster(ovntest.Settings(t, nil)), source: w, queue: w.queue, northbound: m,
 		metrics: newMetrics(w.queue), log: ovsdbtest.Logger(t), annotate: m.annotate, disputes: map[ovsdb.Owner]dispute{},
 		report: func(p objects.Problem) { *reports = append(*reports, p.String()) },
 	}
@@ -222,7 +225,7 @@ func wantOwners(t *testing.T, m *memory, want []ovsdb.Owner) {
 // slowing pace until it succeeds.
 func TestRefusedOwnerIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
+		q := watch.NewQueue()
 		w := &lockedWorld{world: newWorld(), queue: q}
 		w.put(w.node("l1", "10.244.0.0/24"), w.pod("default", "bad", "l1"), w.pod("default", "good", "l1"))
 		m := &memory{refuse: map[ovsdb.Owner]error{"Pod/default/bad": errors.New("constraint violation")}}
@@ -260,7 +263,7 @@ func TestRefusedOwnerIsTriedAgain(t *testing.T) {
 func TestAddressesAreHandedOutWhenCommitted(t *testing.T) {
 	for _, at := range []string{"first write", "batch"} {
 		synctest.Test(t, func(t *testing.T) {
-			w := &lockedWorld{world: newWorld(), queue: newQueue()}
+			w := &lockedWorld{world: newWorld(), queue: watch.NewQueue()}
 			w.put(w.node("l1", "10.244.0.0/24"))
 			young := w.pod("default", "young", "l1")
 			young.CreationTimestamp = metav1.NewTime(time.Unix(2000, 0))
@@ -286,7 +289,7 @@ func TestAddressesAreHandedOutWhenCommitted(t *testing.T) {
 				}
 				m.broken, m.refuse = nil, map[ovsdb.Owner]error{"Pod/default/refused": errors.New("constraint violation")}
 			})
-			w.queue = newQueue()
+			w.queue = watch.NewQueue()
 			old, refused := w.pod("default", "old", "l1"), w.pod("default", "refused", "l1")
 			old.CreationTimestamp = metav1.NewTime(time.Unix(1000, 0))
 			w.put(old, refused)
@@ -313,10 +316,10 @@ func TestAddressesAreHandedOutWhenCommitted(t *testing.T) {
 // once it has been upgraded.
 func TestRowsSayNothingElseThanIsMeant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
+		q := watch.NewQueue()
 		w := &lockedWorld{world: newWorld(), queue: q}
 		n := w.node("l1", "10.244.0.0/24")
-		n.Facts = facts(1, false)
+		n.Facts = ovntest.Facts(1, false)
 		w.put(n)
 		m := &memory{}
 		l, _ := lead(t, m, w)
@@ -357,7 +360,7 @@ func TestRowsSayNothingElseThanIsMeant(t *testing.T) {
 // TestNothingIsLostWithTheNorthbound: what happens while it is away is there when it is back.
 func TestNothingIsLostWithTheNorthbound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
+		q := watch.NewQueue()
 		w := &lockedWorld{world: newWorld(), queue: q}
 		w.put(w.node("l1", "10.244.0.0/24"))
 		m := &memory{broken: errors.New("connection refused")}
@@ -378,7 +381,7 @@ func TestNothingIsLostWithTheNorthbound(t *testing.T) {
 		w.mu.Lock()
 		delete(w.objects, objects.Key{Kind: objects.PodKind, Name: "default/one"})
 		w.mu.Unlock()
-		q.add(objects.Key{Kind: objects.PodKind, Name: "default/one"}, false)
+		q.Add(objects.Key{Kind: objects.PodKind, Name: "default/one"}, false)
 		m.set(func() { m.broken = nil })
 		time.Sleep(6 * time.Second)
 		wantOwners(t, m, owners("Cluster", "Node/l1", "Pod/default/p0", "Pod/default/p1", "Pod/default/p2", "Pod/default/p3",
@@ -395,7 +398,7 @@ func TestNothingIsLostWithTheNorthbound(t *testing.T) {
 // TestBatchesGrowUnderLoad: what is touched while a batch is under way is the next one, whatever it is.
 func TestBatchesGrowUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
+		q := watch.NewQueue()
 		w := &lockedWorld{world: newWorld(), queue: q}
 		w.put(w.node("l1", "10.244.0.0/24"))
 		m := &memory{}
@@ -418,7 +421,7 @@ func TestBatchesGrowUnderLoad(t *testing.T) {
 // written again. Without the Lease it writes nothing more.
 func TestLostClaimIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &lockedWorld{world: newWorld(), queue: newQueue()}
+		w := &lockedWorld{world: newWorld(), queue: watch.NewQueue()}
 		w.put(w.node("l1", "10.244.0.0/24"))
 		m := &memory{}
 		lead(t, m, w)
@@ -438,7 +441,7 @@ func TestLostClaimIsMadeAgain(t *testing.T) {
 // TestForeignHandsAreUndone: what somebody else took away comes back, of each kind.
 func TestForeignHandsAreUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
+		q := watch.NewQueue()
 		w := &lockedWorld{world: newWorld(), queue: q}
 		w.put(w.node("l1", "10.244.0.0/24"), w.pod("default", "web-1", "l1"), w.service("web", "10.96.0.10"))
 		m := &memory{}
@@ -454,7 +457,7 @@ func TestForeignHandsAreUndone(t *testing.T) {
 // TestDisputesSlowDown: somebody undoes at once whatever this controller does.
 func TestDisputesSlowDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
+		q := watch.NewQueue()
 		w := &lockedWorld{world: newWorld(), queue: q}
 		w.put(w.node("l1", "10.244.0.0/24"))
 		m := &memory{}
@@ -487,7 +490,7 @@ func TestDisputesSlowDown(t *testing.T) {
 // TestNewNodeHasAMoment: what Kubernetes will give it is missed after a while, and told once.
 func TestNewNodeHasAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
+		q := watch.NewQueue()
 		w := &lockedWorld{world: newWorld(), queue: q}
 		m := &memory{}
 		_, reports := lead(t, m, w)
@@ -509,7 +512,7 @@ func TestNewNodeHasAMoment(t *testing.T) {
 // TestStuckFirstWriteIsNotHealthy: a leader that never comes to its first batch.
 func TestStuckFirstWriteIsNotHealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &lockedWorld{world: newWorld(), queue: newQueue()}
+		w := &lockedWorld{world: newWorld(), queue: watch.NewQueue()}
 		w.put(w.node("l1", "10.244.0.0/24"))
 		m := &memory{hangs: make(chan struct{})}
 		l, _ := lead(t, m, w)

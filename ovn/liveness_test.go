@@ -8,13 +8,15 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
 // watched are the members of each node's group, the node itself first.
 func (s *scene) watched() map[string]string {
-	change := s.c.liveness.change()
+	change := s.c.changeOf(northbound.LivenessOwner)
 	rows, groups := map[string]*nb.HAChassis{}, map[string]string{}
 	for _, r := range change.Rows {
 		if m, ok := r.Model.(*nb.HAChassis); ok {
@@ -43,12 +45,12 @@ func (s *scene) watched() map[string]string {
 // TestNodesWatchEachOther: with pools, from three nodes on, each by two others; who is not ready watches
 // only for want of others, and a node that comes or goes changes the watchers of few.
 func TestNodesWatchEachOther(t *testing.T) {
-	s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
+	s := newScene(t, func(c *settings.Config) { ovntest.Dual(c); withBalancers(c) })
 	s.do(s.egressNode(1), s.egressNode(2), s.egressNode(3))
 	s.want("without a pool", fmt.Sprint(len(s.watched())), "0")
 	s.do(s.addressPool("p", "203.0.113.64/30"))
 	for node, members := range s.watched() {
-		if list := strings.Fields(members); len(list) != 1+watchers || list[0] != "chassis-"+node[1:] ||
+		if list := strings.Fields(members); len(list) != 1+2 || list[0] != "chassis-"+node[1:] ||
 			slices.Contains(list[1:], list[0]) {
 			t.Errorf("%s is watched by %v", node, list)
 		}
@@ -71,7 +73,7 @@ func TestNodesWatchEachOther(t *testing.T) {
 			changed++
 		}
 	}
-	if changed != watchers {
+	if changed != 2 {
 		t.Errorf("without one of 30 nodes %d have other watchers", changed)
 	}
 	watcher := strings.Fields(s.watched()["e1"])[1]

@@ -7,13 +7,14 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 )
 
 // TestOneMeterBesideWindowsNodes: however many rules of policies are logged, OVN makes one meter of weft's as long
 // as there is a Windows node, whose datapath has 32. Without any each rule that is logged has its own.
 func TestOneMeterBesideWindowsNodes(t *testing.T) {
-	d := newDatapath(t, testSettings(t, dual))
+	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	prod := d.namespace("prod")
 	prod.Logging = `{"allow":"info","deny":"warning"}`
 	var ports []string

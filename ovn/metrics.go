@@ -5,6 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/weftnet/weft/ovn/watch"
 )
 
 // metrics answer what an operator asks first: does it work, does it keep up, who leads.
@@ -17,7 +19,7 @@ type metrics struct {
 	leader    prometheus.Gauge
 }
 
-func newMetrics(q *queue) *metrics {
+func newMetrics(q *watch.Queue) *metrics {
 	buckets := prometheus.ExponentialBuckets(0.0005, 2, 16) // half a millisecond to 16 seconds
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
@@ -40,7 +42,7 @@ func newMetrics(q *queue) *metrics {
 	depth := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "weft_controller_queue_depth", Help: "Objects that have changed and were not yet looked at by the leader; 0 " +
 			"on a standby."},
-		func() float64 { return float64(q.len()) })
+		func() float64 { return float64(q.Len()) })
 	m.registry.MustRegister(m.reconcile, m.podRow, m.errors, m.problems, m.leader, depth,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, kind := range []string{"northbound", "refused", "annotation"} { // so that a rate has a start

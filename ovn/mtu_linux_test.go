@@ -12,12 +12,13 @@ import (
 
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 )
 
 // TestTooLargeForATunnel: a client outside whose packets would not fit a tunnel to another node learns
 // what does, whatever it came by.
 func TestTooLargeForATunnel(t *testing.T) {
-	d := newDatapath(t, testSettings(t, dual))
+	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	d.pods("a")
 	d.outside(nil, "192.0.2.1/32 via "+testGateway, "198.51.100.0/24 via "+testGateway, "2001:db8:1::/64 via "+
 		testGateway6)

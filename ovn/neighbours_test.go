@@ -11,6 +11,8 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -33,13 +35,13 @@ func TestRoutersKnowWhomTheyCannotAsk(t *testing.T) {
 	for i, system := range []string{contract.Linux, contract.Windows} {
 		n := w.node(system, []string{"10.244.1.0/24", "10.244.2.0/24"}[i],
 			[]string{"fd00:10:244:1::/64", "fd00:10:244:2::/64"}[i])
-		n.Facts, n.OS = editFacts(1+i, true, func(f *contract.NodeFacts) {
+		n.Facts, n.OS = ovntest.EditFacts(1+i, true, func(f *contract.NodeFacts) {
 			f.OS, f.Gateway.HostAddresses = system, true
 			f.Addresses = contract.Addrs(f.Gateway.Addresses)
 		}), system
 		w.put(n)
 	}
-	settings := testSettings(t, dual)
+	settings := ovntest.Settings(t, ovntest.Dual)
 	d := ovsdbtest.Northbound(t)
 	endpoint := ovsdbtest.Memory(t, d)
 	engine := ovsdb.NewEngine(ovsdbtest.Connect(t, d, endpoint, northbound.Tables...))
@@ -52,7 +54,7 @@ func TestRoutersKnowWhomTheyCannotAsk(t *testing.T) {
 	}
 	begin := func() *cluster {
 		c := newCluster(settings)
-		c.begin(records{}, w.keys(), w.get)
+		c.begin(records.Records{}, w.Keys(), w.Get)
 		if err := engine.Replace(t.Context(), c.takeEverything()); err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package ovn
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -17,6 +16,9 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
+	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
@@ -34,7 +36,7 @@ func TestNodeSubnets(t *testing.T) {
 		{"Kubernetes'", nil, func(s *scene) { s.do(s.node("l1", "10.244.7.0/24")) }, "10.244.7.0/24", nil},
 		{"Kubernetes' before weft's own", allocate, func(s *scene) { s.do(s.node("l1", "10.244.7.0/24")) }, "10.244.7.0/24",
 			nil},
-		{"IPv4 first", dual, func(s *scene) { s.do(s.node("l1", "fd00:10:244:7::/64", "10.244.7.0/24")) },
+		{"IPv4 first", ovntest.Dual, func(s *scene) { s.do(s.node("l1", "fd00:10:244:7::/64", "10.244.7.0/24")) },
 			"10.244.7.0/24 fd00:10:244:7::/64", nil},
 		{"weft's own", allocate, func(s *scene) { s.do(s.node("l1"), s.node("l2")) }, "10.244.0.0/24", nil},
 		{"weft's own avoids Kubernetes'", allocate, func(s *scene) { s.do(s.node("l0", "10.244.0.0/23"), s.node("l1")) },
@@ -45,7 +47,7 @@ func TestNodeSubnets(t *testing.T) {
 				s.do(s.node("l2"), s.node("l3"))
 				s.remove(objects.NodeKind, "l0")
 				s.do(s.node("l1"), s.node("l4"))
-				s.want("the second", s.c.nodes.all["l4"].subnets[0].String(), "10.244.64.0/18")
+				s.want("the second", s.c.nodes.At("l4").Subnets[0].String(), "10.244.64.0/18")
 			}, "10.244.0.0/18", nil},
 		{"weft's own is kept", allocate, func(s *scene) {
 			n := s.node("l1")
@@ -80,8 +82,8 @@ func TestNodeSubnets(t *testing.T) {
 			s := newScene(t, c.edit)
 			c.play(s)
 			got := ""
-			if n := s.c.nodes.all["l1"]; n.placed {
-				got = strings.Join(ipam.Texts(n.subnets), " ")
+			if n := s.c.nodes.At("l1"); n.Placed {
+				got = strings.Join(ipam.Texts(n.Subnets), " ")
 			}
 			s.want("subnets", got, c.want)
 			if c.words == nil {
@@ -100,7 +102,7 @@ func TestRefusedNodesWaitForWhatIsGivenUp(t *testing.T) {
 	nodes := map[string]*objects.Node{}
 	for i, name := range []string{"l1", "l2", "l3"} {
 		nodes[name] = s.node(name, fmt.Sprintf("10.244.%d.0/24", i))
-		nodes[name].Facts = facts(i, false)
+		nodes[name].Facts = ovntest.Facts(i, false)
 		nodes[name].Labels = objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: ""})
 		s.do(nodes[name])
 	}
@@ -113,23 +115,28 @@ func TestRefusedNodesWaitForWhatIsGivenUp(t *testing.T) {
 		t.Helper()
 		after := *s.objects[objects.Key{Kind: objects.NodeKind, Name: name}].(*objects.Node)
 		edit(&after)
-		s.c.update(s.put(&after), s.get)
-		all := strings.Join(slices.Sorted(maps.Keys(s.c.nodes.dirty)), " ")
+		s.c.update(s.put(&after), s.Get)
+		var list []string
+		for _, owner := range s.c.nodes.Dirty(false) {
+			_, name := part.Split(owner)
+			list = append(list, name)
+		}
+		all := strings.Join(list, " ")
 		s.write(s.c.takeChanges())
 		s.touch(s.absorb(s.c))
 		return all
 	}
 	ready := func(n *objects.Node) { n.Ready = !n.Ready }
 	s.want("another one's readiness", touched("l3", ready), "l3")
-	s.want("another chassis", touched("l1", func(n *objects.Node) { n.Facts = facts(8, false) }), "copy l1")
-	s.want("its chassis", s.c.nodes.all["copy"].chassis(), "chassis-0")
+	s.want("another chassis", touched("l1", func(n *objects.Node) { n.Facts = ovntest.Facts(8, false) }), "copy l1")
+	s.want("its chassis", s.c.nodes.At("copy").Chassis(), "chassis-0")
 	s.want("another one's readiness", touched("l3", ready), "l3")
 	s.want("another subnet", touched("l2", func(n *objects.Node) { n.PodCIDRs = []string{"10.244.9.0/24"} }), "copy l2")
 	s.wantReasons("Node copy NoNodeID")
 	s.want("another one's readiness", touched("l3", ready), "l3")
 	s.remove(objects.EgressKind, "a")
 	s.want("after an EgressIP has gone", touched("l3", ready), "copy l3")
-	s.want("its subnet", ipam.Join(s.c.nodes.all["copy"].subnets), "10.244.1.0/25")
+	s.want("its subnet", ipam.Join(s.c.nodes.At("copy").Subnets), "10.244.1.0/25")
 	s.wantReasons()
 }
 
@@ -141,9 +148,9 @@ func TestNodeNumbersAreKept(t *testing.T) {
 	s.remove(objects.NodeKind, "l1")
 	s.do(s.node("l3", "10.244.3.0/24"))
 	again := newCluster(s.c.settings)
-	again.begin(records{}, s.keys(), s.get)
+	again.begin(records.Records{}, s.Keys(), s.Get)
 	for name, want := range map[string]int{"l0": 1, "l2": 3, "l3": 4} {
-		if first, second := s.c.nodes.all[name].id, again.nodes.all[name].id; first != want || second != want {
+		if first, second := s.c.nodes.At(name).ID, again.nodes.At(name).ID; first != want || second != want {
 			t.Errorf("node %s has number %d, after a restart %d, want %d", name, first, second, want)
 		}
 	}
@@ -152,24 +159,24 @@ func TestNodeNumbersAreKept(t *testing.T) {
 	s.do(&thief)
 	s.want("an edited annotation", s.objects[objects.Key{Kind: objects.NodeKind, Name: "l3"}].(*objects.Node).Network,
 		contract.Format(contract.NodeNetwork{
-			ID: 4, PodCIDRs: again.nodes.all["l3"].subnets, ClusterCIDRs: s.c.settings.Pods, ServiceCIDRs: s.c.settings.Services,
+			ID: 4, PodCIDRs: again.nodes.At("l3").Subnets, ClusterCIDRs: s.c.settings.Pods, ServiceCIDRs: s.c.settings.Services,
 			JoinCIDRs: s.c.settings.Joins}))
 }
 
 // TestNodesAreNotTakenOver: a node that gives itself what is another's, by its annotations, is the wrong
 // one, whatever its name: by the Northbound's word, or by its age where the Northbound is lost.
 func TestNodesAreNotTakenOver(t *testing.T) {
-	settings := testSettings(t, func(c *settings.Config) { c.AllocateNodeCIDRs = true })
+	settings := ovntest.Settings(t, func(c *settings.Config) { c.AllocateNodeCIDRs = true })
 	for _, lost := range []bool{false, true} {
 		t.Run(fmt.Sprint("lost: ", lost), func(t *testing.T) {
 			w := newWorld()
 			victim := w.node("victim")
-			victim.Facts, victim.CreationTimestamp = facts(1, false), metav1.NewTime(time.Unix(30, 0))
+			victim.Facts, victim.CreationTimestamp = ovntest.Facts(1, false), metav1.NewTime(time.Unix(30, 0))
 			w.put(victim)
 			s := &scene{t, w, newCluster(settings), map[ovsdb.Owner]ovsdb.Change{}}
-			s.touch(w.keys())
+			s.touch(w.Keys())
 			thief := w.node("a")
-			thief.Facts, thief.CreationTimestamp = facts(2, false), metav1.NewTime(time.Unix(60, 0))
+			thief.Facts, thief.CreationTimestamp = ovntest.Facts(2, false), metav1.NewTime(time.Unix(60, 0))
 			s.do(thief)
 			s.wantReasons()
 			engine := ovsdbtest.Engine(t, ovsdbtest.Northbound(t), northbound.Tables...)
@@ -179,32 +186,32 @@ func TestNodesAreNotTakenOver(t *testing.T) {
 
 			edited := *w.objects[objects.Key{Kind: objects.NodeKind, Name: "a"}].(*objects.Node)
 			robbed := w.objects[objects.Key{Kind: objects.NodeKind, Name: "victim"}].(*objects.Node)
-			edited.Facts, edited.Network = facts(1, false), robbed.Network
+			edited.Facts, edited.Network = ovntest.Facts(1, false), robbed.Network
 			if !lost { // its age would speak for it
 				edited.CreationTimestamp = metav1.NewTime(time.Unix(-60, 0))
 			}
 			w.put(&edited)
-			var r records
+			var r records.Records
 			if !lost {
 				r = ovnRecords(t, engine)
 			}
 			s.c = newCluster(settings)
-			s.c.begin(r, w.keys(), w.get)
+			s.c.begin(r, w.Keys(), w.Get)
 			s.c.takeEverything()
 			s.touch(w.absorb(s.c))
-			n := s.c.nodes.all["victim"]
-			s.want("chassis", n.chassis(), "chassis-1")
-			s.want("subnets", ipam.Join(n.subnets), "10.244.0.0/24")
-			s.want("number", fmt.Sprint(n.id), "1")
-			s.want("the thief's chassis", s.c.nodes.all["a"].chassis(), "a")
-			s.want("the thief's subnets", ipam.Join(s.c.nodes.all["a"].subnets), "10.244.1.0/24")
+			n := s.c.nodes.At("victim")
+			s.want("chassis", n.Chassis(), "chassis-1")
+			s.want("subnets", ipam.Join(n.Subnets), "10.244.0.0/24")
+			s.want("number", fmt.Sprint(n.ID), "1")
+			s.want("the thief's chassis", s.c.nodes.At("a").Chassis(), "a")
+			s.want("the thief's subnets", ipam.Join(s.c.nodes.At("a").Subnets), "10.244.1.0/24")
 			s.wantReasons("Node a DuplicateChassis")
 		})
 	}
 }
 
-func ovnRecords(t *testing.T, e *ovsdb.Engine) records {
-	return engine{Engine: e}.Records(testSettings(t, nil))
+func ovnRecords(t *testing.T, e *ovsdb.Engine) records.Records {
+	return engine{Engine: e}.Records(ovntest.Settings(t, nil))
 }
 
 func TestNodeFacts(t *testing.T) {
@@ -215,13 +222,13 @@ func TestNodeFacts(t *testing.T) {
 	bare := rows("l1")
 
 	good := *l1
-	good.Facts = facts(1, false)
+	good.Facts = ovntest.Facts(1, false)
 	s.do(&good)
 	withGateway := rows("l1")
 	if withGateway <= bare {
 		t.Errorf("%d rows with a gateway, %d without", withGateway, bare)
 	}
-	s.want("chassis", s.c.pods.all["default/web"].node.chassis(), "chassis-1")
+	s.want("chassis", s.c.nodes.At("l1").Chassis(), "chassis-1")
 
 	broken := good
 	broken.Facts = "{"
@@ -230,7 +237,7 @@ func TestNodeFacts(t *testing.T) {
 	if rows("l1") != withGateway {
 		t.Error("unreadable facts changed the node")
 	}
-	broken.Facts = strings.Replace(facts(1, false), "02:00:00:00:00:01", "nonsense", 1)
+	broken.Facts = strings.Replace(ovntest.Facts(1, false), "02:00:00:00:00:01", "nonsense", 1)
 	s.do(&broken)
 	s.wantMessage("Node l1", "BadNodeFacts", "gateway.mac", `"nonsense"`)
 	if rows("l1") != bare+2 { // the policy for the host's own address stays, and what NodePorts have there
@@ -239,12 +246,12 @@ func TestNodeFacts(t *testing.T) {
 
 	s.do(&good)
 	copied := s.node("l2", "10.244.1.0/24")
-	copied.Facts = facts(1, false)
+	copied.Facts = ovntest.Facts(1, false)
 	s.do(copied)
 	s.wantMessage("Node l2", "DuplicateChassis", "chassis-1", "Node l1")
-	s.want("the copy's chassis", s.c.nodes.all["l2"].chassis(), "l2")
+	s.want("the copy's chassis", s.c.nodes.At("l2").Chassis(), "l2")
 	s.remove(objects.NodeKind, "l1")
-	s.want("the copy's chassis when it is alone", s.c.nodes.all["l2"].chassis(), "chassis-1")
+	s.want("the copy's chassis when it is alone", s.c.nodes.At("l2").Chassis(), "chassis-1")
 	s.wantReasons()
 }
 
@@ -252,7 +259,7 @@ func TestNodeFacts(t *testing.T) {
 func TestLongFactsAreCut(t *testing.T) {
 	s := newScene(t, nil)
 	l1 := s.node("l1", "10.244.1.0/24")
-	l1.Facts = editFacts(1, false, func(f *contract.NodeFacts) {
+	l1.Facts = ovntest.EditFacts(1, false, func(f *contract.NodeFacts) {
 		for i := range 1000 {
 			addr := netip.AddrFrom4([4]byte{198, 18, byte(i / 256), byte(i % 256)})
 			f.Addresses = append(f.Addresses, addr)
@@ -268,7 +275,7 @@ func TestLongFactsAreCut(t *testing.T) {
 			t.Errorf("nobody is told of %s: %.2000s", field, told)
 		}
 	}
-	facts := &s.c.nodes.all["l1"].facts
+	facts := &s.c.nodes.At("l1").Facts
 	lengths := []int{len(facts.Addresses), len(facts.Listeners)}
 	if facts.Gateway != nil {
 		lengths = append(lengths, len(facts.Gateway.Addresses), len(facts.Gateway.NextHops))
@@ -306,9 +313,9 @@ func TestBadFacts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t, nil)
 			other := s.node("l1", "10.244.1.0/24")
-			other.Facts = facts(1, false)
+			other.Facts = ovntest.Facts(1, false)
 			bad := s.node("w1", "10.244.2.0/24")
-			bad.OS, bad.Facts = contract.Windows, editFacts(2, false, c.change)
+			bad.OS, bad.Facts = contract.Windows, ovntest.EditFacts(2, false, c.change)
 			s.do(other, bad)
 			s.problems = slices.DeleteFunc(s.problems, func(p objects.Problem) bool { return p.Lasting })
 			if c.words == nil {
@@ -316,20 +323,20 @@ func TestBadFacts(t *testing.T) {
 			} else {
 				s.wantMessage(append(c.words, "Node w1", "BadNodeFacts", contract.NodeFactsAnnotation)...)
 			}
-			n := s.c.nodes.all["w1"]
-			s.want("os", n.os, c.os)
-			s.want("chassis", n.chassis(), "chassis-2")
-			if n.facts.Gateway == nil || !s.c.nodes.all["l1"].placed {
+			n := s.c.nodes.At("w1")
+			s.want("os", n.OS, c.os)
+			s.want("chassis", n.Chassis(), "chassis-2")
+			if n.Facts.Gateway == nil || !s.c.nodes.At("l1").Placed {
 				t.Error("the rest is not used")
 			}
 
 			// From hosted to local, and without the mistake: no more of it.
 			mended := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "w1"}].(*objects.Node)
-			mended.Facts = facts(2, false)
+			mended.Facts = ovntest.Facts(2, false)
 			s.do(&mended)
 			s.problems = slices.DeleteFunc(s.problems, func(p objects.Problem) bool { return p.Lasting })
 			s.wantReasons()
-			s.want("os by its label", n.os, contract.Windows)
+			s.want("os by its label", n.OS, contract.Windows)
 		})
 	}
 }

@@ -16,9 +16,12 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -30,11 +33,11 @@ func nodePortScene(t *testing.T) *scene { return nodePortSceneOf(t, nil) }
 func nodePortSceneOf(t *testing.T, edit func(*settings.Config)) *scene {
 	s := newScene(t, edit)
 	own, host, win := s.node("own", "10.244.1.0/24"), s.node("host", "10.244.2.0/24"), s.node("win", "10.244.3.0/24")
-	own.Facts = facts(1, false)
-	host.Facts = editFacts(2, false, func(f *contract.NodeFacts) {
+	own.Facts = ovntest.Facts(1, false)
+	host.Facts = ovntest.EditFacts(2, false, func(f *contract.NodeFacts) {
 		f.Gateway.HostAddresses, f.Addresses = true, contract.Addrs(f.Gateway.Addresses)
 	})
-	win.Facts = editFacts(3, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })
+	win.Facts = ovntest.EditFacts(3, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })
 	s.do(own, host, win, s.node("bare", "10.244.4.0/24"))
 	s.problems = nil
 	return s
@@ -44,7 +47,7 @@ func nodePortSceneOf(t *testing.T, edit func(*settings.Config)) *scene {
 func (s *scene) entries(change ovsdb.Change) []string {
 	places := map[string]string{northbound.ClusterGroupID: "all", northbound.LinuxGroupID: "linux",
 		northbound.GatewaysGroupID: "gateways", northbound.LinuxGatewaysGroupID: "linux-gateways"}
-	for _, name := range s.c.nodes.names {
+	for _, name := range s.c.nodes.Names() {
 		places[northbound.SwitchID(name)], places[northbound.GatewayID(name)] = name, "gw-"+name
 	}
 	var list []string
@@ -194,7 +197,7 @@ func TestServicesFromOutside(t *testing.T) {
 			tcp/external [all] 198.51.100.1:80=10.244.1.3:8080
 			tcp/external/refused [all gw-host gw-own gw-win] keep [2001:db8:5::1]:80=
 			tcp/external@gw=* [gw-host gw-win] keep drop 198.51.100.1:80=
-			tcp/external@gw=own [gw-own] keep drop 198.51.100.1:80=10.244.1.3:8080`, config: dual},
+			tcp/external@gw=own [gw-own] keep drop 198.51.100.1:80=10.244.1.3:8080`, config: ovntest.Dual},
 
 		{name: "a sticky NodePort is on its own node alone", given: given{web(nodePort, clientIP),
 			webSlice("a", at("10.244.1.3", "own"))},
@@ -313,7 +316,7 @@ func TestServicesFollowGateways(t *testing.T) {
 			s.do(web, sl)
 			written := s.c.changeOf(northbound.ServiceOwner("default/web"))
 			follow := func(what string, keys []part.Event) {
-				s.c.update(keys, s.get)
+				s.c.update(keys, s.Get)
 				for _, change := range s.c.takeChanges() {
 					if change.Owner == written.Owner {
 						written = change
@@ -321,7 +324,7 @@ func TestServicesFollowGateways(t *testing.T) {
 				}
 				s.absorb(s.c)
 				fresh := newCluster(s.c.settings)
-				fresh.begin(records{}, s.keys(), s.get)
+				fresh.begin(records.Records{}, s.Keys(), s.Get)
 				want := (&scene{t: t, world: s.world, c: fresh}).entries(fresh.changeOf(northbound.ServiceOwner("default/web")))
 				if got := s.entries(written); !slices.Equal(got, want) {
 					t.Errorf("%s: got\n  %s\nwant\n  %s", what, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
@@ -331,12 +334,12 @@ func TestServicesFollowGateways(t *testing.T) {
 				what  string
 				facts string
 			}{
-				{"a gateway comes", facts(4, false)},
+				{"a gateway comes", ovntest.Facts(4, false)},
 				{"it goes", ""},
-				{"a node is one of Windows", editFacts(4, false, func(f *contract.NodeFacts) {
+				{"a node is one of Windows", ovntest.EditFacts(4, false, func(f *contract.NodeFacts) {
 					f.OS, f.Gateway = contract.Windows, nil
 				})},
-				{"and has a gateway", editFacts(4, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })},
+				{"and has a gateway", ovntest.EditFacts(4, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })},
 			} {
 				n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "bare"}].(*objects.Node)
 				n.Facts, n.Zone = step.facts, "z1"
@@ -411,10 +414,10 @@ func TestNodePortAddressesFollowNodes(t *testing.T) {
 			ready("10.244.1.3", "own")))
 	change := func(edit func(*contract.NodeFacts)) (owners []string) {
 		n := *s.objects[objects.Key{Kind: objects.NodeKind, Name: "own"}].(*objects.Node)
-		f := must(parseFacts(n.Facts))
+		f := ovntest.ReadFacts(n.Facts)
 		edit(&f)
 		n.Facts = contract.Format(f)
-		s.c.update(s.put(&n), s.get)
+		s.c.update(s.put(&n), s.Get)
 		for _, change := range s.c.takeChanges() {
 			owners = append(owners, string(change.Owner))
 		}
@@ -447,7 +450,7 @@ func TestGatewayModes(t *testing.T) {
 	w := newWorld()
 	node := func(number int, name string, change func(*contract.NodeFacts)) {
 		n := w.node(name, fmt.Sprintf("10.244.%d.0/24", number), fmt.Sprintf("fd00:10:244:%d::/64", number))
-		n.Facts = editFacts(number, true, change)
+		n.Facts = ovntest.EditFacts(number, true, change)
 		w.put(n)
 	}
 	node(1, "host", func(f *contract.NodeFacts) {
@@ -472,11 +475,11 @@ func TestGatewayModes(t *testing.T) {
 		w.slice("web-6", "web", http, ready("fd00:10:244:1::3", "host")))
 	d := ovsdbtest.Northbound(t)
 	server := ovsdbtest.Server(t, d)
-	settings := testSettings(t, dual)
+	settings := ovntest.Settings(t, ovntest.Dual)
 	start := func() (*cluster, *ovsdb.Engine) {
 		e := ovsdb.NewEngine(ovsdbtest.Connect(t, d, server.Endpoint, northbound.Tables...))
 		c := newCluster(settings)
-		c.begin(engine{Engine: e}.Records(settings), w.keys(), w.get)
+		c.begin(engine{Engine: e}.Records(settings), w.Keys(), w.Get)
 		if err := e.Replace(t.Context(), c.takeEverything()); err != nil {
 			t.Fatal(err)
 		}
@@ -532,7 +535,7 @@ func TestBadGateways(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t, nil)
 			n := s.node("n1", "10.244.1.0/24")
-			n.Facts = editFacts(1, false, c.edit)
+			n.Facts = ovntest.EditFacts(1, false, c.edit)
 			s.do(n)
 			if len(s.problems) != 1 || !strings.Contains(s.problems[0].Message, c.told) {
 				t.Errorf("told %v, want %q", s.problems, c.told)
@@ -545,7 +548,8 @@ func TestBadGateways(t *testing.T) {
 						hops++
 					}
 				case *nb.ChassisTemplateVar:
-					if len(row.Variables) > 2+maxNodePortAddresses || row.Variables[services.NodePortVariable(true, 0)] == "" {
+					if len(row.Variables) > 2+topology.MaxNodePortAddresses || row.Variables[services.NodePortVariable(true,
+						0)] == "" {
 						t.Errorf("variables %v", row.Variables)
 					}
 				}
@@ -563,7 +567,7 @@ func TestNodePortsCostServices(t *testing.T) {
 		s := newScene(t, func(c *settings.Config) { c.AllocateNodeCIDRs = true })
 		for i := range nodes {
 			n := s.node(fmt.Sprintf("n%d", i))
-			n.Facts = facts(1+i, false)
+			n.Facts = ovntest.Facts(1+i, false)
 			s.put(n)
 		}
 		for i := range services {
@@ -572,7 +576,7 @@ func TestNodePortsCostServices(t *testing.T) {
 			s.put(v, s.slice(fmt.Sprintf("s%d-a", i), v.Name, []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 8080}},
 				ready("10.244.0.3", "n0")))
 		}
-		s.c.begin(records{}, s.keys(), s.get)
+		s.c.begin(records.Records{}, s.Keys(), s.Get)
 		for _, change := range s.c.takeEverything() {
 			for _, r := range change.Rows {
 				switch row := r.Model.(type) {

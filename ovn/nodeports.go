@@ -10,18 +10,20 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/services"
+	"github.com/weftnet/weft/ovn/topology"
 )
 
 // nodePorts are the addresses of nodes that NodePorts have, and the nodes that have gateway routers: where the cluster
 // is entered from outside, as far as Services' rows depend on it.
 type nodePorts struct {
-	names  []string                         // nodes that have a gateway router, sorted
-	nodes  map[netip.Addr]string            // nodes by the addresses that their NodePorts have, the first by name
-	hosts  map[netip.Addr][]string          // nodes by the addresses that their gateway routers share with their hosts
-	widths [2]int                           // of IPv4 and IPv6: the most addresses that a node has for NodePorts
-	own    [2][]services.OwnAddress         // of IPv4 and IPv6: all nodes' addresses for NodePorts, in order of the nodes
-	at     map[netip.Addr][]string          // nodes by the addresses that their NodePorts have, sorted
-	having [2][maxNodePortAddresses + 1]int // of IPv4 and IPv6: how many nodes have so many addresses for NodePorts
+	names  []string                 // nodes that have a gateway router, sorted
+	nodes  map[netip.Addr]string    // nodes by the addresses that their NodePorts have, the first by name
+	hosts  map[netip.Addr][]string  // nodes by the addresses that their gateway routers share with their hosts
+	widths [2]int                   // of IPv4 and IPv6: the most addresses that a node has for NodePorts
+	own    [2][]services.OwnAddress // of IPv4 and IPv6: all nodes' addresses for NodePorts, in order of the nodes
+	at     map[netip.Addr][]string  // nodes by the addresses that their NodePorts have, sorted
+	// having is, of IPv4 and IPv6, how many nodes have so many addresses for NodePorts.
+	having [2][topology.MaxNodePortAddresses + 1]int
 }
 
 func newNodePorts() nodePorts {
@@ -36,12 +38,12 @@ type nodePort struct {
 }
 
 // nodePortNow is a node's.
-func nodePortNow(n *nodeState) (e nodePort) {
-	if !n.placed {
+func nodePortNow(n *topology.Node) (e nodePort) {
+	if !n.Placed {
 		return e
 	}
-	e = nodePort{placed: true, own: [2][]netip.Addr{n.nodePortAddresses(true), n.nodePortAddresses(false)}}
-	if g := n.facts.Gateway; g != nil {
+	e = nodePort{placed: true, own: [2][]netip.Addr{n.NodePortAddresses(true), n.NodePortAddresses(false)}}
+	if g := n.Facts.Gateway; g != nil {
 		if e.gateway = true; g.HostAddresses {
 			e.hosts = contract.Addrs(g.Addresses)
 			slices.SortFunc(e.hosts, netip.Addr.Compare)
@@ -76,7 +78,7 @@ func (e *nodePorts) put(name string, was, now nodePort) {
 		}
 		e.having[f][len(was.own[f])]--
 		e.having[f][len(now.own[f])]++
-		for e.widths[f] = maxNodePortAddresses; e.widths[f] > 0 && e.having[f][e.widths[f]] == 0; {
+		for e.widths[f] = topology.MaxNodePortAddresses; e.widths[f] > 0 && e.having[f][e.widths[f]] == 0; {
 			e.widths[f]--
 		}
 	}
@@ -99,18 +101,14 @@ func toggleAt(index map[netip.Addr][]string, addr netip.Addr, name string) {
 
 // updateNodePorts has the Services and pods looked at again whose rows depend on what has changed of
 // the touched nodes.
-func (b *serviceBook) updateNodePorts(touched []*nodeState) {
+func (b *serviceBook) updateNodePorts(touched []*topology.Node) {
 	var moved, shared, readdressed bool
 	widths, before := b.arbiter.ports.widths, map[netip.Addr]string{}
 	for _, n := range touched {
-		for name, p := range n.pods {
-			if len(p.object.HostPorts) > 0 {
-				b.pods.touch(name)
-			}
-		}
-		was, now := b.nodePortsOf[n.name], nodePortNow(n)
-		if b.nodePortsOf[n.name] = now; !now.placed {
-			delete(b.nodePortsOf, n.name)
+		b.pods.TouchHostPortsOn(n.Name)
+		was, now := b.nodePortsOf[n.Name], nodePortNow(n)
+		if b.nodePortsOf[n.Name] = now; !now.placed {
+			delete(b.nodePortsOf, n.Name)
 		}
 		moved = moved || was.gateway != now.gateway
 		shared = shared || !slices.Equal(was.hosts, now.hosts)
@@ -122,7 +120,7 @@ func (b *serviceBook) updateNodePorts(touched []*nodeState) {
 				}
 			}
 		}
-		b.arbiter.ports.put(n.name, was, now)
+		b.arbiter.ports.put(n.Name, was, now)
 	}
 	if moved {
 		b.touchPlaced()
@@ -137,7 +135,7 @@ func (b *serviceBook) updateNodePorts(touched []*nodeState) {
 		}
 	}
 	if readdressed {
-		b.touchSticky()
+		b.TouchSticky()
 	}
 }
 
@@ -173,7 +171,7 @@ func (b *serviceBook) updateAPIServers(state *serviceState) {
 	for _, list := range []map[netip.AddrPort]bool{now, b.arbiter.hosts.apiServers} {
 		for at := range list {
 			b.touchClaims(at.Addr())
-			b.pods.touchHostPorts([]objects.Claim{{Addr: at.Addr(), Port: at.Port(), Protocol: "tcp"}})
+			b.pods.TouchHostPorts([]objects.Claim{{Addr: at.Addr(), Port: at.Port(), Protocol: "tcp"}})
 		}
 	}
 	b.arbiter.hosts.apiServers = now

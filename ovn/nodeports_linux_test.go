@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -63,13 +64,13 @@ func (d *datapath) visits(list ...visit) {
 // TestNodePortsWithPackets: NodePorts, external addresses and host ports, from outside and within, for both
 // policies of who shall see whom.
 func TestNodePortsWithPackets(t *testing.T) {
-	d := newDatapath(t, testSettings(t, func(c *settings.Config) { dual(c); allowHosts(c) }))
+	d := newDatapath(t, ovntest.Settings(t, func(c *settings.Config) { ovntest.Dual(c); allowHosts(c) }))
 	d.pods("a", "b")
 	d.host()
 	d.outside(nil, "192.0.2.1/32 via "+testGateway, "198.51.100.0/24 via "+testGateway, "2001:db8:1::/64 via "+
 		testGateway6, "2001:db8:5::/64 via "+testGateway6)
 	d.serve("outside")
-	a4, a6 := d.c.pods.all["default/a"].addresses[0].Addr(), d.c.pods.all["default/a"].addresses[1].Addr()
+	a4, a6 := d.c.pods.At("default/a").Addresses()[0].Addr(), d.c.pods.At("default/a").Addresses()[1].Addr()
 	s := d.service("web", "10.96.0.10", "fd00:10:96::a")
 	s.Ports = append(s.Ports, objects.ServicePort{Name: "https", Protocol: "tcp", Port: 443}) // which nobody serves
 	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30080}, {ServicePort: s.Ports[1], Number: 30443}}
@@ -157,7 +158,7 @@ func TestNodePortsWithPackets(t *testing.T) {
 
 // TestHostPortsWithPackets: pods that have ports of their node's.
 func TestHostPortsWithPackets(t *testing.T) {
-	d := newDatapath(t, testSettings(t, dual))
+	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	d.pods("b")
 	d.host()
 	d.outside(nil, "192.0.2.1/32 via "+testGateway, "2001:db8:1::/64 via "+testGateway6)
@@ -165,7 +166,7 @@ func TestHostPortsWithPackets(t *testing.T) {
 	p.HostPorts = []objects.HostPort{{Protocol: "tcp", Port: 8443, Into: 8080},
 		{Protocol: "tcp", IP: netip.MustParseAddr(testHost), Port: 8444, Into: 8080}}
 	d.do(p)
-	d.plug("a", contract.PodPort("default", "a"), string(p.UID), d.c.pods.all["default/a"].addresses)
+	d.plug("a", contract.PodPort("default", "a"), string(p.UID), d.c.pods.At("default/a").Addresses())
 	d.serve("a")
 	d.visits(
 		visit{"host port", "outside", testHost + ":8443", testClient},
@@ -184,17 +185,17 @@ func TestHostPortsWithPackets(t *testing.T) {
 // TestDaemonsPortsWithPackets: where a daemon of the node listens, pods that ask the node reach it, whatever a pod or a
 // Service wants there. The Service's other addresses and its NodePort go on.
 func TestDaemonsPortsWithPackets(t *testing.T) {
-	d := newDatapath(t, testSettings(t, dual))
+	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	d.pods("b")
 	d.host(testHost+"/32", testHost6+"/128 nodad")
 	d.serve("host")
 	p := d.pod("default", "a", "n1")
 	p.HostPorts = []objects.HostPort{{Protocol: "tcp", Port: 8080, Into: 8080}}
 	d.do(p)
-	d.plug("a", contract.PodPort("default", "a"), string(p.UID), d.c.pods.all["default/a"].addresses)
+	d.plug("a", contract.PodPort("default", "a"), string(p.UID), d.c.pods.At("default/a").Addresses())
 	d.serve("a")
-	a4, a6 := d.c.pods.all["default/a"].addresses[0].Addr().String(),
-		d.c.pods.all["default/a"].addresses[1].Addr().String()
+	a4, a6 := d.c.pods.At("default/a").Addresses()[0].Addr().String(),
+		d.c.pods.At("default/a").Addresses()[1].Addr().String()
 	s := d.service("web", "10.96.0.10", "fd00:10:96::a")
 	s.NodePorts, s.Ports[0].Port = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30080}}, 8080
 	s.Ingress = []netip.Addr{netip.MustParseAddr(testHost), netip.MustParseAddr(testHost6)}
@@ -203,7 +204,7 @@ func TestDaemonsPortsWithPackets(t *testing.T) {
 	n1 := *d.objects[objects.Key{Kind: objects.NodeKind, Name: "n1"}].(*objects.Node)
 	listen := func(ports ...uint16) *objects.Node {
 		now := n1
-		now.Facts = editFacts(1, true, func(f *contract.NodeFacts) {
+		now.Facts = ovntest.EditFacts(1, true, func(f *contract.NodeFacts) {
 			for _, port := range ports {
 				f.Listeners = append(f.Listeners, contract.Listener{Protocol: "tcp", Port: port})
 			}
@@ -232,9 +233,9 @@ func TestDaemonsPortsWithPackets(t *testing.T) {
 // TestHostAliasWithPackets: a gateway router with its host's addresses comes to endpoints on the host by the
 // alias, and the host to itself. A namespace stands for what the external bridge makes of the alias.
 func TestHostAliasWithPackets(t *testing.T) {
-	d := newDatapath(t, testSettings(t, dual))
+	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	n1 := *d.objects[objects.Key{Kind: objects.NodeKind, Name: "n1"}].(*objects.Node)
-	n1.Facts = editFacts(1, true, func(f *contract.NodeFacts) {
+	n1.Facts = ovntest.EditFacts(1, true, func(f *contract.NodeFacts) {
 		f.Gateway.HostAddresses = true
 		f.Addresses = contract.Addrs(f.Gateway.Addresses)
 	})
@@ -306,7 +307,7 @@ func (d *datapath) alias() {
 
 // TestSocketsByNodePortLeaveWhoIsGone: datagram sockets that come by NodePorts and external addresses, too.
 func TestSocketsByNodePortLeaveWhoIsGone(t *testing.T) {
-	d := newDatapath(t, testSettings(t, dual))
+	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	d.pods("a", "b", "client")
 	d.outside(nil, "192.0.2.1/32 via "+testGateway, "198.51.100.0/24 via "+testGateway, "2001:db8:1::/64 via "+
 		testGateway6)
@@ -336,7 +337,7 @@ func TestSocketsByNodePortLeaveWhoIsGone(t *testing.T) {
 			defer conn.Close()
 			for _, name := range []string{"a", "b"} {
 				given := []any{&changed}
-				for i, a := range d.c.pods.all["default/"+name].addresses {
+				for i, a := range d.c.pods.At("default/" + name).Addresses() {
 					given = append(given, d.slice(fmt.Sprint("log-", i), "log",
 						[]objects.ServicePort{{Name: "log", Protocol: "udp", Port: 8080}}, ready(a.Addr().String(), "n1")))
 				}
@@ -355,7 +356,7 @@ func TestSocketsByNodePortLeaveWhoIsGone(t *testing.T) {
 // TestChangesLeaveOtherPortsAlone: while a Service's type, policies, addresses, protocol and ports change, and
 // change back, no connection to another of its ports fails.
 func TestChangesLeaveOtherPortsAlone(t *testing.T) {
-	d := newDatapath(t, testSettings(t, dual))
+	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	d.pods("a", "client")
 	d.outside(nil, "192.0.2.1/32 via "+testGateway, "198.51.100.0/24 via "+testGateway)
 	s := d.service("web", "10.96.0.10")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/services"
+	"github.com/weftnet/weft/ovn/topology"
 )
 
 // TestNodePortAddressesAreThoseOfTheNodesThereAre changes nodes at random, which claim each other's addresses and one
@@ -21,19 +22,19 @@ func TestNodePortAddressesAreThoseOfTheNodesThereAre(t *testing.T) {
 	addr := func() netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(1 + random.IntN(6))}) }
 	e, parts := newNodePorts(), map[string]nodePort{}
 	for range 3000 {
-		n := &nodeState{placement: placement{name: fmt.Sprint("n", random.IntN(6))}, placed: random.IntN(4) > 0}
+		n := &topology.Node{Name: fmt.Sprint("n", random.IntN(6)), Placed: random.IntN(4) > 0}
 		for range random.IntN(4) {
-			n.facts.Addresses = append(n.facts.Addresses, addr())
+			n.Facts.Addresses = append(n.Facts.Addresses, addr())
 		}
 		if random.IntN(2) == 0 {
-			n.facts.Gateway = &contract.Gateway{HostAddresses: random.IntN(2) == 0}
+			n.Facts.Gateway = &contract.Gateway{HostAddresses: random.IntN(2) == 0}
 			for range random.IntN(3) {
-				n.facts.Gateway.Addresses = append(n.facts.Gateway.Addresses, netip.PrefixFrom(addr(), 20+random.IntN(5)))
+				n.Facts.Gateway.Addresses = append(n.Facts.Gateway.Addresses, netip.PrefixFrom(addr(), 20+random.IntN(5)))
 			}
 		}
 		now := nodePortNow(n)
-		e.put(n.name, parts[n.name], now)
-		parts[n.name] = now
+		e.put(n.Name, parts[n.Name], now)
+		parts[n.Name] = now
 		want := builtAnew(parts)
 		for what, both := range map[string][2]any{"names": {e.names, want.names}, "nodes": {e.nodes, want.nodes},
 			"hosts":  {e.hosts, want.hosts},

@@ -21,6 +21,7 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -71,11 +72,12 @@ func Translate(config settings.Config, objects []runtime.Object) (*Offline, erro
 		all[k] = node
 	}
 	c := newCluster(s)
-	c.begin(records{}, slices.Collect(maps.Keys(all)), func(e part.Event) any { return all[e] })
+	c.begin(records.Records{}, slices.Collect(maps.Keys(all)), func(e part.Event) any { return all[e] })
 	offline := &Offline{Changes: c.takeEverything(), Pods: map[string]OfflinePod{}}
-	for name, p := range c.pods.all {
-		if len(p.addresses) > 0 {
-			offline.Pods[name] = OfflinePod{contract.PodPort(p.object.Namespace, p.object.Name), contract.Addrs(p.addresses)}
+	for name, p := range c.pods.All() {
+		if len(p.Addresses()) > 0 {
+			offline.Pods[name] = OfflinePod{contract.PodPort(p.Object().Namespace, p.Object().Name),
+				contract.Addrs(p.Addresses())}
 		}
 	}
 	for _, p := range c.TakeProblems() {

@@ -14,7 +14,9 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/topology"
 )
 
 // TestNetworksAreGranted states which network outside a node is on, by what its agent says and what administrators do.
@@ -48,15 +50,15 @@ func TestNetworksAreGranted(t *testing.T) {
 			s := newScene(t, func(config *settings.Config) { config.DefaultGatewayNetwork = c.byDefault })
 			n := s.node("n1", "10.244.1.0/24")
 			if c.label != none {
-				n.Labels = objects.NewLabelSet(map[string]string{networkLabel: c.label})
+				n.Labels = objects.NewLabelSet(map[string]string{topology.NetworkLabel: c.label})
 			}
-			n.Facts = editFacts(1, false, func(f *contract.NodeFacts) {
+			n.Facts = ovntest.EditFacts(1, false, func(f *contract.NodeFacts) {
 				if f.Gateway.Network = c.said; c.withoutGateway {
 					f.Gateway = nil
 				}
 			})
 			s.do(n)
-			s.want("network", s.c.nodes.all["n1"].outside, c.want)
+			s.want("network", s.c.nodes.At("n1").Outside, c.want)
 			if len(c.words) > 0 {
 				s.wantMessage(append(c.words, "Node n1")...)
 			}
@@ -99,10 +101,10 @@ var thieves = map[string]func(*contract.NodeFacts){
 		f.Gateway.Addresses = []netip.Prefix{netip.MustParsePrefix("203.0.113.65/30")}
 	},
 	"is on the other network, with the gateway of a node there": func(f *contract.NodeFacts) {
-		f.Gateway = must(parseFacts(facts(1, false))).Gateway
+		f.Gateway = ovntest.ReadFacts(ovntest.Facts(1, false)).Gateway
 	},
 	"is on the other network, with a node's MAC": func(f *contract.NodeFacts) {
-		f.Gateway.Network, f.Gateway.MAC = "external", must(parseFacts(facts(1, false))).Gateway.MAC
+		f.Gateway.Network, f.Gateway.MAC = "external", ovntest.ReadFacts(ovntest.Facts(1, false)).Gateway.MAC
 	},
 }
 
@@ -121,46 +123,45 @@ func TestAStolenNodeJoinsNoNetwork(t *testing.T) {
 				})
 				stolen := s.node("e9", "10.244.9.0/24")
 				stolen.Ready, stolen.Gateway = true, "true"
-				stolen.Labels = objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: "", networkLabel: granted})
+				stolen.Labels = objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: "", topology.NetworkLabel: granted})
 				honest := func(f *contract.NodeFacts) {
 					f.Gateway.Network, f.Gateway.NextHops = "storage", nil
 					f.Gateway.Addresses = []netip.Prefix{netip.MustParsePrefix("10.9.0.9/24")}
 				}
-				stolen.Facts = editFacts(9, false, honest)
+				stolen.Facts = ovntest.EditFacts(9, false, honest)
 				stolen.CreationTimestamp = metav1.NewTime(time.Unix(1000, 0))
 				s.do(stolen, s.namespace("default", "team=a"))
 				pool, address := s.addressPool("p", "203.0.113.64/28"), s.egressIP("a", "team=a", "203.0.113.20")
 				pool.Network, address.Network = c.named, c.named
 				s.do(pool, address)
 				lying := *stolen
-				lying.Facts = editFacts(9, false, func(f *contract.NodeFacts) { honest(f); lie(f) })
+				lying.Facts = ovntest.EditFacts(9, false, func(f *contract.NodeFacts) { honest(f); lie(f) })
 				s.do(&lying) // before the others are there: who comes first has no right by that
 				for n := range 4 {
 					honest := s.gatewayNode(1 + n)
 					honest.Ready, honest.Labels = true, objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: "",
-						networkLabel: "external"})
+						topology.NetworkLabel: "external"})
 					s.do(honest)
 				}
 				for i := range 12 {
 					s.do(s.balanced(fmt.Sprint("web", i)))
 				}
-				s.want("what it announces", fmt.Sprint(s.c.pools.announcers.ofNode("e9")), "[]")
-				if got := len(s.c.pools.announcers.announced); got != 12 {
-					t.Errorf("%d addresses are announced", got)
-				}
-				for addr, node := range s.c.pools.announcers.announced {
-					if node == "" {
+				s.want("what it announces", fmt.Sprint(s.c.pools.AnnouncedBy("e9")), "[]")
+				for i := range 12 {
+					addr := netip.MustParseAddr(s.external(fmt.Sprint("web", i)))
+					if node, ours := s.c.pools.Announcer(addr); !ours || node == "" {
 						t.Errorf("nobody announces %s", addr)
 					}
 				}
 				s.wantEgress("a", "True", "Carried", "4 nodes", "external")
-				for _, members := range []string{members(s.c.egress.change("a")), members(s.c.changeOf(northbound.GatewayOwner))} {
+				for _, members := range []string{members(s.c.changeOf(northbound.EgressOwner("a"))),
+					members(s.c.changeOf(northbound.GatewayOwner))} {
 					if strings.Contains(members, "chassis-9") || !strings.Contains(members, "chassis-1") {
 						t.Errorf("members are %s", members)
 					}
 				}
 				// Nodes of all networks watch each other, if they are granted one.
-				if watched := fmt.Sprint(s.watched()); strings.Contains(watched, "chassis-9") && s.c.nodes.all["e9"].outside == "" {
+				if watched := fmt.Sprint(s.watched()); strings.Contains(watched, "chassis-9") && s.c.nodes.At("e9").Outside == "" {
 					t.Errorf("a node on no network says who lives: %s", watched)
 				}
 				if said := s.granted("e9"); said != "" && said != granted {
@@ -176,22 +177,22 @@ func TestAStolenNodeJoinsNoNetwork(t *testing.T) {
 
 // TestAGrantComesAndGoes: by the label alone a node begins to take part, and ends.
 func TestAGrantComesAndGoes(t *testing.T) {
-	s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c); c.DefaultGatewayNetwork = "" })
+	s := newScene(t, func(c *settings.Config) { ovntest.Dual(c); withBalancers(c); c.DefaultGatewayNetwork = "" })
 	n := s.egressNode(1)
 	s.do(n, s.namespace("default", "team=a"), s.addressPool("p", "203.0.113.64/28"),
 		s.egressIP("a", "team=a", "203.0.113.20"), s.balanced("web"))
 	for range 2 {
-		s.wantEgress("a", "False", "NoNode", "no administrator has granted Node e1 the network", networkLabel)
-		s.want("announces", fmt.Sprint(s.c.pools.announcers.ofNode("e1")), "[]")
+		s.wantEgress("a", "False", "NoNode", "no administrator has granted Node e1 the network", topology.NetworkLabel)
+		s.want("announces", fmt.Sprint(s.c.pools.AnnouncedBy("e1")), "[]")
 		if message := s.poolMessage("p"); !strings.Contains(message, "nobody announces") {
 			t.Errorf("the pool says %q", message)
 		}
 		s.wantReasons("Node e1 GatewayNetworkNotGranted")
 		granted := *n
-		granted.Labels = objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: "", networkLabel: "external"})
+		granted.Labels = objects.NewLabelSet(map[string]string{v1alpha1.EgressLabel: "", topology.NetworkLabel: "external"})
 		s.do(&granted)
 		s.wantEgress("a", "True", "Carried")
-		s.want("announces", fmt.Sprint(s.c.pools.announcers.ofNode("e1")), "[203.0.113.64]")
+		s.want("announces", fmt.Sprint(s.c.pools.AnnouncedBy("e1")), "[203.0.113.64]")
 		s.problems = nil
 		s.do(n)
 	}

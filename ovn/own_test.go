@@ -13,6 +13,7 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/writeback"
 )
 
 // ownObject is an object of weft's own API group as the API server sends it.
@@ -59,7 +60,7 @@ func (w *world) addressPool(name string, ranges ...string) *objects.AddressPool 
 // absorbStatus does to an object what the API server would when its status is written.
 func (w *world) absorbStatus(k objects.Key, a part.Annotation) []part.Event {
 	var patch struct{ Status map[string]any }
-	if err := json.Unmarshal(statusPatch(a, time.Unix(1700000000, 0)), &patch); err != nil {
+	if err := json.Unmarshal(writeback.StatusPatch(a, time.Unix(1700000000, 0)), &patch); err != nil {
 		panic(err)
 	}
 	text := string(must(json.Marshal(patch.Status)))

@@ -9,6 +9,7 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/pools"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -37,8 +38,8 @@ func newPendingBook(o *part.Outbox, s *settings.Settings, services serviceView) 
 
 // pendingService is a Service without a class that Weft gives no addresses, and nobody else has given any yet.
 type pendingService struct {
-	uid     types.UID
-	expects expectation
+	uid  types.UID
+	told bool // that nobody has given it any for long
 }
 
 // pendingOwner is who is told of it.
@@ -57,13 +58,13 @@ func (b *pendingBook) Take(batch *part.Batch) {
 // update takes in whether a Service waits.
 func (b *pendingBook) update(name string, s *objects.Service) {
 	if s == nil || s.Ignored || !s.Balancer.Wanted || s.Balancer.Class != "" || s.Balancer.Answered ||
-		allocates(b.settings, s) {
+		pools.Allocates(b.settings, s) {
 		delete(b.all, name)
 		b.Tell(pendingOwner(name))
 		return
 	}
 	if b.all[name].uid != s.UID {
-		b.all[name] = pendingService{s.UID, expecting}
+		b.all[name] = pendingService{s.UID, false}
 		b.Expect(part.Signal{What: addressesOverdue, Name: name + "/" + string(s.UID)})
 		b.Tell(pendingOwner(name)) // of the one that had this name before
 	}
@@ -71,11 +72,11 @@ func (b *pendingBook) update(name string, s *objects.Service) {
 
 // miss tells a Service that has waited long enough.
 func (b *pendingBook) miss(name string, uid types.UID) {
-	if one, ok := b.all[name]; !ok || one.uid != uid || one.expects != expecting {
+	if one, ok := b.all[name]; !ok || one.uid != uid || one.told {
 		return
 	}
-	b.all[name] = pendingService{uid, overdue}
-	b.Tell(pendingOwner(name), objects.Limitf(objects.ServiceKind, &b.services.at(name).object.ObjectMeta,
+	b.all[name] = pendingService{uid, true}
+	b.Tell(pendingOwner(name), objects.Limitf(objects.ServiceKind, &b.services.Service(name).ObjectMeta,
 		"NobodyGivesAddresses",
 		"status.loadBalancer: the Service has had no address for %v: it has no loadBalancerClass, and weft gives "+
 			"such Services none; if a cloud or another load balancer serves the cluster, see its controller; otherwise "+

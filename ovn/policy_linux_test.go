@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 )
 
@@ -31,7 +32,7 @@ func (d *datapath) undo(policies ...any) {
 // TestPoliciesWithPackets: policies hold for packets as they do in the rows, whether they come by a Service
 // or not, from a pod, from its node or from outside.
 func TestPoliciesWithPackets(t *testing.T) {
-	d := newDatapath(t, testSettings(t, dual))
+	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	d.do(d.namespace("default", "kubernetes.io/metadata.name=default"))
 	d.pods("a", "b", "c")
 	d.host("192.0.2.1/32")
@@ -126,7 +127,7 @@ func TestPoliciesWithPackets(t *testing.T) {
 // TestRefusedConnectionsEnd: of a connection that a policy comes to refuse no packet passes any more, in
 // whichever tier the policy is, and it goes on where the policy goes.
 func TestRefusedConnectionsEnd(t *testing.T) {
-	d := newDatapath(t, testSettings(t, dual))
+	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	d.do(d.namespace("default", "kubernetes.io/metadata.name=default"))
 	d.pods("a", "b")
 	// Connections are tracked as soon as there is any policy.
@@ -189,7 +190,7 @@ func TestRefusedConnectionsEnd(t *testing.T) {
 // TestLocalAddressesPassNoPolicy: by link-local addresses, broadcast and multicast pods reach nobody whom policies
 // refuse, while hosts and the discovery of neighbours go on.
 func TestLocalAddressesPassNoPolicy(t *testing.T) {
-	d := newDatapath(t, testSettings(t, dual))
+	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	d.do(d.namespace("default", "kubernetes.io/metadata.name=default"))
 	d.pods("a", "b")
 	d.host()

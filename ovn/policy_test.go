@@ -20,7 +20,9 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/acl"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -154,8 +156,8 @@ func TestPolicies(t *testing.T) {
 			[]string{"test/web > prod/web tcp/22", "test/web > prod/db tcp/80", "prod/db > test/web tcp/80"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			config := testConfig()
-			dual(&config)
+			config := ovntest.Config()
+			ovntest.Dual(&config)
 			offline, err := Translate(config, manifests(t, cast+c.policies))
 			if err != nil {
 				t.Fatal(err)
@@ -199,7 +201,7 @@ func aclText(changes []ovsdb.Change) string {
 // policiesWorld has policies of every kind on two nodes.
 func policiesWorld(t testing.TB, w *world) {
 	l1, l2 := w.node("l1", "10.244.0.0/24", "fd00:10:244::/64"), w.node("l2", "fd00:10:244:1::/64", "10.244.1.0/24")
-	l1.Facts, l2.Facts = facts(1, true), facts(2, true)
+	l1.Facts, l2.Facts = ovntest.Facts(1, true), ovntest.Facts(2, true)
 	w.put(l1, l2)
 	for i, o := range manifests(t, strings.TrimSuffix(cast, "---\n")) {
 		_, trimmed, err := offlineObject(o)
@@ -231,10 +233,10 @@ func policiesWorld(t testing.TB, w *world) {
 func TestPoliciesOfAnOVNWithoutTiers(t *testing.T) {
 	w := newWorld()
 	policiesWorld(t, w)
-	settings := testSettings(t, dual)
+	settings := ovntest.Settings(t, ovntest.Dual)
 	settings.Lacks.AclTiers = true
 	c := newCluster(settings)
-	c.begin(records{}, w.keys(), w.get)
+	c.begin(records.Records{}, w.Keys(), w.Get)
 	changes := c.takeEverything()
 	acls := map[string]int{}
 	for _, change := range changes {
@@ -265,8 +267,8 @@ func TestPoliciesOfAnOVNWithoutTiers(t *testing.T) {
 func TestPolicyStatuses(t *testing.T) {
 	w := newWorld()
 	policiesWorld(t, w)
-	c := newCluster(testSettings(t, dual))
-	c.begin(records{}, w.keys(), w.get)
+	c := newCluster(ovntest.Settings(t, ovntest.Dual))
+	c.begin(records.Records{}, w.Keys(), w.Get)
 	c.TakeNotes()
 	changes := c.takeEverything()
 	if notes := c.TakeNotes(); len(notes) > 0 {
@@ -307,7 +309,7 @@ func TestPolicyStatuses(t *testing.T) {
 // written takes in events, and gives by policy what statuses say once the rows are there, and how many ACLs
 // these have.
 func (s *scene) written(keys []part.Event) (statuses map[string]string, acls map[ovsdb.Owner]int) {
-	s.c.update(keys, s.get)
+	s.c.update(keys, s.Get)
 	changes := s.c.takeChanges()
 	s.c.policies.Written(changes, nil)
 	statuses, acls = map[string]string{}, map[ovsdb.Owner]int{}

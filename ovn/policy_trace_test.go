@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -18,7 +19,7 @@ func TestNobodyOutsideIsANode(t *testing.T) {
 	w.put(e1, e2, w.namespace("a", "team=a"))
 	w.put(w.pod("a", "one", "e1"), w.egressIP("team-a.x", "team=a", "203.0.113.20", "2001:db8::20"))
 	w.put(w.policies(t, `{kind: NetworkPolicy, metadata: {namespace: a, name: one}, spec: {podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 198.51.100.0/24}}, {ipBlock: {cidr: "2001:db8:9::/64"}}]}]}}`)...)
-	o := compile(t, testSettings(t, func(c *settings.Config) { dual(c); withShared(c) }), w)
+	o := compile(t, ovntest.Settings(t, func(c *settings.Config) { ovntest.Dual(c); withShared(c) }), w)
 	o.wantGateway("chassis-1", "chassis-2")
 
 	for gateway, name := range map[string]string{"-e1": "a node's own", "-egress@team-a.x": "of an egress address",
@@ -48,11 +49,11 @@ func TestNobodyOutsideIsANode(t *testing.T) {
 func TestPodsHaveNoLocalAddresses(t *testing.T) {
 	w := newWorld()
 	l1 := w.node("l1", "10.244.0.0/24", "fd00:10:244::/64")
-	l1.Facts = facts(1, true)
+	l1.Facts = ovntest.Facts(1, true)
 	w.put(l1, w.namespace("default"), w.pod("default", "a", "l1"))
 	w.put(w.pod("default", "b", "l1"))
 	w.put(w.policies(t, `{kind: NetworkPolicy, metadata: {namespace: other, name: deny}, spec: {podSelector: {}}}`)...)
-	o := compile(t, testSettings(t, dual), w)
+	o := compile(t, ovntest.Settings(t, ovntest.Dual), w)
 
 	const (
 		b    = `inport=="default_b" && eth.src==0a:58:0a:f4:00:04 && `

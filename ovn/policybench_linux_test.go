@@ -13,6 +13,7 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
@@ -87,7 +88,7 @@ func (p *policyBench) rows(b *testing.B) float64 {
 func (p *policyBench) begin(b *testing.B) (translate, write time.Duration) {
 	b.Helper()
 	start := used(b)
-	p.cluster = newCluster(testSettings(b, nil))
+	p.cluster = newCluster(ovntest.Settings(b, nil))
 	p.cluster.begin(engine{Engine: p.engine}.Records(p.settings), slices.Collect(maps.Keys(p.objects)), p.get)
 	changes := p.takeEverything()
 	translate = used(b) - start
@@ -135,7 +136,7 @@ func BenchmarkPolicyStart(b *testing.B) {
 				p.cluster = nil
 				p.connect(b)
 				before = heap()
-				p.cluster = newCluster(testSettings(b, nil))
+				p.cluster = newCluster(ovntest.Settings(b, nil))
 				p.cluster.begin(engine{Engine: p.engine}.Records(p.settings), slices.Collect(maps.Keys(p.objects)), p.get)
 				b.ReportMetric((float64(heap())-float64(before))/1e6, "heap-MB")
 				translate, write = p.begin(b)

@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/ovn/acl"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
@@ -39,7 +40,7 @@ func TestPoliciesComeToTheSameAsAColdStart(t *testing.T) {
 			l.quiesce()
 			l.sameAsEver()
 			again := newCluster(l.settings)
-			again.begin(engine{Engine: l.engine}.Records(l.settings), l.w.keys(), l.w.get)
+			again.begin(engine{Engine: l.engine}.Records(l.settings), l.w.Keys(), l.w.Get)
 			before := ovsdb.Dump(l.engine.Client())
 			if err := l.engine.Replace(context.Background(), again.takeEverything()); err != nil {
 				t.Fatal(err)
@@ -65,11 +66,11 @@ type policyLife struct {
 }
 
 func newPolicyLife(t *testing.T, seed uint64) *policyLife {
-	s := testSettings(t, func(c *settings.Config) { dual(c); c.AllocateNodeCIDRs = true })
+	s := ovntest.Settings(t, func(c *settings.Config) { ovntest.Dual(c); c.AllocateNodeCIDRs = true })
 	w := newWorld()
 	for i := range 3 {
 		n := w.node(fmt.Sprint("n", i))
-		n.Facts = facts(1+i, true)
+		n.Facts = ovntest.Facts(1+i, true)
 		w.put(n)
 	}
 	for _, space := range []string{"s0", "s1"} {
@@ -130,7 +131,7 @@ func (l *policyLife) quiesce() {
 func (l *policyLife) follow(what string, keys []part.Event) {
 	l.t.Helper()
 	l.change(what, l.engine.Apply, func() []ovsdb.Change {
-		l.c.update(keys, l.w.get)
+		l.c.update(keys, l.w.Get)
 		return l.c.takeChanges()
 	})
 }
@@ -140,8 +141,8 @@ func (l *policyLife) failover(what string) {
 	l.t.Helper()
 	l.change(what+", without a controller", l.engine.Replace, func() []ovsdb.Change {
 		l.c, l.expected = newCluster(l.settings), nil
-		l.c.begin(engine{Engine: l.engine}.Records(l.settings), l.w.keys(), l.w.get)
-		l.c.pods.seen(engine{Engine: l.engine}.Records(l.settings).pods)
+		l.c.begin(engine{Engine: l.engine}.Records(l.settings), l.w.Keys(), l.w.Get)
+		l.c.pods.Seen(engine{Engine: l.engine}.Records(l.settings).Pods)
 		return l.c.takeEverything()
 	})
 }
@@ -205,7 +206,7 @@ func (l *policyLife) change(what string, apply func(context.Context, []ovsdb.Cha
 func (l *policyLife) asFresh(what string) {
 	l.t.Helper()
 	again := newCluster(l.settings)
-	again.begin(engine{Engine: l.engine}.Records(l.settings), l.w.keys(), l.w.get)
+	again.begin(engine{Engine: l.engine}.Records(l.settings), l.w.Keys(), l.w.Get)
 	rows, err := acl.FromChanges(again.takeEverything())
 	if err != nil {
 		l.t.Fatal(err)
@@ -241,9 +242,10 @@ func (l *policyLife) tables() *acl.Tables {
 // addresses are those of all pods with a port, by the port and the pod.
 func (l *policyLife) addresses() map[string][]netip.Addr {
 	all := map[string][]netip.Addr{}
-	for name, p := range l.c.pods.all {
-		if len(p.addresses) > 0 && l.rows[northbound.PodOwner(name)].Owner != "" {
-			all[contract.PodPort(p.object.Namespace, p.object.Name)+" "+string(p.object.UID)] = contract.Addrs(p.addresses)
+	for name, p := range l.c.pods.All() {
+		if len(p.Addresses()) > 0 && l.rows[northbound.PodOwner(name)].Owner != "" {
+			all[contract.PodPort(p.Object().Namespace,
+				p.Object().Name)+" "+string(p.Object().UID)] = contract.Addrs(p.Addresses())
 		}
 	}
 	return all

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -37,7 +38,7 @@ func TestForeignSelectors(t *testing.T) {
 {kind: NetworkPolicy, metadata: {namespace: prod, name: a}, spec: {podSelector: {matchExpressions: [{key: KEY, operator: Exists}]}}}`,
 		} {
 			t.Run(key+" in "+name, func(t *testing.T) {
-				offline, err := Translate(testConfig(), manifests(t, pods+"---"+strings.ReplaceAll(policies, "KEY", key)))
+				offline, err := Translate(ovntest.Config(), manifests(t, pods+"---"+strings.ReplaceAll(policies, "KEY", key)))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -64,7 +65,7 @@ func TestCostlyPolicies(t *testing.T) {
 		}
 	}
 	n := s.node("n1", "10.244.0.0/24")
-	n.Facts = facts(1, false)
+	n.Facts = ovntest.Facts(1, false)
 	p := s.pod("prod", "many", "n1")
 	for i := range 1500 {
 		p.Ports = append(p.Ports, objects.ContainerPort{Name: "http", Protocol: policy.TCP, Number: uint16(1000 + i)})
@@ -131,7 +132,7 @@ func TestNamedPortsHaveABound(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t, nil)
 			n := s.node("n1", "10.244.0.0/16")
-			n.Facts = facts(1, false)
+			n.Facts = ovntest.Facts(1, false)
 			s.do(s.namespace("prod"), n)
 			for pod := range 30 {
 				p := s.pod("prod", fmt.Sprint("many", pod), "n1")
@@ -142,7 +143,7 @@ func TestNamedPortsHaveABound(t *testing.T) {
 				s.do(p)
 			}
 			keys := s.put(s.policies(t, "{kind: NetworkPolicy, metadata: {namespace: prod, name: it}, spec: "+c.text+"}")...)
-			s.c.update(keys, s.get)
+			s.c.update(keys, s.Get)
 			changes := s.c.takeChanges()
 			s.c.policies.Written(changes, nil)
 			length := 0
@@ -173,7 +174,7 @@ func TestNamedPortsHaveABound(t *testing.T) {
 func TestANoteIsPutBack(t *testing.T) {
 	s := newScene(t, nil)
 	n := s.node("n1", "10.244.0.0/24")
-	n.Facts = facts(1, false)
+	n.Facts = ovntest.Facts(1, false)
 	s.do(s.namespace("prod"), n)
 	const text = "{kind: NetworkPolicy, metadata: {namespace: prod, name: it}, spec: {podSelector: {}, policyTypes: " +
 		"[Ingress]}}"
@@ -184,7 +185,7 @@ func TestANoteIsPutBack(t *testing.T) {
 	}
 	// say has the policy's note be a text, and gives what Weft says then, and how many owners have their rows made.
 	say := func(noted string) (string, int) {
-		s.c.update(s.put(policyOf(noted)), s.get)
+		s.c.update(s.put(policyOf(noted)), s.Get)
 		changes := s.c.takeChanges()
 		s.c.policies.Written(changes, nil)
 		notes, made := s.c.TakeNotes(), len(changes)
@@ -222,7 +223,7 @@ func TestStatusOfRefusedSets(t *testing.T) {
 		t.Run(string(refused), func(t *testing.T) {
 			s := newScene(t, nil)
 			n := s.node("n1", "10.244.0.0/24")
-			n.Facts = facts(1, false)
+			n.Facts = ovntest.Facts(1, false)
 			p := s.pod("prod", "db", "n1")
 			p.Labels = objects.NewLabelSet(map[string]string{"app": "db"})
 			s.do(s.namespace("prod"), n, p)
@@ -233,12 +234,12 @@ func TestStatusOfRefusedSets(t *testing.T) {
 				}
 				return names
 			}
-			s.c.update(s.put(s.policies(t, text)...), s.get)
+			s.c.update(s.put(s.policies(t, text)...), s.Get)
 			if names := noted(&ovsdb.RefusedError{Owners: map[ovsdb.Owner]error{refused: errors.New("no")}}); !slices.Equal(
 				names, []string{"other"}) {
 				t.Errorf("in force are %q", names)
 			}
-			s.c.update(s.c.TakeExpected(), s.get)
+			s.c.update(s.c.TakeExpected(), s.Get)
 			if names := noted(nil); !slices.Equal(names, []string{"deny"}) {
 				t.Errorf("later in force are %q", names)
 			}

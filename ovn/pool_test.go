@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +17,9 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/pools"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -121,12 +124,12 @@ func TestWhoAllocates(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t, c.edit)
 			n := s.egressNode(1)
-			n.PodCIDRs, n.Facts = n.PodCIDRs[:1], facts(1, false)
+			n.PodCIDRs, n.Facts = n.PodCIDRs[:1], ovntest.Facts(1, false)
 			s.do(n, s.addressPool("p", "203.0.113.64/30"), s.balanced("web", c.of))
 			s.want("address", s.external("web"), c.want)
 			s.wantReasons()
 			addr, _ := netip.ParseAddr(c.want)
-			node, ours := s.c.pools.announcers.of(addr)
+			node, ours := s.c.pools.Announcer(addr)
 			if ours != c.ours || ours && node != "e1" {
 				t.Errorf("announced by %q: %v", node, ours)
 			}
@@ -220,7 +223,7 @@ func TestWhichAddress(t *testing.T) {
 		}, "203.0.113.96", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
+			s := newScene(t, func(c *settings.Config) { ovntest.Dual(c); withBalancers(c) })
 			n := s.egressNode(65)
 			quiet, gold := s.addressPool("b", "203.0.113.80/30"), s.addressPool("c", "203.0.113.96/30")
 			quiet.Auto, gold.Services = false, must(parseSelector("tier=gold"))
@@ -241,7 +244,7 @@ func TestWhichAddress(t *testing.T) {
 
 // TestWishesChange: what is asked for now counts.
 func TestWishesChange(t *testing.T) {
-	s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
+	s := newScene(t, func(c *settings.Config) { ovntest.Dual(c); withBalancers(c) })
 	s.do(s.addressPool("p", "203.0.113.64/29", "2001:db8::40/126"), s.balanced("web"))
 	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Addresses = "203.0.113.70" }))
 	s.want("asked for", s.external("web"), "203.0.113.70")
@@ -257,7 +260,7 @@ func TestWishesChange(t *testing.T) {
 // TestOneThatWaits gets an address that another one gives up and keeps its type; a Service that is created
 // anew before the first one's status was written has a status, too.
 func TestOneThatWaits(t *testing.T) {
-	s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
+	s := newScene(t, func(c *settings.Config) { ovntest.Dual(c); withBalancers(c) })
 	s.do(s.addressPool("p", "203.0.113.64/32", "2001:db8::40/126"), s.balanced("first"))
 	s.do(s.balanced("waits"))
 	s.want("waits", s.external("waits"), "")
@@ -266,7 +269,7 @@ func TestOneThatWaits(t *testing.T) {
 	s.want("the first", s.external("first"), "2001:db8::40")
 	s.want("the one that waited", s.external("waits"), "203.0.113.64")
 
-	s.c.update(s.put(s.balanced("anew", func(b *objects.LoadBalancer) { b.Families = "6" })), s.get)
+	s.c.update(s.put(s.balanced("anew", func(b *objects.LoadBalancer) { b.Families = "6" })), s.Get)
 	s.do(s.balanced("anew", func(b *objects.LoadBalancer) { b.Families = "6" }))
 	s.want("created anew", s.external("anew"), "2001:db8::41")
 }
@@ -293,7 +296,7 @@ func TestTheOldestThatWaitsIsFirst(t *testing.T) {
 	s.problems = nil
 
 	delete(s.objects, objects.Key{Kind: objects.ServiceKind, Name: "default/one"})
-	s.c.Told[poolOwner("default/young")] = nil // what is told again is seen
+	s.c.Told[pools.Owner("default/young")] = nil // what is told again is seen
 	s.touch(append(s.put(aged("newest", 0)), objects.Key{Kind: objects.ServiceKind, Name: "default/one"}))
 	s.want("who asks for it is older", s.external("asks")+" "+s.external("old"), "203.0.113.64 ")
 	s.wantReasons("Service default/newest NoLoadBalancerAddress")
@@ -311,7 +314,8 @@ func TestTheOldestThatWaitsIsFirst(t *testing.T) {
 	s.want("who may have it", s.external("golden")+s.external("newest"), "203.0.113.80")
 	s.remove(objects.ServiceKind, "default/asks")
 	s.want("the lowest is given again", s.external("newest"), "203.0.113.64")
-	s.want("nobody waits but who asks", fmt.Sprint(len(s.c.pools.waiting.of), len(s.c.pools.waiting.line)), "1 0")
+	waiting := within(reflect.ValueOf(s.c.pools), "waiting").Addr()
+	s.want("nobody waits but who asks", fmt.Sprint(within(waiting, "of").Len(), within(waiting, "line").Len()), "1 0")
 }
 
 // TestPoolsRefused: bad ranges are named, and the others are in use.
@@ -344,10 +348,11 @@ func TestPoolsRefused(t *testing.T) {
 			s := newScene(t, withBalancers)
 			n := s.egressNode(1)
 			n.PodCIDRs = n.PodCIDRs[:1]
-			n.Facts = strings.ReplaceAll(facts(1, false), "203.0.113.254", "203.0.113.129")
+			n.Facts = strings.ReplaceAll(ovntest.Facts(1, false), "203.0.113.254", "203.0.113.129")
 			m := s.egressNode(2)
 			m.PodCIDRs = m.PodCIDRs[:1]
-			m.Facts = strings.ReplaceAll(strings.ReplaceAll(facts(2, false), "203.0.113.2/24", "198.18.0.2/24"), "203.0.113.254",
+			m.Facts = strings.ReplaceAll(strings.ReplaceAll(ovntest.Facts(2, false), "203.0.113.2/24", "198.18.0.2/24"),
+				"203.0.113.254",
 				"198.18.0.1")
 			s.do(n, m, s.addressPool("old", "203.0.113.200/32"))
 			old := s.objects[objects.Key{Kind: objects.PoolKind, Name: "old"}].(*objects.AddressPool)
@@ -375,7 +380,7 @@ func TestTwoOfOneAddress(t *testing.T) {
 
 // TestWhoAnnounces an address: one node, as long as it can.
 func TestWhoAnnounces(t *testing.T) {
-	s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
+	s := newScene(t, func(c *settings.Config) { ovntest.Dual(c); withBalancers(c) })
 	for n := range 3 {
 		s.do(s.egressNode(1 + n))
 	}
@@ -383,13 +388,13 @@ func TestWhoAnnounces(t *testing.T) {
 	vip := netip.MustParseAddr("203.0.113.64")
 	owner := func() string {
 		t.Helper()
-		node, ok := s.c.pools.announcers.of(vip)
+		node, ok := s.c.pools.Announcer(vip)
 		if !ok {
 			t.Fatal("nobody knows the address")
 		}
 		var all []string
-		for _, name := range s.c.nodes.names {
-			if slices.Contains(s.c.pools.announcers.ofNode(name), vip) {
+		for _, name := range s.c.nodes.Names() {
+			if slices.Contains(s.c.pools.AnnouncedBy(name), vip) {
 				all = append(all, name)
 			}
 		}
@@ -407,7 +412,7 @@ func TestWhoAnnounces(t *testing.T) {
 		return ""
 	}
 	s.want("who tells the network", garp(owner()), fmt.Sprintf("02:00:00:00:00:0%c 203.0.113.64", owner()[1]))
-	for _, name := range s.c.nodes.names {
+	for _, name := range s.c.nodes.Names() {
 		if name != owner() {
 			s.want("who tells the network of nothing else than itself", garp(name), "")
 		}
@@ -428,8 +433,8 @@ func TestWhoAnnounces(t *testing.T) {
 	})
 	third := owner()
 	alive := func(chassis string) {
-		s.objects[part.Signal{What: livenessMoved, Name: third}] = chassis
-		s.touch([]part.Event{part.Signal{What: livenessMoved, Name: third}})
+		s.objects[part.Signal{What: pools.LivenessMoved, Name: third}] = chassis
+		s.touch([]part.Event{part.Signal{What: pools.LivenessMoved, Name: third}})
 	}
 	alive("chassis-9")
 	s.want("nobody but one that others have found dead", owner(), "")
@@ -448,7 +453,7 @@ func TestWhoAnnounces(t *testing.T) {
 		ready("10.244.1.9", first)))
 	s.want("with one", owner(), first)
 	s.do(s.edited("web", func(b *objects.LoadBalancer) { b.Class = "example.com/other" }))
-	if _, ok := s.c.pools.announcers.of(vip); ok {
+	if _, ok := s.c.pools.Announcer(vip); ok {
 		t.Error("somebody else's address is announced")
 	}
 }
@@ -463,7 +468,7 @@ func TestAnAddressIsAServicesOrAnEgressIPs(t *testing.T) {
 		carried string // its reason
 	}{{"carried", v1alpha1.EgressLabel, "True", "Carried"}, {"with no node to carry it", "other", "False", "NoNode"}} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
+			s := newScene(t, func(c *settings.Config) { ovntest.Dual(c); withBalancers(c) })
 			for i := range 3 {
 				n := s.egressNode(1 + i)
 				n.Labels = objects.NewLabelSet(map[string]string{c.nodes: ""})
@@ -471,10 +476,10 @@ func TestAnAddressIsAServicesOrAnEgressIPs(t *testing.T) {
 			}
 			s.do(s.addressPool("p", "203.0.113.64-203.0.113.65"), s.balanced("web"))
 			vip := netip.MustParseAddr("203.0.113.64")
-			first, _ := s.c.pools.announcers.of(vip)
+			first, _ := s.c.pools.Announcer(vip)
 			wantAnnounced := func(when string) {
 				t.Helper()
-				if node, ok := s.c.pools.announcers.of(vip); !ok || node == "" || node != first {
+				if node, ok := s.c.pools.Announcer(vip); !ok || node == "" || node != first {
 					t.Errorf("%s: %q announces what was %q's", when, node, first)
 				}
 				s.wantEgress("e", "False", "AddressTaken", "203.0.113.64", "Service default/web")

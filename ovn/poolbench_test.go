@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 )
 
 // settles takes events in, and all that is written for them.
 func (w *world) settles(c *cluster, keys []part.Event) {
 	for len(keys) > 0 {
-		c.update(keys, w.get)
+		c.update(keys, w.Get)
 		c.takeChanges()
 		keys = w.absorb(c)
 	}
@@ -67,7 +68,7 @@ func BenchmarkAddressIsFreed(b *testing.B) {
 		}
 		c := playing(b, w)
 		return func(i int) {
-			holder, _ := c.pools.holder(netip.AddrFrom4([4]byte{198, 19, 240, byte(i % 10)}))
+			holder, _ := c.pools.Holder(netip.AddrFrom4([4]byte{198, 19, 240, byte(i % 10)}))
 			k := objects.Key{Kind: objects.ServiceKind, Name: holder}
 			again := *w.objects[k].(*objects.Service)
 			delete(w.objects, k)
@@ -103,7 +104,7 @@ func BenchmarkRivals(b *testing.B) {
 	costs(b, func(size int) func(int) {
 		w := newWorld()
 		n := w.node("n1")
-		n.Facts = facts(1, false)
+		n.Facts = ovntest.Facts(1, false)
 		w.put(w.namespace("default"), n)
 		for i := range size {
 			s := w.service(fmt.Sprintf("s%04d", i), fmt.Sprintf("10.96.%d.%d", i/250, 1+i%250))
@@ -118,7 +119,7 @@ func BenchmarkRivals(b *testing.B) {
 		return func(i int) {
 			after := *w.objects[k].(*objects.Service)
 			after.PublishNotReady = i%2 == 0
-			c.update(w.put(&after), w.get)
+			c.update(w.put(&after), w.Get)
 			c.takeChanges()
 		}
 	})

@@ -9,6 +9,8 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
+	"github.com/weftnet/weft/ovn/pods"
 	"github.com/weftnet/weft/ovn/policies"
 	"github.com/weftnet/weft/ovn/services"
 )
@@ -20,7 +22,7 @@ func TestUntoldPartsCostNoWords(t *testing.T) {
 	services := func(parts int, edit func(o *objects.Service)) func() []objects.Problem {
 		s := newScene(t, nil)
 		n := s.node("n1", "10.244.0.0/24")
-		n.Facts = facts(1, false)
+		n.Facts = ovntest.Facts(1, false)
 		first, o := s.service("first", "10.96.0.10"), s.service("second", "10.96.0.11")
 		first.Ports, o.Ports = nil, nil
 		for i := range parts {
@@ -38,18 +40,18 @@ func TestUntoldPartsCostNoWords(t *testing.T) {
 	pods := func(parts int, windows bool, port objects.HostPort) func() []objects.Problem {
 		s := newScene(t, nil)
 		n := s.node("n1", "10.244.0.0/24")
-		n.Facts = facts(1, false)
+		n.Facts = ovntest.Facts(1, false)
 		p := s.pod("default", "a", "n1")
 		for i := range parts {
 			port.Port = uint16(1000 + i)
 			p.HostPorts = append(p.HostPorts, port)
 		}
 		s.do(s.namespace("default"), n, p)
-		on := s.c.nodes.all["n1"].placement
+		on := *s.c.nodes.At("n1")
 		if windows {
-			on.os = contract.Windows
+			on.OS = contract.Windows
 		}
-		return func() []objects.Problem { return hostPortProblems(p, &on) }
+		return func() []objects.Problem { return pods.HostPortProblems(p, &on) }
 	}
 	numbers := func(parts, each int) func() []objects.Problem {
 		p := newScene(t, nil).pod("default", "a", "n1")

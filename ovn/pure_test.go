@@ -27,7 +27,7 @@ func TestAskingChangesNothing(t *testing.T) {
 			asked := asking{t, rand.New(rand.NewPCG(seed, 17))}
 			for range 15 {
 				_, keys := l.event()
-				l.c.update(append(keys, l.w.absorb(l.c)...), l.w.get)
+				l.c.update(append(keys, l.w.absorb(l.c)...), l.w.Get)
 				asked.twice(l.c)
 			}
 		})
@@ -37,7 +37,7 @@ func TestAskingChangesNothing(t *testing.T) {
 			asked := asking{t, rand.New(rand.NewPCG(seed, 19))}
 			for range 15 {
 				_, keys := l.event()
-				l.c.update(append(keys, l.w.absorb(l.c)...), l.w.get)
+				l.c.update(append(keys, l.w.absorb(l.c)...), l.w.Get)
 				asked.twice(l.c)
 			}
 		})
@@ -52,15 +52,15 @@ func TestPartsShareNothing(t *testing.T) {
 	mixedWorld(l.w)
 	l.w.put(append(l.w.policies(t, `{kind: AdminNetworkPolicy, metadata: {name: a}, spec: {subject: {namespaces: {}}}}`),
 		l.w.egressIP("a", "", "203.0.113.20"))...)
-	l.c.update(l.w.keys(), l.w.get)
+	l.c.update(l.w.Keys(), l.w.Get)
 	l.c.takeChanges()
-	l.c.update(l.w.put(l.w.slice("dns-a", "dns", nil)), l.w.get) // its endpoints go
+	l.c.update(l.w.put(l.w.slice("dns-a", "dns", nil)), l.w.Get) // its endpoints go
 	again := l.c.TakeExpected()
 	for _, o := range l.c.outcomes(true) {
 		again = append(again, part.Signal{What: part.Again, Name: string(o.Owner)})
 	}
 	l.c.takeChanges()
-	l.c.update(append(again, l.c.TakeExpected()...), l.w.get)
+	l.c.update(append(again, l.c.TakeExpected()...), l.w.Get)
 	kinds, words, given := map[*objects.Kind]int{}, map[string]int{}, map[string]bool{}
 	for _, p := range l.c.parts {
 		for _, k := range p.takes {

@@ -13,6 +13,7 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/topology"
 )
 
 // rangeBook is what is known of the ranges that ClusterIPs come from.
@@ -65,7 +66,7 @@ func (b *rangeBook) update(names []string, batch *part.Batch) {
 		for _, p := range o.Ranges {
 			if b.occupants[p] = before[p]; b.occupants[p] == nil {
 				b.occupants[p] = map[string]string{}
-				for n := range b.nodes.placed() {
+				for n := range b.nodes.Placed() {
 					b.occupy(n, p)
 				}
 			}
@@ -74,37 +75,37 @@ func (b *rangeBook) update(names []string, batch *part.Batch) {
 }
 
 // updateOccupants takes in what a node has of the ranges of ServiceCIDRs.
-func (b *rangeBook) updateOccupants(n *nodeState) {
+func (b *rangeBook) updateOccupants(n *topology.Node) {
 	for p := range b.occupants {
 		b.reoccupied = b.occupy(n, p) || b.reoccupied
 	}
 }
 
 // occupy takes in what a node has of a range, and says whether that is something else than before.
-func (b *rangeBook) occupy(n *nodeState, p netip.Prefix) (changed bool) {
-	before, now := b.occupants[p][n.name], n.occupies(p)
-	if b.occupants[p][n.name] = now; now == "" {
-		delete(b.occupants[p], n.name)
+func (b *rangeBook) occupy(n *topology.Node, p netip.Prefix) (changed bool) {
+	before, now := b.occupants[p][n.Name], occupies(n, p)
+	if b.occupants[p][n.Name] = now; now == "" {
+		delete(b.occupants[p], n.Name)
 	}
 	return before != now
 }
 
 // occupies is what a node has of a range, "" for nothing.
-func (n *nodeState) occupies(p netip.Prefix) string {
-	if !n.placed {
+func occupies(n *topology.Node, p netip.Prefix) string {
+	if !n.Placed {
 		return ""
 	}
-	for _, addr := range n.facts.Addresses {
+	for _, addr := range n.Facts.Addresses {
 		if p.Contains(addr) {
-			return "address " + addr.String() + " of Node " + n.name
+			return "address " + addr.String() + " of Node " + n.Name
 		}
 	}
-	if n.facts.Gateway == nil {
+	if n.Facts.Gateway == nil {
 		return ""
 	}
-	for _, own := range n.facts.Gateway.Addresses {
+	for _, own := range n.Facts.Gateway.Addresses {
 		if own.Masked().Overlaps(p) {
-			return "the network of gateway address " + own.String() + " of Node " + n.name
+			return "the network of gateway address " + own.String() + " of Node " + n.Name
 		}
 	}
 	return ""

@@ -13,6 +13,7 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -40,7 +41,7 @@ func (s *scene) ranges() string {
 			dropped = append(dropped, text)
 		}
 	}
-	for _, name := range s.c.nodes.names {
+	for _, name := range s.c.nodes.Names() {
 		network, err := objects.ParseAnnotation[contract.NodeNetwork](contract.NodeNetworkAnnotation,
 			s.objects[objects.Key{Kind: objects.NodeKind, Name: name}].(*objects.Node).Network)
 		if err != nil {
@@ -54,9 +55,9 @@ func (s *scene) ranges() string {
 }
 
 func TestServiceCIDRs(t *testing.T) {
-	s := newScene(t, dual)
+	s := newScene(t, ovntest.Dual)
 	n1 := s.node("n1", "10.244.1.0/24", "fd00:10:244:1::/64")
-	n1.Facts = facts(1, true)
+	n1.Facts = ovntest.Facts(1, true)
 	s.do(n1, s.node("n2", "10.244.2.0/24", "fd00:10:244:2::/64"))
 	first := "10.96.0.0/16 fd00:10:96::/112"
 	s.want("from the start", s.ranges(), first)
@@ -97,7 +98,7 @@ func TestServiceCIDRsThatCannotBe(t *testing.T) {
 				}
 			})
 			n1 := s.node("n1", "10.244.1.0/24")
-			n1.Facts = facts(1, false)
+			n1.Facts = ovntest.Facts(1, false)
 			if name == "the shared gateway" {
 				n1.Facts = ""
 			}
@@ -127,7 +128,7 @@ func TestServiceCIDRsThatCannotBe(t *testing.T) {
 func TestANodesEventSettlesServiceCIDRs(t *testing.T) {
 	s := newScene(t, nil)
 	n1, n2 := s.node("n1", "10.244.1.0/24"), s.node("n2", "10.244.2.0/24")
-	n1.Facts, n2.Facts = facts(1, false), facts(2, false)
+	n1.Facts, n2.Facts = ovntest.Facts(1, false), ovntest.Facts(2, false)
 	s.do(n1, n2, s.serviceCIDR("more", "192.0.2.0/30", "10.97.0.0/16"))
 	s.wantMessage("ServiceCIDR more", "192.0.2.1 of Node n1")
 	// settled says what is told after a change of a node, all of which is forgotten.
@@ -156,10 +157,11 @@ func TestANodesEventSettlesServiceCIDRs(t *testing.T) {
 		n.Labels = objects.NewLabelSet(map[string]string{"a": "b"})
 	}), "")
 	wantTold("readiness", settled("n2", func(n *objects.Node) { n.Ready = true }), "")
-	wantTold("another address", settled("n2", func(n *objects.Node) { n.Facts = facts(5, false) }), "192.0.2.1 of Node n1")
-	wantTold("the first one's", settled("n1", func(n *objects.Node) { n.Facts = facts(6, false) }), "")
+	wantTold("another address", settled("n2", func(n *objects.Node) { n.Facts = ovntest.Facts(5, false) }),
+		"192.0.2.1 of Node n1")
+	wantTold("the first one's", settled("n1", func(n *objects.Node) { n.Facts = ovntest.Facts(6, false) }), "")
 	s.want("ranges", s.ranges(), "10.96.0.0/16 10.97.0.0/16 192.0.2.0/30")
-	wantTold("an address of the range", settled("n2", func(n *objects.Node) { n.Facts = facts(3, false) }),
+	wantTold("an address of the range", settled("n2", func(n *objects.Node) { n.Facts = ovntest.Facts(3, false) }),
 		"192.0.2.3 of Node n2")
 	s.want("ranges", s.ranges(), "10.96.0.0/16 10.97.0.0/16")
 }

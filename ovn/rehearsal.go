@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -84,7 +85,7 @@ func (r *Rehearsal) Notes() []Note {
 // Restarted is what a controller would write that begins with the objects that are there now.
 func (r *Rehearsal) Restarted() []ovsdb.Change {
 	c := newCluster(r.settings)
-	c.begin(records{}, slices.Collect(maps.Keys(r.objects)), r.get)
+	c.begin(records.Records{}, slices.Collect(maps.Keys(r.objects)), r.get)
 	return slices.SortedFunc(slices.Values(c.takeEverything()), compareOwners)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovsdb"
@@ -326,8 +327,8 @@ func TestBadAddressesAreReported(t *testing.T) {
 	w := newWorld()
 	s := trim(web()).(*objects.Service)
 	bad := trim(webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.400", "n1"))).(*objects.EndpointSlice)
-	c := newCluster(testSettings(t, nil))
-	c.update(w.put(s, bad), w.get)
+	c := newCluster(ovntest.Settings(t, nil))
+	c.update(w.put(s, bad), w.Get)
 	c.takeChanges()
 	w.absorb(c)
 	if len(w.problems) != 1 {
@@ -340,7 +341,7 @@ func TestBadAddressesAreReported(t *testing.T) {
 		}
 	}
 	w.problems = nil
-	c.update([]part.Event{objects.Key{Kind: objects.ServiceKind, Name: "default/web"}}, w.get)
+	c.update([]part.Event{objects.Key{Kind: objects.ServiceKind, Name: "default/web"}}, w.Get)
 	c.takeChanges()
 	if w.absorb(c); len(w.problems) > 0 {
 		t.Errorf("told twice: %v", w.problems)
@@ -385,8 +386,8 @@ func TestUnservableIsTold(t *testing.T) {
 				c.slice(sl)
 			}
 			w := newWorld()
-			cluster := newCluster(testSettings(t, nil))
-			cluster.update(w.put(trim(s), trim(sl)), w.get)
+			cluster := newCluster(ovntest.Settings(t, nil))
+			cluster.update(w.put(trim(s), trim(sl)), w.Get)
 			var vips []string
 			for _, change := range cluster.takeChanges() {
 				for _, r := range change.Rows {
@@ -424,8 +425,8 @@ func TestManyBadAddressesAreOneProblem(t *testing.T) {
 		}
 		w.put(trim(webSlice(suffix, endpoints...)))
 	}
-	c := newCluster(testSettings(t, nil))
-	c.update(w.keys(), w.get)
+	c := newCluster(ovntest.Settings(t, nil))
+	c.update(w.Keys(), w.Get)
 	c.takeChanges()
 	w.absorb(c)
 	if len(w.problems) != 2 {

@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -202,12 +203,19 @@ func (b *serviceBook) nodeSet() *services.Nodes {
 	return on
 }
 
-func (b *serviceBook) at(key string) *serviceState { return b.all[key] }
+// Service is a Service by key, nil for none.
+func (b *serviceBook) Service(key string) *objects.Service {
+	if s := b.all[key]; s != nil {
+		return s.object
+	}
+	return nil
+}
 
-func (b *serviceBook) touch(key string) { b.dirty[key] = struct{}{} }
+// Touch has a Service's rows made again.
+func (b *serviceBook) Touch(key string) { b.dirty[key] = struct{}{} }
 
-// touched are the Services whose rows are made again.
-func (b *serviceBook) touched() iter.Seq[string] { return maps.Keys(b.dirty) }
+// Touched are the Services whose rows are made again.
+func (b *serviceBook) Touched() iter.Seq[string] { return maps.Keys(b.dirty) }
 
 // touchEvery has the rows of all Services made again.
 func (b *serviceBook) touchEvery() {
@@ -226,21 +234,21 @@ func (b *serviceBook) SlicesOf(key string) []*objects.EndpointSlice {
 
 // updateHosts takes in a node's addresses and who listens there, and has the Services looked at again that want
 // what has come or gone.
-func (b *serviceBook) updateHosts(n *nodeState) {
+func (b *serviceBook) updateHosts(n *topology.Node) {
 	touched, heard := b.arbiter.hosts.update(n)
 	for _, addr := range touched {
 		b.touchClaims(addr)
 		// what a Service has no more may be a pod's, on another node with this address
-		if !heard || len(n.facts.Listeners) > 0 {
+		if !heard || len(n.Facts.Listeners) > 0 {
 			for name := range b.arbiter.claims.at[addr] {
-				b.pods.touchHostPorts(b.arbiter.claims.of[name])
+				b.pods.TouchHostPorts(b.arbiter.claims.of[name])
 			}
 		}
 	}
 }
 
-// touchSticky has the sticky Services looked at again whose rows depend on what is balanced.
-func (b *serviceBook) touchSticky() {
+// TouchSticky has the sticky Services looked at again whose rows depend on what is balanced.
+func (b *serviceBook) TouchSticky() {
 	for name := range b.outward {
 		if s := b.all[name]; s != nil && s.object != nil && s.object.ClientIP {
 			b.dirty[name] = struct{}{}

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 )
 
 // TestSourceRangesWithPackets: who gets through to a load balancer's address, and what else is not touched.
 func TestSourceRangesWithPackets(t *testing.T) {
-	d := newDatapath(t, testSettings(t, dual))
+	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	d.pods("a", "b")
 	d.host()
 	d.outside([]string{"203.0.113.100/24", "203.0.113.101/24", "2001:db8::100/64 nodad", "2001:db8::101/64 nodad"},

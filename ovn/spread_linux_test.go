@@ -12,12 +12,13 @@ import (
 
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 )
 
 // TestConnectionsAreSpread counts what each of many endpoints gets of new connections, as Open vSwitch
 // itself counts it: nobody need be there.
 func TestConnectionsAreSpread(t *testing.T) {
-	d := newDatapath(t, testSettings(t, dual))
+	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	var clients []string
 	for i := range 20 {
 		clients = append(clients, fmt.Sprintf("10.244.0.%d/24", 200+i))

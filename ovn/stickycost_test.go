@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 )
 
@@ -13,14 +14,14 @@ import (
 // the nodes do, not as their square: a tenant asks for it by one field.
 func TestStickyNodePortsCostByNodes(t *testing.T) {
 	work := func(nodes int) float64 {
-		s := newScene(t, dual)
+		s := newScene(t, ovntest.Dual)
 		var keys []part.Event
 		for i := range nodes {
 			n := s.node(fmt.Sprint("n", i), fmt.Sprintf("10.244.%d.0/24", i), fmt.Sprintf("fd00:10:244:%x::/64", i))
 			n.Facts = strings.NewReplacer(`"192.0.2.1"`, fmt.Sprintf(`"192.0.2.%d"`, 1+i), `"203.0.113.1/24"`,
 				fmt.Sprintf(`"203.0.113.%d/16"`, 1+i),
 				"chassis-1", fmt.Sprint("chassis-", i), "2001:db8:1::1", fmt.Sprintf("2001:db8:1::%x", i+1), "2001:db8::1/",
-				fmt.Sprintf("2001:db8::%x/", i+1)).Replace(facts(1, true))
+				fmt.Sprintf("2001:db8::%x/", i+1)).Replace(ovntest.Facts(1, true))
 			keys = append(keys, s.put(n)...)
 		}
 		s.touch(append(keys, s.put(s.namespace("default"))...))
@@ -40,7 +41,7 @@ func TestStickyNodePortsCostByNodes(t *testing.T) {
 		s.do(o, s.slice("sticky-1", "sticky", ports, list...))
 		key := objects.Key{Kind: objects.ServiceKind, Name: o.Namespace + "/" + o.Name}
 		return testing.AllocsPerRun(1, func() {
-			s.c.update([]part.Event{key}, s.get)
+			s.c.update([]part.Event{key}, s.Get)
 			s.c.takeChanges()
 		})
 	}

@@ -1,21 +1,21 @@
 package ovn
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 
 	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/pods"
 	"github.com/weftnet/weft/ovn/policies"
 	"github.com/weftnet/weft/ovn/services"
+	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// outsideAddresses are those that nobody else may have, and whose they are.
-func (c *cluster) outsideAddresses() map[netip.Addr]string {
+// OutsideAddresses are those that nobody else may have, and whose they are.
+func (c *cluster) OutsideAddresses() map[netip.Addr]string {
 	taken := map[netip.Addr]string{}
 	add := func(list []netip.Addr, whose string) {
 		for _, addr := range list {
@@ -25,12 +25,12 @@ func (c *cluster) outsideAddresses() map[netip.Addr]string {
 	for at := range c.arbiter.hosts.apiServers {
 		taken[at.Addr()] = "the API server"
 	}
-	for n := range c.nodes.placed() {
-		if g := n.facts.Gateway; g != nil {
-			add(g.NextHops, "a next hop of Node "+n.name)
-			add(contract.Addrs(g.Addresses), "Node "+n.name)
+	for n := range c.nodes.Placed() {
+		if g := n.Facts.Gateway; g != nil {
+			add(g.NextHops, "a next hop of Node "+n.Name)
+			add(contract.Addrs(g.Addresses), "Node "+n.Name)
 		}
-		add(n.facts.Addresses, "Node "+n.name)
+		add(n.Facts.Addresses, "Node "+n.Name)
 	}
 	if g := c.settings.Shared; g != nil {
 		add(g.NextHops, "a next hop of the shared gateway (shared-gateway-next-hops)")
@@ -41,51 +41,50 @@ func (c *cluster) outsideAddresses() map[netip.Addr]string {
 
 // placements are the nodes that have a switch, as Services' rows depend on them.
 func (c *cluster) placements() *services.Nodes {
-	return &services.Nodes{Names: c.nodes.names, Windows: c.nodes.windows, Zones: c.topology.zones,
-		ZoneOf: c.topology.zoneOf, Announcer: c.pools.announcers.of}
+	return &services.Nodes{Names: c.nodes.Names(), Windows: c.nodes.Windows(), Zones: c.topology.Zones,
+		ZoneOf: c.topology.ZoneOf, Announcer: c.pools.Announcer}
 }
 
-func (c *cluster) hasSharedGateway() bool { return c.gateway.exists() }
+func (c *cluster) HasSharedGateway() bool { return c.gateway.Exists() }
 
-// addToNode adds what other parts have among a node's rows.
-func (c *cluster) addToNode(n *nodeState, change *ovsdb.Change) {
-	announceOn(change, n.facts.Gateway, c.pools.announcers.ofNode(n.name))
-	c.nodeSets.AddTo(n.object.Labels, n.policyAddresses(), change)
+// AddToNode adds what other parts have among a node's rows.
+func (c *cluster) AddToNode(n *topology.Node, change *ovsdb.Change) {
+	c.pools.AddToNode(n, change)
+	c.nodeSets.AddTo(n.Object.Labels, n.PolicyAddresses(), change)
 	if c.policies.Any() {
-		policies.AddHostACL(n.name, n.subnets, n.hostAddresses(), change)
+		policies.AddHostACL(n.Name, n.Subnets, n.HostAddresses(), change)
 	}
 }
 
-// nodesChanged has the parts take in what they follow from of nodes. Then the nodes' owners are told what is wrong,
+// NodesChanged has the parts take in what they follow from of nodes. Then the nodes' owners are told what is wrong,
 // which may depend on all of them.
-func (c *cluster) nodesChanged(touched []*nodeState) {
-	before := c.gateway.exists()
+func (c *cluster) NodesChanged(touched []*topology.Node) {
+	before := c.gateway.Exists()
 	for _, n := range touched {
-		c.nodes.updateDatapath(n)
-		c.topology.update(n)
-		c.gateway.update(n)
-		c.pools.announcers.outside.update(n)
+		c.topology.Update(n)
+		c.gateway.Update(n)
+		c.pools.UpdateNode(n)
 		c.services.updateHosts(n)
 		c.ranges.updateOccupants(n)
 	}
 	c.services.updateNodePorts(touched)
 	c.noteTraits(touched)
-	if c.gateway.exists() != before {
-		for _, name := range slices.Sorted(maps.Keys(c.gateway.sharers)) {
-			c.nodes.touch(name)
-			touched = append(touched, c.nodes.all[name])
+	if c.gateway.Exists() != before {
+		for _, name := range c.gateway.Sharing() {
+			c.nodes.Touch(name)
+			touched = append(touched, c.nodes.At(name))
 		}
 	}
 	for _, n := range touched {
-		if n.object != nil {
-			c.Tell(northbound.NodeOwner(n.name), slices.Concat(n.problems, c.gateway.problems(n), n.datapathProblems())...)
+		if n.Object != nil {
+			c.nodes.Report(n, c.gateway.Problems(n))
 		}
 	}
 }
 
-func (c *cluster) placementsChanged() { c.services.touchPlaced() }
+func (c *cluster) PlacementsChanged() { c.services.touchPlaced() }
 
-func (c *cluster) datapathsChanged(firstOrLast bool) {
+func (c *cluster) DatapathsChanged(firstOrLast bool) {
 	c.services.touchAll(c.services.sctp)
 	if firstOrLast {
 		c.policies.WindowsChanged()
@@ -98,15 +97,15 @@ func (c *cluster) namespaceChanged(name string, object *objects.Namespace, relab
 	c.policies.NoteLogging(name, object)
 	if relabelled {
 		c.selections.NamespaceChanged(name)
-		c.pools.namespaceChanged(name)
-		c.egress.namespaceChanged(name)
+		c.pools.NamespaceChanged(name)
+		c.egress.NamespaceChanged(name)
 	}
 }
 
-func (c *cluster) podSeen(key string, object *objects.Pod) { c.domains.UpdatePod(key, object) }
+func (c *cluster) PodSeen(key string, object *objects.Pod) { c.domains.UpdatePod(key, object) }
 
-func (c *cluster) podEnds(p *podState) {
-	c.egress.leaveBy(p, [2]*egressState{})
+func (c *cluster) PodEnds(p *pods.Pod) {
+	c.egress.Leave(p)
 	c.selections.Leave(p)
 }
 
@@ -116,26 +115,58 @@ func (c *cluster) serviceChanged(name string, object *objects.Service) {
 	c.pending.update(name, object)
 }
 
-func (c *cluster) apiServersMoved() { c.egress.replan = true }
+func (c *cluster) apiServersMoved() { c.egress.Replan() }
 
 // rangesChanged has all looked at again that depends on the ranges of ClusterIPs, and the nodes told of them.
 func (c *cluster) rangesChanged() {
 	c.services.touchEvery()
-	c.topology.dirty, c.egress.replan, c.pools.changed = true, true, true
+	c.topology.Touch()
+	c.egress.Replan()
+	c.pools.Recheck()
 	c.Notes = slices.DeleteFunc(c.Notes, func(a part.Annotation) bool { return a.Key == contract.NodeNetworkAnnotation })
-	for n := range c.nodes.placed() {
-		c.nodes.noteNode(n)
+	c.nodes.NoteAll()
+}
+
+// HeldByAnother has everybody looked at again for whom it makes a difference which Service has an address: other
+// Services, pods whose host ports these want, and EgressIPs.
+func (c *cluster) HeldByAnother(addr netip.Addr) {
+	c.services.touchClaims(addr)
+	for name := range c.arbiter.claims.at[addr] {
+		c.pods.TouchHostPorts(c.arbiter.claims.of[name])
+	}
+	if _, wanted := c.egress.Wanting()[addr]; wanted {
+		c.egress.Replan()
 	}
 }
 
-// heldByAnother has everybody looked at again for whom it makes a difference which Service has an address: other
-// Services, pods whose host ports these want, and EgressIPs.
-func (c *cluster) heldByAnother(addr netip.Addr) {
-	c.services.touchClaims(addr)
-	for name := range c.arbiter.claims.at[addr] {
-		c.pods.touchHostPorts(c.arbiter.claims.of[name])
-	}
-	if _, wanted := c.egress.wanted[addr]; wanted {
-		c.egress.replan = true
+// noteTraits takes in what nodes are to EgressIPs and AddressPools.
+func (c *cluster) noteTraits(touched []*topology.Node) {
+	for _, n := range touched {
+		before, now := c.traits[n.Name], topology.TraitsOf(n)
+		if c.traits[n.Name] = now; n.Object == nil {
+			delete(c.traits, n.Name)
+		}
+		if before.Ready != now.Ready { // who may have addresses stays as it is
+			c.egress.Turn(n)
+			c.pools.Turn(n)
+		}
+		if before.Ready != now.Ready || before.Hosted != now.Hosted {
+			c.liveness.Touch()
+		}
+		switch {
+		case !before.Placed && !now.Placed: // nobody can have it
+		case !before.SameButLabels(&now):
+			c.egress.Reshape(&before, &now)
+			c.pools.Reshape()
+		case before.Labels != now.Labels:
+			c.egress.Relabel(before.Labels, now.Labels)
+			c.pools.Relabel(n, before.Labels, now.Labels)
+		}
 	}
 }
+
+// holders are AddressPools as who decides about addresses sees them.
+type holders struct{ *cluster }
+
+// Holder is part of [poolView].
+func (h holders) Holder(addr netip.Addr) (service string, ok bool) { return h.pools.Holder(addr) }

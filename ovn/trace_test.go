@@ -10,6 +10,8 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
@@ -28,7 +30,7 @@ func compile(t testing.TB, s *settings.Settings, w *world) *ovn {
 	o := &ovn{t, ovsdbtest.Server(t, d), ovsdbtest.Server(t, ovsdbtest.Southbound(t))}
 	ovsdbtest.Northd(t, o.northbound, o.southbound)
 	c := newCluster(s)
-	c.begin(records{}, w.keys(), w.get)
+	c.begin(records.Records{}, w.Keys(), w.Get)
 	engine := ovsdb.NewEngine(ovsdbtest.Connect(t, d, o.northbound.Endpoint, northbound.Tables...))
 	if err := engine.Replace(context.Background(), c.takeEverything()); err != nil {
 		t.Fatal(err)
@@ -98,7 +100,7 @@ func (o *ovn) wantGateway(chassis ...string) {
 func TestPacketsFindTheirWay(t *testing.T) {
 	w := newWorld()
 	l1, l2 := w.node("l1", "10.244.0.0/24", "fd00:10:244::/64"), w.node("l2", "10.244.1.0/24", "fd00:10:244:1::/64")
-	l1.Facts, l2.Facts = facts(1, true), facts(2, true)
+	l1.Facts, l2.Facts = ovntest.Facts(1, true), ovntest.Facts(2, true)
 	l1.Gateway, l2.Gateway = "true", "true"
 	shares := w.node("shares", "10.244.4.0/24", "fd00:10:244:4::/64")
 	shares.Facts = sharing(4, contract.Windows)
@@ -126,7 +128,7 @@ func TestPacketsFindTheirWay(t *testing.T) {
 		ready("10.244.1.3", "l2")),
 		w.slice("signals-6", "signals", []objects.ServicePort{{Name: "m3ua", Protocol: "sctp", Port: 2906}},
 			ready("fd00:10:244:1::3", "l2")))
-	o := compile(t, testSettings(t, func(c *settings.Config) { dual(c); withShared(c) }), w)
+	o := compile(t, ovntest.Settings(t, func(c *settings.Config) { ovntest.Dual(c); withShared(c) }), w)
 	o.wantGateway("chassis-1", "chassis-2")
 
 	pod := func(port, mac, router string) string {
@@ -230,9 +232,9 @@ func TestPacketsFindTheirWay(t *testing.T) {
 func TestLogicalFlows(t *testing.T) {
 	w := loadWorld()
 	for i := range 20 {
-		w.objects[objects.Key{Kind: objects.NodeKind, Name: loadNode(i)}].(*objects.Node).Facts = facts(1+i, false)
+		w.objects[objects.Key{Kind: objects.NodeKind, Name: loadNode(i)}].(*objects.Node).Facts = ovntest.Facts(1+i, false)
 	}
-	o := compile(t, testSettings(t, func(c *settings.Config) { c.AllocateNodeCIDRs = true }), w)
+	o := compile(t, ovntest.Settings(t, func(c *settings.Config) { c.AllocateNodeCIDRs = true }), w)
 	flows := len(strings.Fields(ovsdbtest.Run(t, "ovn-sbctl", "--db="+o.southbound.Endpoint, "--bare", "--columns=_uuid",
 		"find", "Logical_Flow")))
 	t.Logf("%d logical flows", flows)

@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -19,7 +20,7 @@ import (
 // looked at but the node. A label has the EgressIPs and the Services of AddressPools looked at which select by it, and
 // no others.
 func TestWhatANodesTraitsHaveLookedAt(t *testing.T) {
-	s := newScene(t, func(c *settings.Config) { dual(c); withBalancers(c) })
+	s := newScene(t, func(c *settings.Config) { ovntest.Dual(c); withBalancers(c) })
 	for i := range 4 {
 		s.do(s.egressNode(1 + i))
 	}
@@ -33,15 +34,13 @@ func TestWhatANodesTraitsHaveLookedAt(t *testing.T) {
 	vip := map[string]netip.Addr{"first": netip.MustParseAddr(s.external("first")),
 		"second": netip.MustParseAddr(s.external("second"))}
 	inRack := map[bool]string{true: "first", false: "second"}[vip["first"] == netip.MustParseAddr("203.0.113.64")]
-	standing := s.c.egress.all["b"].standing // of no node
 	// touched is what a change of a node has looked at.
 	touched := func(name string, edit func(*objects.Node)) string {
 		t.Helper()
 		after := *s.objects[objects.Key{Kind: objects.NodeKind, Name: name}].(*objects.Node)
 		edit(&after)
 		looks := s.looks()
-		s.c.egress.all["b"].standing = standing
-		s.c.update(s.put(&after), s.get)
+		s.c.update(s.put(&after), s.Get)
 		seen := strings.Fields(looks())
 		for _, change := range s.c.takeChanges() {
 			seen = append(seen, string(change.Owner))
@@ -57,23 +56,23 @@ func TestWhatANodesTraitsHaveLookedAt(t *testing.T) {
 	}
 	s.want("a label of nobody's interest", touched("e1", labels("feature=1")), "Node/e1")
 	s.want("facts of nobody else's", touched("e1", func(n *objects.Node) {
-		n.Facts = editFacts(1, true, func(f *contract.NodeFacts) { f.MTU = 1400 })
+		n.Facts = ovntest.EditFacts(1, true, func(f *contract.NodeFacts) { f.MTU = 1400 })
 	}), "Node/e1")
 	s.want("the label of one", touched("e1", labels("rack=1")), "EgressIP/b Node/e1 Service/default/"+inRack+" b")
 	s.wantEgress("b", "True", "Carried")
-	if node, _ := s.c.pools.announcers.of(vip[inRack]); node != "e1" {
+	if node, _ := s.c.pools.Announcer(vip[inRack]); node != "e1" {
 		t.Errorf("%q announces what e1 alone may", node)
 	}
 	s.want("another value of it", touched("e1", labels("rack=2")), "EgressIP/b Node/e1 Service/default/"+inRack)
 	s.wantEgress("b", "False", "NoNode")
-	announcer, _ := s.c.pools.announcers.of(vip[map[bool]string{true: "second", false: "first"}[inRack == "first"]])
+	announcer, _ := s.c.pools.Announcer(vip[map[bool]string{true: "second", false: "first"}[inRack == "first"]])
 	got := touched(announcer, labels(corev1.LabelNodeExcludeBalancers+"="))
 	if !strings.Contains(got, "Service/default/") || strings.Contains(got, "EgressIP") ||
 		strings.Contains(got, "AddressPools") {
 		t.Errorf("a node that is to announce no more has %s looked at", got)
 	}
-	s.want("what it carried", fmt.Sprint(len(s.c.pools.announcers.ofNode(announcer))), "0")
-	got = touched("e1", func(n *objects.Node) { n.Facts = facts(9, true) })
+	s.want("what it carried", fmt.Sprint(len(s.c.pools.AnnouncedBy(announcer))), "0")
+	got = touched("e1", func(n *objects.Node) { n.Facts = ovntest.Facts(9, true) })
 	for _, word := range []string{"AddressPools", "a", "Alive/nodes", "Egress/nodes"} {
 		if !slices.Contains(strings.Fields(got), word) {
 			t.Errorf("another gateway has %s looked at, and not %s", got, word)

@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -106,7 +107,7 @@ func (d *datapath) strayed(e *ears, errands []errand) (found []string) {
 		for _, length := range lengths {
 			name := fmt.Sprint(one.name, " ", length)
 			if from := e.has(tunnelPort, name); from.IsValid() &&
-				(length == 0 || slices.Contains(d.c.nodes.all["n1"].facts.Addresses, from)) {
+				(length == 0 || slices.Contains(d.c.nodes.At("n1").Facts.Addresses, from)) {
 				found = append(found, name)
 			}
 		}
@@ -195,9 +196,9 @@ func TestNothingReachesTunnels(t *testing.T) {
 		}},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
-			d := newDatapath(t, testSettings(t, func(c *settings.Config) { dual(c); withShared(c) }))
+			d := newDatapath(t, ovntest.Settings(t, func(c *settings.Config) { ovntest.Dual(c); withShared(c) }))
 			n1 := *d.objects[objects.Key{Kind: objects.NodeKind, Name: "n1"}].(*objects.Node)
-			n1.Facts, n1.Gateway, n1.Ready = editFacts(1, true, kind.edit), "true", true
+			n1.Facts, n1.Gateway, n1.Ready = ovntest.EditFacts(1, true, kind.edit), "true", true
 			n1.Labels = objects.NewLabelSet(map[string]string{"weft.net/egress": ""})
 			d.do(&n1, d.namespace("default", "team=a"))
 			d.pods("a", "b")
@@ -229,7 +230,7 @@ func TestNothingReachesTunnels(t *testing.T) {
 			own := map[string]string{"10.96.0.68": "10.244.0.2", "fd00:10:96::68": "fd00:10:244::2"} // the host among its pods
 			errands = append(errands, straight("a pod to its own node", "a", "10.244.0.2", "fd00:10:244::2")...)
 			errands = append(errands, d.balanced("a pod to its own node by a Service", "a", own, "ls n1")...)
-			switch g := d.c.nodes.all["n1"].facts.Gateway; {
+			switch g := d.c.nodes.At("n1").Facts.Gateway; {
 			case g.Routed: // by its management port; otherwise by its gateway, see hostToItself
 				errands = append(errands, straight("a pod to its own node", "a", testHost, testHost6)...)
 			case g.HostAddresses:
@@ -247,7 +248,7 @@ func TestNothingReachesTunnels(t *testing.T) {
 
 			// Pods may have the port to themselves.
 			d.listen(hears, "b")
-			for i, addr := range contract.Addrs(d.c.pods.all["default/b"].addresses) {
+			for i, addr := range contract.Addrs(d.c.pods.At("default/b").Addresses()) {
 				name := fmt.Sprint("a pod to another ", i)
 				nodetest.Eventually(t, 10*time.Second, func() error {
 					if err := d.tell("a", netip.AddrPortFrom(addr, tunnelPort), name, 0); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 )
 
 // vips are what all of a Service's load balancers have, by address and port.
@@ -25,7 +26,7 @@ func (s *scene) vips(name string) map[string]string {
 func TestServicesHaveNoTunnels(t *testing.T) {
 	s := newScene(t, nil)
 	n1 := s.node("n1", "10.244.1.0/24")
-	n1.Facts = facts(1, false)
+	n1.Facts = ovntest.Facts(1, false)
 	s.do(n1)
 	web := s.outward("web", 1, 30080, "198.51.100.1")
 	web.Ports[0].Protocol, web.NodePorts[0].Protocol = "udp", "udp"

@@ -6,7 +6,7 @@ import (
 
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/services"
-	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovn/topology"
 )
 
 // What the parts of a cluster see of each other. Whoever reads another part's state has its own rows made again when
@@ -14,110 +14,40 @@ import (
 
 // nodeView is what others see of nodes.
 type nodeView interface {
-	// at is what is known of a node, nil for nothing; node the same, or will be, and forget drops it where it is nothing
-	// any more.
-	at(name string) *nodeState
-	node(name string) *nodeState
-	forget(n *nodeState)
-	// placed are the nodes that have a switch, in the order of their names.
-	placed() iter.Seq[*nodeState]
-	// withChassis is the node that has a chassis, "" for none.
-	withChassis(name string) string
-	// releaseNumber gives back a router's number on the join switch.
-	releaseNumber(number int)
-	// touch has a node's rows made again.
-	touch(name string)
+	// At is what is known of a node, nil for nothing.
+	At(name string) *topology.Node
+	// Placed are the nodes that have a switch, in the order of their names.
+	Placed() iter.Seq[*topology.Node]
 }
 
 // podView is what others see of the pods that want a port.
 type podView interface {
-	// everyone are all pods, and in those of a namespace, by key.
-	everyone() map[string]*podState
-	// touched are those of which the rows are made again, by key.
-	touched() iter.Seq2[string, *podState]
-	in(namespace string) map[string]*podState
-	// wantsHostPort says whether a pod wants such a port of its node's.
-	wantsHostPort(port numberedPort) bool
-	// touch has a pod's rows made again, touchHostPorts those of all pods whose host ports are claimed.
-	touch(key string)
-	touchHostPorts(claims []objects.Claim)
-}
-
-// namespaceView is what others see of Namespaces.
-type namespaceView interface {
-	// Labels are those of a Namespace that is there.
-	Labels(name string) (set objects.LabelSet, there bool)
+	// WantsHostPort says whether a pod wants a port of its node's host.
+	WantsHostPort(protocol objects.Protocol, port uint16) bool
+	// TouchHostPorts has the rows made again of all pods whose host ports are claimed, and TouchHostPortsOn those of all
+	// pods of a node that have any.
+	TouchHostPorts(claims []objects.Claim)
+	TouchHostPortsOn(node string)
 }
 
 // serviceView is what others see of Services.
 type serviceView interface {
-	// at is what is known of a Service, by key, nil for nothing.
-	at(key string) *serviceState
-	// touch has a Service's rows made again, touchSticky those of the sticky ones that depend on what is balanced.
-	touch(key string)
-	touchSticky()
-	// touched are those of which the rows are made again, by key.
-	touched() iter.Seq[string]
-}
-
-// claimView is what others see of who has which address and port outside.
-type claimView interface {
-	// has says whether a Service has an address and port of a node's.
-	has(wanted objects.Claim) bool
-	// isHosts says whether an address is a host's, or one that hosts keep, and hostsKeep whether an address and port stays
-	// the hosts' own.
-	isHosts(addr netip.Addr) bool
-	hostsKeep(protocol string, at netip.AddrPort) bool
+	// Service is a Service by key, nil for none.
+	Service(key string) *objects.Service
 }
 
 // poolView is what others see of AddressPools.
 type poolView interface {
-	// holder is the Service that has an address of an AddressPool.
-	holder(addr netip.Addr) (service string, ok bool)
-	// any says whether there are AddressPools.
-	any() bool
-	// turn is told of a node that may announce addresses now, or may no more.
-	turn(n *nodeState)
-}
-
-// egressView is what others see of EgressIPs.
-type egressView interface {
-	// wanting are the EgressIPs that want addresses, by these.
-	wanting() map[netip.Addr]string
-	// changed says whether what all EgressIPs follow from is another thing since they were settled.
-	changed() bool
-}
-
-// policyView is what others see of policies.
-type policyView interface {
-	// Lacks says whether pods of a namespace wait until it is there.
-	Lacks(namespace string) bool
+	// Holder is the Service that has an address of an AddressPool.
+	Holder(addr netip.Addr) (service string, ok bool)
 }
 
 // surroundings is what concerns several parts. The cluster knows which.
 type surroundings interface {
-	// outsideAddresses are those that nobody else may have, and whose they are.
-	outsideAddresses() map[netip.Addr]string
 	// placements are the nodes that have a switch, as Services' rows depend on them.
 	placements() *services.Nodes
-	// hasSharedGateway says whether there is a gateway that nodes share.
-	hasSharedGateway() bool
-	// addToNode adds what other parts have among a node's rows.
-	addToNode(n *nodeState, change *ovsdb.Change)
-	// nodesChanged is told of nodes that were looked at.
-	nodesChanged(touched []*nodeState)
-	// placementsChanged is told that a node has come to have a switch or a gateway router, or has one no more,
-	// datapathsChanged that another node than before runs Windows, the first or the last one maybe, and zonesChanged
-	// that nodes are in other zones.
-	placementsChanged()
-	datapathsChanged(firstOrLast bool)
-	zonesChanged()
 	// namespaceChanged is told of a Namespace that has changed or is gone (nil), in its labels or otherwise.
 	namespaceChanged(name string, object *objects.Namespace, relabelled bool)
-	// podSeen is told of each pod that is there or gone (nil), whether it wants a port or not, and podEnds of one that
-	// wanted one.
-	podSeen(key string, object *objects.Pod)
-	podEnds(p *podState)
 	// slicesChanged is told of a Service with other slices than before, serviceChanged of one that has changed itself, or
 	// is gone (nil).
 	slicesChanged(service string)
@@ -125,6 +55,4 @@ type surroundings interface {
 	// apiServersMoved is told of other API servers, rangesChanged of other ranges of ClusterIPs.
 	apiServersMoved()
 	rangesChanged()
-	// heldByAnother is told that another Service than before has an address of an AddressPool, or none.
-	heldByAnother(addr netip.Addr)
 }

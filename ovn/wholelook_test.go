@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -9,7 +10,9 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/test/cases"
 )
@@ -43,15 +46,18 @@ type selectiveLife struct{ *addressLife }
 // play makes an event's changes, and looks at everything again.
 func (l *selectiveLife) play(keys []part.Event) {
 	l.t.Helper()
-	l.c.update(keys, l.w.get)
-	l.c.update(l.c.TakeExpected(), l.w.get) // what is put off is due at once
+	l.c.update(keys, l.w.Get)
+	l.c.update(l.c.TakeExpected(), l.w.Get) // what is put off is due at once
 	l.take(l.rows, l.c.takeChanges())
 	l.northd()
 	notes, problems := l.c.TakeNotes(), l.c.TakeProblems()
 	l.oneList() // which has all Services judged again, too
 
-	l.c.egress.replan, l.c.pools.changed, l.c.nodes.vacated, l.c.ranges.reoccupied = true, true, true, true
-	l.c.update([]part.Event{objects.Key{Kind: objects.NodeKind, Name: "nobody"}}, l.w.get)
+	l.c.egress.Replan()
+	within(reflect.ValueOf(l.c.nodes), "vacated").SetBool(true)
+	l.c.pools.Recheck()
+	l.c.ranges.reoccupied = true
+	l.c.update([]part.Event{objects.Key{Kind: objects.NodeKind, Name: "nobody"}}, l.w.Get)
 	l.take(l.rows, slices.DeleteFunc(l.c.takeChanges(), func(change ovsdb.Change) bool {
 		if before, now := rowsText(l.rows[change.Owner]), rowsText(change); before != now {
 			l.t.Errorf("after %s a look at all has other rows of %s:\n%s", l.told[len(l.told)-1], change.Owner,
@@ -97,10 +103,10 @@ func (l *selectiveLife) selectiveEvent() (what string, keys []part.Event) {
 		if before, ok := w.objects[objects.Key{Kind: objects.NodeKind, Name: fmt.Sprint("n", number)}].(*objects.Node); ok {
 			after := *before
 			set := labelMap([][]string{{"weft.net/egress="}, {"rack=1"}, {"rack=2", "weft.net/egress="},
-				{corev1.LabelNodeExcludeBalancers + "=", "rack=1"}, {networkLabel + "=other"}, {"feature=1"}}[n(6)])
+				{corev1.LabelNodeExcludeBalancers + "=", "rack=1"}, {topology.NetworkLabel + "=other"}, {"feature=1"}}[n(6)])
 			after.Labels = objects.NewLabelSet(set)
 			if n(4) == 0 {
-				after.Facts = editFacts(1+number, true, func(f *contract.NodeFacts) {
+				after.Facts = ovntest.EditFacts(1+number, true, func(f *contract.NodeFacts) {
 					f.MTU = 1400 + n(3)
 					if n(2) == 0 { // as a copied machine's
 						f.Chassis = fmt.Sprint("chassis-", 1+n(4))

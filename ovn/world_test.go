@@ -16,10 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
@@ -38,7 +39,7 @@ func newWorld() *world { return &world{objects: map[part.Event]any{}} }
 
 // watchedKinds are the kinds of all objects that a controller watches.
 var watchedKinds = sync.OnceValue(func() []*objects.Kind {
-	config := testConfig()
+	config := ovntest.Config()
 	return newCluster(must(config.Settings())).kinds()
 })
 
@@ -57,9 +58,9 @@ func changed(before, after any) bool {
 	return !slices.ContainsFunc(watchedKinds(), func(k *objects.Kind) bool { return !k.Changed(before, after) })
 }
 
-func (w *world) get(k part.Event) any { return w.objects[k] }
+func (w *world) Get(k part.Event) any { return w.objects[k] }
 
-func (w *world) keys() []part.Event { return slices.Collect(maps.Keys(w.objects)) }
+func (w *world) Keys() []part.Event { return slices.Collect(maps.Keys(w.objects)) }
 
 func (w *world) meta(namespace, name string) metav1.ObjectMeta {
 	w.uids++
@@ -167,48 +168,6 @@ func (w *world) reasons() []string {
 	return list
 }
 
-func testSettings(t testing.TB, edit func(*settings.Config)) *settings.Settings {
-	t.Helper()
-	config := testConfig()
-	if edit != nil {
-		edit(&config)
-	}
-	s, err := config.Settings()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-func testConfig() settings.Config {
-	config := settings.DefaultConfig()
-	config.Northbound = []string{"unix:/run/ovn/ovnnb_db.sock"}
-	config.PodCIDRs = []string{"10.244.0.0/16"}
-	config.ServiceCIDRs = []string{"10.96.0.0/16"}
-	config.MetricsAddress = ""
-	return config
-}
-
-func dual(c *settings.Config) {
-	c.PodCIDRs = []string{"10.244.0.0/16", "fd00:10:244::/48"}
-	c.ServiceCIDRs = []string{"10.96.0.0/16", "fd00:10:96::/112"}
-}
-
-// facts are a node's agent's, on a node whose host number is n.
-func facts(n int, dual bool) string {
-	f := contract.NodeFacts{Chassis: fmt.Sprintf("chassis-%d", n), MTU: 1442,
-		Addresses: []netip.Addr{netip.MustParseAddr(fmt.Sprintf("192.0.2.%d", n))},
-		Gateway: &contract.Gateway{Network: "external", MAC: fmt.Sprintf("02:00:00:00:00:%02x", n),
-			Addresses: []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("203.0.113.%d/24", n))},
-			NextHops:  []netip.Addr{netip.MustParseAddr("203.0.113.254")}}}
-	if dual {
-		f.Addresses = append(f.Addresses, netip.MustParseAddr(fmt.Sprintf("2001:db8:1::%d", n)))
-		f.Gateway.Addresses = append(f.Gateway.Addresses, netip.MustParsePrefix(fmt.Sprintf("2001:db8::%d/64", n)))
-		f.Gateway.NextHops = append(f.Gateway.NextHops, netip.MustParseAddr("2001:db8::ffff"))
-	}
-	return contract.Format(f)
-}
-
 // changeOf is what an owner comes to, by the part that has its rows.
 func (c *cluster) changeOf(owner ovsdb.Owner) ovsdb.Change {
 	word, _ := part.Split(owner)
@@ -231,7 +190,7 @@ func cold(t testing.TB, s *settings.Settings, w *world) (*cluster, *ovsdb.Engine
 	t.Helper()
 	engine := ovsdbtest.Engine(t, ovsdbtest.Northbound(t), northbound.Tables...)
 	c := newCluster(s)
-	c.begin(records{}, w.keys(), w.get)
+	c.begin(records.Records{}, w.Keys(), w.Get)
 	if err := engine.Replace(context.Background(), c.takeEverything()); err != nil {
 		t.Fatal(err)
 	}

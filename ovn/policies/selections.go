@@ -251,7 +251,9 @@ func (b *Selections) candidatesOf(namespace string) []*selectionState {
 		}
 	}
 	slices.SortFunc(list, func(a, b *selectionState) int { return cmp.Compare(a.text, b.text) })
-	b.candidates[namespace] = list
+	if _, there := b.namespaces.Labels(namespace); there { // nobody tells of the end of one that is gone
+		b.candidates[namespace] = list
+	}
 	return list
 }
 

@@ -41,8 +41,9 @@ type Allocator struct {
 	moved    map[*Pool]struct{}      // whose numbers are others
 }
 
-// New is an allocator without pools. Reserved says of an address that nobody is given it. Who has it already keeps it.
-func New(reserved func(netip.Addr) bool) *Allocator {
+// NewAllocator is an allocator without pools. Reserved says of an address that nobody is given it. Who has it already
+// keeps it.
+func NewAllocator(reserved func(netip.Addr) bool) *Allocator {
 	return &Allocator{reserved: reserved, holders: map[netip.Addr]string{}, freed: map[netip.Addr]struct{}{},
 		moved: map[*Pool]struct{}{}}
 }

@@ -13,7 +13,7 @@ import (
 func TestAllocator(t *testing.T) {
 	at := netip.MustParseAddr
 	reserved := map[netip.Addr]bool{at("203.0.113.41"): true}
-	a := New(func(addr netip.Addr) bool { return reserved[addr] })
+	a := NewAllocator(func(addr netip.Addr) bool { return reserved[addr] })
 	small, large := &Pool{}, &Pool{}
 	small.Add(objects.ParseRange("203.0.113.40-203.0.113.42"))
 	large.Add(objects.ParseRange("2001:db8::/64"))

@@ -1,0 +1,83 @@
+package pods
+
+import (
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/topology"
+)
+
+// nodePods are the pods that are bound to a node and want a port, by key, and what they have of it.
+type nodePods struct {
+	*topology.Node
+	pools   []*ipam.SubnetPool // one for each of its subnets, in the same order
+	pods    map[string]*Pod
+	waiting map[string]struct{} // pods that found no free address
+	// hostPorted are those of pods that want a port of the host, by key; of all its addresses where the claim has none.
+	hostPorted map[objects.Claim]map[string]struct{}
+}
+
+// node is what pods have of a node, or will have.
+func (b *Part) node(name string) *nodePods {
+	n := b.nodes[name]
+	if n == nil {
+		n = &nodePods{Node: b.places.Node(name), pods: map[string]*Pod{}, waiting: map[string]struct{}{},
+			hostPorted: map[objects.Claim]map[string]struct{}{}}
+		b.nodes[name] = n
+	}
+	return n
+}
+
+// forget drops what is known of a node once it has neither pods nor subnets.
+func (b *Part) forget(n *nodePods) {
+	if len(n.pods)+len(n.pools) == 0 {
+		delete(b.nodes, n.Name)
+	}
+	b.places.Forget(n.Name)
+}
+
+// Readdress is told that a node has other subnets than before, or none. Its pods lose their addresses.
+func (b *Part) Readdress(at *topology.Node) {
+	n := b.nodes[at.Name]
+	if n == nil && len(at.Subnets) == 0 {
+		return
+	}
+	n = b.node(at.Name)
+	n.pools = nil
+	for _, subnet := range at.Subnets {
+		n.pools = append(n.pools, ipam.NewSubnetPool(subnet))
+	}
+	for key, p := range n.pods {
+		p.addresses = nil
+		b.dirty[key] = struct{}{}
+	}
+	if len(n.pods)+len(n.pools) == 0 {
+		delete(b.nodes, at.Name)
+	}
+}
+
+// AnyOn says whether pods are bound to a node.
+func (b *Part) AnyOn(node string) bool { return len(b.On(node)) > 0 }
+
+// On are the pods that are bound to a node, by key.
+func (b *Part) On(node string) map[string]*Pod {
+	if n := b.nodes[node]; n != nil {
+		return n.pods
+	}
+	return nil
+}
+
+// TouchOn has the rows made again of the pods that are bound to a node.
+func (b *Part) TouchOn(node string) {
+	for key := range b.On(node) {
+		b.dirty[key] = struct{}{}
+	}
+}
+
+// TouchHostPortsOn has the pods of a node looked at again that want ports of its host.
+func (b *Part) TouchHostPortsOn(node string) {
+	for key, p := range b.On(node) {
+		if len(p.object.HostPorts) > 0 {
+			b.dirty[key] = struct{}{}
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package pools
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/objects"
+)
+
+// checkPools decides which ranges are used, and which addresses in them are not.
+func (b *Part) checkPools() {
+	clear(b.announcers.outside.ways)
+	outside := b.around.OutsideAddresses()
+	addresses := slices.SortedFunc(maps.Keys(outside), netip.Addr.Compare)
+	reserved := maps.Clone(outside)
+	var networks []objects.AddressRange
+	for n := range b.nodes.Placed() {
+		if g := n.Facts.Gateway; g != nil {
+			for _, p := range g.Addresses {
+				if n.Outside != "" {
+					networks = append(networks, objects.RangeOf(p))
+				}
+				if ipam.HostBits(p) > 1 {
+					reserved[p.Masked().Addr()] = "the name of subnet " + p.Masked().String()
+					if p.Addr().Is4() {
+						reserved[ipam.LastOf(p)] = "the broadcast address of subnet " + p.Masked().String()
+					}
+				}
+			}
+		}
+	}
+	byAge := slices.SortedFunc(maps.Values(b.all), func(a, b *state) int {
+		return cmp.Or(objects.Older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.object.Name, b.object.Name))
+	})
+	for i, p := range byAge {
+		b.checkPool(p, byAge[:i], networks, func(r objects.AddressRange) string {
+			if i := slices.IndexFunc(addresses, r.Contains); i >= 0 {
+				return fmt.Sprintf("%s, which is that of %s", addresses[i], outside[addresses[i]])
+			}
+			return ""
+		})
+	}
+	b.reserved.outside = reserved
+	b.addresses.Count(b.reserved.all())
+}
+
+// checkPool checks a pool's ranges; the older pools are right, and whoever has an address outside, as taken says. The
+// gateways of nodes are in these networks.
+func (b *Part) checkPool(p *state, older []*state, networks []objects.AddressRange,
+	taken func(objects.AddressRange) string) {
+	p.Ranges, p.reason, p.wrong, p.silent = nil, "", "", ""
+	var found, silent []string
+	complain := func(reason, format string, args ...any) {
+		p.reason = cmp.Or(p.reason, reason)
+		found = append(found, fmt.Sprintf(format, args...))
+	}
+	if p.object.Wrong != "" {
+		complain("BadSpec", "%s", p.object.Wrong)
+		p.wrong = p.object.Wrong
+		return
+	}
+	for i, r := range p.object.Ranges {
+		field := fmt.Sprintf("spec.ranges[%d]: %s", i, objects.Quoted(r.Text))
+		if r.Wrong != "" {
+			complain("BadRange", "%s %s", field, r.Wrong)
+			continue
+		}
+		key, in, bad := b.settings.ClusterRange(func(q netip.Prefix) bool {
+			return objects.RangeOf(q).Overlaps(r)
+		})
+		if bad {
+			complain("RangeOverlaps", "%s overlaps with %s %s; give addresses of the nodes' external subnet", field, key, in)
+			continue
+		}
+		if other := overlapping(r, p.Ranges, older); other != "" {
+			complain("RangeOverlaps", "%s overlaps with %s; remove one of them", field, other)
+			continue
+		}
+		if what := taken(r); what != "" {
+			complain("AddressTaken", "%s holds %s and is left out; leave it out of the range", field, what)
+		}
+		p.Add(r)
+		if !slices.ContainsFunc(networks, r.Overlaps) {
+			silent = append(silent, field)
+		}
+	}
+	p.wrong = strings.Join(found, "; ")
+	if len(silent) > 0 {
+		p.silent = fmt.Sprintf("; no node's gateway is in the network of %s: nobody announces its addresses; give "+
+			"addresses of the nodes' external subnet, unless routes of your own lead to the nodes",
+			strings.Join(silent, ", "))
+	}
+}
+
+func overlapping(r objects.AddressRange, own []*Range, older []*state) string {
+	for _, o := range own {
+		if r.Overlaps(o.AddressRange) {
+			return o.Text + " of the same pool"
+		}
+	}
+	for _, p := range older {
+		for _, o := range p.Ranges {
+			if r.Overlaps(o.AddressRange) {
+				return o.Text + " of AddressPool " + p.object.Name + ", which is older"
+			}
+		}
+	}
+	return ""
+}

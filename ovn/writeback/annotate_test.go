@@ -1,0 +1,361 @@
+package writeback
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
+)
+
+// TestAnnotationRequest pins what is sent: a merge patch that holds for one incarnation of the object
+// only, and asks for no more than metadata back.
+func TestAnnotationRequest(t *testing.T) {
+	type seen struct{ method, path, contentType, accept, body string }
+	var got seen
+	status := http.StatusOK
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		got = seen{r.Method, r.URL.Path, r.Header.Get("Content-Type"), r.Header.Get("Accept"), string(body)}
+		w.WriteHeader(status)
+	}))
+	defer server.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := Through(client)
+	pod := part.NewAnnotation(objects.PodKind,
+		&metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u1"}, contract.PodNetworkAnnotation, `{"mac":"m"}`)
+	if err := write(context.Background(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if want := (seen{"PATCH", "/api/v1/namespaces/default/pods/web", "application/merge-patch+json", onlyMetadata,
+		`{"metadata":{"uid":"u1","annotations":{"weft.net/pod-network":"{\"mac\":\"m\"}"}}}`}); got != want {
+		t.Errorf("sent %+v, want %+v", got, want)
+	}
+	if err := write(context.Background(), part.NewAnnotation(objects.NodeKind,
+		&metav1.ObjectMeta{Name: "l1", UID: "u2"}, contract.NodeNetworkAnnotation, "{}")); err != nil ||
+		got.path != "/api/v1/nodes/l1" {
+		t.Errorf("node: %v at %s", err, got.path)
+	}
+	if !json.Valid([]byte(got.body)) {
+		t.Errorf("body %s", got.body)
+	}
+	for code, fails := range map[int]bool{http.StatusNotFound: false, http.StatusConflict: false,
+		http.StatusForbidden: true, http.StatusInternalServerError: true} {
+		status = code
+		if err := write(context.Background(), pod); (err != nil) != fails {
+			t.Errorf("status %d: %v", code, err)
+		}
+	}
+}
+
+// notebook is what was written, and how the writes go.
+type notebook struct {
+	mu      sync.Mutex
+	values  []string
+	fail    bool
+	errs    map[string]error // by name
+	gone    []string         // keys of objects that are not there any more
+	tried   []string
+	takes   time.Duration
+	events  []string
+	abreast int
+	most    int
+}
+
+func (n *notebook) write(_ context.Context, a part.Annotation) error {
+	n.mu.Lock()
+	n.abreast++
+	n.most = max(n.most, n.abreast)
+	takes := n.takes
+	n.mu.Unlock()
+	time.Sleep(takes)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.abreast--
+	n.tried = append(n.tried, a.Name)
+	if err := n.errs[a.Name]; err != nil {
+		return err
+	}
+	if n.fail {
+		return errors.New("unavailable")
+	}
+	n.values = append(n.values, a.Name+"="+a.Value)
+	return nil
+}
+
+// look lets the test see what was done, once all are at rest.
+func (n *notebook) look(see func()) {
+	synctest.Wait()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	see()
+}
+
+func annotating(t *testing.T, n *notebook) (w *Writer, failures *int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	failures = new(int)
+	w = New(n.write, func(k objects.Key) bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return !slices.Contains(n.gone, k.Name)
+	}, func(part.Annotation, error) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		*failures++
+	}, func(p objects.Problem) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.events = append(n.events, p.String())
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return w, failures
+}
+
+func note(name, value string) part.Annotation {
+	return part.Annotation{Kind: objects.PodKind, Namespace: "default", Name: name, Value: value}
+}
+
+func TestAnnotatorWritesAbreast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &notebook{takes: time.Second}
+		w, _ := annotating(t, n)
+		var notes []part.Annotation
+		for i := range 100 {
+			notes = append(notes, note(string(rune('A'+i)), "x"))
+		}
+		w.Set(notes)
+		time.Sleep(100/annotators*time.Second + time.Second/2)
+		synctest.Wait()
+		if len(n.values) != 100 || n.most != annotators {
+			t.Errorf("%d written, %d abreast", len(n.values), n.most)
+		}
+	})
+}
+
+func TestAnnotatorWritesTheNewest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &notebook{takes: time.Second}
+		w, _ := annotating(t, n)
+		w.Set([]part.Annotation{note("web", "1")})
+		synctest.Wait()
+		w.Set([]part.Annotation{note("web", "1")}) // being written
+		w.Set([]part.Annotation{note("web", "2")})
+		w.Set([]part.Annotation{note("web", "3")})
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if len(n.values) != 2 || n.values[0] != "web=1" || n.values[1] != "web=3" || n.most != 1 {
+			t.Errorf("wrote %s, %d abreast", n.values, n.most)
+		}
+	})
+}
+
+func TestAnnotatorWritesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &notebook{takes: time.Second}
+		w, _ := annotating(t, n)
+		for range 3 { // the object's other events come before its annotation
+			w.Set([]part.Annotation{note("web", "1")})
+			synctest.Wait()
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if len(n.values) != 1 {
+			t.Errorf("wrote %s", n.values)
+		}
+	})
+}
+
+func TestAnnotatorTriesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &notebook{fail: true}
+		w, failures := annotating(t, n)
+		w.Set([]part.Annotation{note("web", "1"), note("db", "1")})
+		time.Sleep(3500 * time.Millisecond)
+		synctest.Wait()
+		n.mu.Lock()
+		n.fail = false
+		if *failures < 4 || *failures > 10 || len(n.values) > 0 {
+			t.Errorf("%d failures, wrote %s", *failures, n.values)
+		}
+		n.mu.Unlock()
+		time.Sleep(lastAnnotationPause)
+		synctest.Wait()
+		if len(n.values) != 2 {
+			t.Errorf("wrote %s", n.values)
+		}
+	})
+}
+
+// TestAnnotationsOfWhatIsGone: nobody waits for them, whatever the API server says.
+func TestAnnotationsOfWhatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &notebook{errs: map[string]error{"web": tooLong}}
+		w, failures := annotating(t, n)
+		w.Set([]part.Annotation{note("web", "1")})
+		time.Sleep(3 * refusedAnnotationPause / 2)
+		n.look(func() {
+			if *failures != 2 {
+				t.Errorf("%d tries of an object that is there", *failures)
+			}
+			n.gone = []string{"default/web"}
+		})
+		time.Sleep(5 * refusedAnnotationPause)
+		n.look(func() {
+			if *failures != 3 || len(w.wanted) > 0 {
+				t.Errorf("%d tries, and %d are to come", *failures, len(w.wanted))
+			}
+		})
+	})
+}
+
+// TestAnnotationsAreWrittenInTurn: whoever waits longest is next, also when it is wanted anew meanwhile.
+func TestAnnotationsAreWrittenInTurn(t *testing.T) {
+	w := New(nil, nil, nil, nil)
+	note := func(name, value string) part.Annotation {
+		return part.Annotation{Kind: objects.PodKind, Namespace: "default", Name: name, Key: contract.PodNetworkAnnotation,
+			Value: value}
+	}
+	var want []part.Annotation
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		w.Set([]part.Annotation{note(name, "old")})
+		want = append(want, note(name, "new"))
+	}
+	w.Set([]part.Annotation{note("e", "new"), note("a", "new"), note("f", "new"), note("b", "new"), note("d", "new"),
+		note("c", "new")})
+	for _, expected := range want {
+		if got := w.next(); got == nil || got.Annotation != expected {
+			t.Errorf("next is %v; want %v", got, expected)
+		}
+	}
+	if got := w.next(); got != nil {
+		t.Errorf("%v is left", got)
+	}
+}
+
+// tooLong is what the API server says to one more annotation of a pod that is full of them.
+var tooLong = apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "fat",
+	field.ErrorList{field.TooLong(field.NewPath("metadata", "annotations"), "", 262144)})
+
+// TestRefusedAnnotationsStandInNobodysWay: their objects are told once, they are tried once a minute,
+// and all others are written at once.
+func TestRefusedAnnotationsStandInNobodysWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &notebook{errs: map[string]error{}}
+		w, _ := annotating(t, n)
+		var fat []part.Annotation
+		for i := range 3 * annotators {
+			name := fmt.Sprint("fat-", i)
+			n.errs[name] = tooLong
+			fat = append(fat, note(name, "x"))
+		}
+		w.Set(fat)
+		synctest.Wait()
+		w.Set([]part.Annotation{note("web", "1")})
+		n.look(func() {
+			if len(n.values) != 1 {
+				t.Errorf("wrote %s beside those that are refused", n.values)
+			}
+		})
+		for range 10 { // the objects' other events
+			time.Sleep(5 * time.Second)
+			w.Set(fat)
+		}
+		n.look(func() {
+			if len(n.tried) != 1+len(fat) {
+				t.Errorf("tried %s within a minute", n.tried)
+			}
+		})
+		w.Set([]part.Annotation{{Kind: objects.PodKind, Namespace: "default", Name: "fat-0", UID: "another", Value: "x"}})
+		n.look(func() {
+			if len(n.tried) != 2+len(fat) {
+				t.Error("a pod waits for another one that had its name")
+			}
+		})
+		n.look(func() { delete(n.errs, "fat-1") })
+		time.Sleep(refusedAnnotationPause)
+		n.look(func() {
+			if !slices.Contains(n.values, "fat-1=x") {
+				t.Errorf("wrote %s after a minute", n.values)
+			}
+		})
+		n.look(func() {
+			if len(n.events) != 1+len(fat) || !strings.Contains(n.events[0], "AnnotationRefused") ||
+				!strings.Contains(n.events[0], "262144") {
+				t.Errorf("events %s", n.events)
+			}
+		})
+	})
+}
+
+// TestRefusalsTellWhatIsAtStake: a pod without its annotation has no network, a policy is in force all the same.
+func TestRefusalsTellWhatIsAtStake(t *testing.T) {
+	for _, c := range []struct {
+		part.Annotation
+		want, not string
+	}{
+		{part.Annotation{Kind: objects.PodKind, Key: contract.PodNetworkAnnotation}, "no network", "policy"},
+		{part.Annotation{Kind: objects.NetworkPolicyKind, Key: contract.PolicyStatusAnnotation},
+			"let the controller patch NetworkPolicies", "no network"},
+		{part.Annotation{Kind: objects.ClusterPolicyKind, Key: part.StatusKey}, "give it to the controller", "no network"},
+	} {
+		it := &wish{Annotation: c.Annotation}
+		text := it.refusal(tooLong).Message
+		if !strings.Contains(text, c.want) || strings.Contains(text, c.not) {
+			t.Errorf("%s: %s", c.Key, text)
+		}
+	}
+}
+
+// TestAnnotatorHonoursRetryAfter of an API server that has too much to do.
+func TestAnnotatorHonoursRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &notebook{errs: map[string]error{"web": apierrors.NewTooManyRequests("later", 20)}}
+		w, _ := annotating(t, n)
+		w.Set([]part.Annotation{note("web", "1")})
+		time.Sleep(19 * time.Second)
+		n.look(func() {
+			if len(n.tried) != 1 {
+				t.Errorf("%d tries in 19 s", len(n.tried))
+			}
+		})
+		time.Sleep(2 * time.Second)
+		n.look(func() {
+			if len(n.tried) != 2 || len(n.events) > 0 {
+				t.Errorf("%d tries in 21 s, events %s", len(n.tried), n.events)
+			}
+		})
+	})
+}
