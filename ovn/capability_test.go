@@ -211,7 +211,7 @@ var spared = map[string]sparing{
 	"headers in pieces":                   {why: "it is about how Windows hands packets over, whatever the rows"},
 	"protocols of translations":           {why: tcpZones},
 	"ICMPv6 errors of no connection":      {why: tcpZones},
-	"length of ICMPv6":                    {why: "every router that hides pods translates their pings: no row tells lengths"},
+	"length of ICMPv6":                    {why: "no row tells lengths"},
 	"translations of removed connections": {why: "it is about two connections, one after the other"},
 	"ports of IPv6":                       {why: recorded},
 	"congestion bits":                     {why: "it is about what routers between the nodes do"},

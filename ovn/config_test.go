@@ -161,7 +161,8 @@ func sharedGateway(address, next string) func(*settings.Config) {
 func TestDefaultConnectionsFitTheTable(t *testing.T) {
 	const maxPods, table = 110, 1 << 21
 	s := ovntest.Settings(t, func(*settings.Config) {})
-	if all := maxPods*s.PodConnections + contract.Shares*s.NodeConnections; all != table {
+	// each zone is there twice: TCP has one of its own
+	if all := 2 * (maxPods*s.PodConnections + contract.Shares*s.NodeConnections); all != table {
 		t.Errorf("%d places of %d are shared out", all, table)
 	}
 }
