@@ -156,6 +156,9 @@ func (s *server) open(ctx context.Context, conn net.Conn) (host *tls.Conn, node 
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	if err := watchPeer(conn); err != nil {
+		if evicted(ctx, err) {
+			return nil, nil, "", errTooSlow
+		}
 		return nil, nil, "", refusal(Unreachable, "set the connection's limits: %w", err)
 	}
 	own, err := current(s.config.Credentials)
@@ -164,7 +167,7 @@ func (s *server) open(ctx context.Context, conn net.Conn) (host *tls.Conn, node 
 	}
 	host = tls.Server(conn, s.handshakeConfig(own.Own))
 	if err := host.HandshakeContext(ctx); err != nil {
-		if errors.Is(err, net.ErrClosed) && ctx.Err() == nil {
+		if evicted(ctx, err) {
 			err = errTooSlow
 		}
 		return nil, nil, "", explainHandshake(err, "a peer of the tunnel", own.Own, time.Now())
@@ -195,6 +198,9 @@ func (s *server) open(ctx context.Context, conn net.Conn) (host *tls.Conn, node 
 	}
 	return host, node, target, nil
 }
+
+// evicted says that accept has closed a connection for another one's place: nobody else does before its time is over.
+func evicted(ctx context.Context, err error) bool { return errors.Is(err, net.ErrClosed) && ctx.Err() == nil }
 
 // handshakeConfig takes any certificate whose key the peer has, and a peer that shows none: whether it
 // may have a stream is for [authorize], which runs before a byte of the peer is read and whose reason reaches it.

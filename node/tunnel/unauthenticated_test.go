@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -140,6 +141,28 @@ func TestUnauthenticatedClientsOfManyAddressesDoNotKeepOutTheChassisHost(t *test
 	}
 	if reason := <-a.refused; reason != TooMany {
 		t.Errorf("the oldest client: %s", reason)
+	}
+}
+
+// One that is closed for another one's place, before anything was done with it, has had no other fault.
+func TestAClientThatLosesItsPlaceAtOnceWasTooSlow(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	client, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	conn, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	if _, _, _, err := new(server).open(t.Context(), conn); !errors.Is(err, errTooSlow) {
+		t.Errorf("refused by %v", err)
 	}
 }
 
