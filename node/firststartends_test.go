@@ -18,8 +18,9 @@ import (
 
 // ending is a way in which a first start ends: nothing of it is done after that. Something may be lost at its end.
 type ending struct {
-	name string
-	end  func(s *firstStart, lose func(*firstStart))
+	name  string
+	end   func(s *firstStart, lose func(*firstStart))
+	loses bool // something: otherwise the start would come to its end
 }
 
 // endings are at each call of the platform's that finds something new, after the one that makes what only its answer
@@ -31,13 +32,13 @@ func endings(t *testing.T, moves bool) []ending {
 	for i, name := range calls {
 		if newState(calls, i) {
 			found = append(found, ending{fmt.Sprintf("at call %d %s", i+1, name),
-				func(s *firstStart, lose func(*firstStart)) { s.endsAt(i + 1); lose(s) }})
+				func(s *firstStart, lose func(*firstStart)) { s.endsAt(i + 1); lose(s) }, false})
 		}
 	}
 	return append(found,
 		ending{"before it learns of its network",
-			func(s *firstStart, lose func(*firstStart)) { s.endsUnanswered(); lose(s) }},
-		ending{"over its bridges", func(s *firstStart, lose func(*firstStart)) { s.endsOverBridges(len(calls), lose) }})
+			func(s *firstStart, lose func(*firstStart)) { s.endsUnanswered(); lose(s) }, false},
+		ending{"over its bridges", func(s *firstStart, lose func(*firstStart)) { s.endsOverBridges(len(calls), lose) }, true})
 }
 
 // newState says whether something has changed between the call and the one before: most only ask. Before a network is
@@ -134,6 +135,8 @@ func (s *firstStart) startWithoutDatabase() error {
 	return err
 }
 
+const ofNothing = "nothing"
+
 // neverWorked are the losses by which a bridge never works, and that of nothing.
 func neverWorked() map[string]loss {
 	found := losses()
@@ -148,7 +151,7 @@ func neverWorked() map[string]loss {
 		}
 	}
 	found["the database"] = loss{silent(true), silent(false)}
-	found["nothing"] = loss{func(*firstStart) {}, func(*firstStart) {}}
+	found[ofNothing] = loss{func(*firstStart) {}, func(*firstStart) {}}
 	return found
 }
 
@@ -158,6 +161,9 @@ func TestFirstStartThatEndsAtAnyCall(t *testing.T) {
 	for _, moves := range []bool{true, false} {
 		for _, ending := range endings(t, moves) {
 			for what, loss := range neverWorked() {
+				if ending.loses && what == ofNothing {
+					continue
+				}
 				t.Run(fmt.Sprintf("moves %v, %s, without %s", moves, ending.name, what), func(t *testing.T) {
 					t.Parallel()
 					newFirstStart(t).endsAndStarts(moves, ending, loss)
@@ -212,7 +218,7 @@ func TestFirstStartThatEndsInItsTidying(t *testing.T) {
 			for _, what := range []string{"nothing", "ovs-vswitchd", "the database"} {
 				t.Run(fmt.Sprintf("moves %v, call %d %s, without %s", moves, i+1, name, what), func(t *testing.T) {
 					t.Parallel()
-					newFirstStart(t).endsAndStarts(moves, ending{name, end}, neverWorked()[what])
+					newFirstStart(t).endsAndStarts(moves, ending{name, end, false}, neverWorked()[what])
 				})
 			}
 		}

@@ -200,7 +200,9 @@ func (s *server) open(ctx context.Context, conn net.Conn) (host *tls.Conn, node 
 }
 
 // evicted says that accept has closed a connection for another one's place: nobody else does before its time is over.
-func evicted(ctx context.Context, err error) bool { return errors.Is(err, net.ErrClosed) && ctx.Err() == nil }
+func evicted(ctx context.Context, err error) bool {
+	return errors.Is(err, net.ErrClosed) && ctx.Err() == nil
+}
 
 // handshakeConfig takes any certificate whose key the peer has, and a peer that shows none: whether it
 // may have a stream is for [authorize], which runs before a byte of the peer is read and whose reason reaches it.
