@@ -54,8 +54,9 @@ func inZones(value uint32) []byte {
 //
 //	priority=65535,ip,ip_frag=yes,ct_state=-trk,metadata=0x1 actions=ct(table=this one,zone=64009)
 //
-// The packet comes to the table again when it is whole. A lookup in [Zone] finds nothing, so it has no harm to do.
-// Those of other switches and routers stay what they are until they come to a table that asks for connections.
+// The packet comes to the table again when it is whole. A lookup in [Zone] finds no connection, so the packet is taken
+// for none of another protocol's. Fragments of other switches and routers stay as they are, until they come to a table
+// that asks for connections.
 func wholes(table byte, datapath string) [][]byte {
 	again := lookup
 	again[ctTable] = table
