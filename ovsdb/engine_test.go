@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovsdb"
@@ -75,7 +74,7 @@ func (s *stage) restart() {
 }
 
 func (s *stage) context() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	s.Cleanup(cancel)
 	return ctx
 }
@@ -196,22 +195,22 @@ func TestTogether(t *testing.T) {
 	s := realStage(t)
 	s.start()
 	s.replace(node("l1"))
-	add := func(from, to int) int {
-		var changes []ovsdb.Change
-		for i := from; i < to; i++ {
-			c := pod(fmt.Sprint("p", i), "l1", fmt.Sprint("10.244.1.", i))
-			c.With = i > from
-			changes = append(changes, c)
+	add := func(n int, change func(i int) ovsdb.Change) int {
+		changes := make([]ovsdb.Change, n)
+		for i := range changes {
+			changes[i] = change(i)
+			changes[i].With = i > 0
 		}
 		before := s.transactions()
 		s.apply(changes...)
 		return s.transactions() - before
 	}
-	if n := add(0, 1000); n != 1 {
+	if n := add(1000, func(i int) ovsdb.Change { return pod(fmt.Sprint("p", i), "l1", fmt.Sprint("10.244.1.", i)) }); n != 1 {
 		t.Errorf("a thousand pods are %d transactions", n)
 	}
-	if n := add(1000, 21000); n < 2 || n > 10 {
-		t.Errorf("twenty thousand pods are %d transactions", n)
+	// One operation each.
+	if n := add(20000, func(i int) ovsdb.Change { return addressSet(fmt.Sprint("s", i)) }); n < 2 || n > 10 {
+		t.Errorf("twenty thousand sets of addresses are %d transactions", n)
 	}
 }
 

@@ -295,7 +295,7 @@ func TestAFormerLeaderOfTheClusterIsLeft(t *testing.T) {
 	}
 	want := ovsdb.Dump(second.Client())
 	resume()
-	if err := late.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := late.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	// The answer ends with its request's id, whatever it says.

@@ -278,9 +278,11 @@ func (s *stage) watched() func(want ...ovsdb.Owner) {
 	}
 }
 
+// patience is how long a test waits for what has to happen, on the busiest of machines.
+const patience = 2 * time.Minute
+
 func (s *stage) eventually(what string, condition func() bool) {
 	s.Helper()
-	const patience = 2 * time.Minute
 	// more and more of it: to look at a database takes the processor that others are waited for with
 	pause := time.Millisecond
 	for deadline := time.Now().Add(patience); !condition(); pause = min(2*pause, 100*time.Millisecond) {

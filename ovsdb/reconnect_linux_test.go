@@ -25,7 +25,7 @@ import (
 // again repeats f as a controller does: until the database has taken it.
 func (s *stage) again(f func() error) (failures int) {
 	s.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; failures++ {
+	for deadline := time.Now().Add(patience); ; failures++ {
 		err := f()
 		if err == nil {
 			return failures
@@ -115,7 +115,6 @@ func TestADatabaseThatWasLostIsFilledAgain(t *testing.T) {
 
 func TestASilentServerIsLeft(t *testing.T) {
 	s := realStage(t)
-	s.config.Probe = time.Second
 	s.start()
 	s.server.Pause()
 	resumed := false
