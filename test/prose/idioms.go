@@ -14,9 +14,8 @@ type idiom struct {
 
 // What is counted, and by what.
 const (
-	counted = `addresse?s?|balancers?|certificates?|connections?|endpoints?|keys?|leases?|numbers?|ports?|rules?|rows?|` +
-		`sets?|writers?`
-	each = ` an? (?:annotation|chassis|endpoint|(?:address )?family|host|kind|line|name|namespace|node|pod|policy|port|` +
+	counted = `addresse?s?|balancers?|certificates?|connections?|endpoints?|keys?|leases?|numbers?|ports?|rules?|rows?|writers?`
+	each    = ` an? (?:annotation|chassis|endpoint|(?:address )?family|host|kind|line|name|namespace|node|pod|policy|port|` +
 		`protocol|row|rule|sentence|service|switch)`
 )
 
