@@ -54,7 +54,7 @@ vet:
 	cd test/oracle/services && go vet ./...
 
 # Documents that are written so that a reader with English from school understands them: see CONTRIBUTING.md.
-PROSE := README.md CONTRIBUTING.md docs/install.md docs/operations.md docs/gateways.md docs/services.md docs/loadbalancer.md docs/egress.md docs/domainnames.md ansible/README.md
+PROSE := README.md CONTRIBUTING.md docs/install.md docs/operations.md docs/gateways.md docs/services.md docs/loadbalancer.md docs/egress.md docs/domainnames.md ansible/README.md $(wildcard ansible/roles/*/README.md)
 
 lint:
 	go run ./test/prose $(PROSE)
