@@ -43,7 +43,7 @@ units: # the cluster's tests begin with the first; Windows' wait for most of the
 # All of the tests' files, those of `make cluster-test` and `make test-ansible` too.
 TEST_TAGS := cluster,ansible
 
-check: vet lint ## what can be said without running anything
+check: vet lint ## gofmt, vet, staticcheck, and the checkers of lines and of prose
 
 vet:
 	gofmt -l $$(git ls-files '*.go') | { ! grep . ; }
@@ -53,7 +53,18 @@ vet:
 	cd test/oracle && go vet ./...
 	cd test/oracle/services && go vet ./...
 
+# Documents that are written so that a reader with English from school understands them: see CONTRIBUTING.md.
+PROSE := README.md CONTRIBUTING.md ansible/README.md $(wildcard ansible/roles/*/README.md) \
+	docs/domainnames.md \
+	docs/egress.md \
+	docs/gateways.md \
+	docs/install.md \
+	docs/loadbalancer.md \
+	docs/operations.md \
+	docs/services.md
+
 lint:
+	go run ./test/prose $(PROSE)
 	go run ./test/columns $$(git ls-files '*.go' '*.md')
 	go tool staticcheck -tags $(TEST_TAGS) ./...
 	GOOS=windows $$(go tool -n staticcheck) ./cmd/... ./cni/... ./node/...
