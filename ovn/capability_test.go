@@ -540,12 +540,12 @@ func TestLimitsSayAll(t *testing.T) {
 		}
 		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", l.Feature, l.Effect, l.Answer, l.Source)
 	}
-	text, err := os.ReadFile("../docs/windows.md")
+	text, err := os.ReadFile("../docs/windows-driver.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(text), table.String()) {
-		t.Errorf("docs/windows.md has another table than the code's:\n%s", table.String())
+		t.Errorf("docs/windows-driver.md has another table than the code's:\n%s", table.String())
 	}
 	var does strings.Builder
 	does.WriteString("| what it does | names in the record | read in |\n|---|---|---|\n")
@@ -553,7 +553,7 @@ func TestLimitsSayAll(t *testing.T) {
 		fmt.Fprintf(&does, "| %s | `%s` | %s |\n", a.Feature, strings.Join(a.Does, "`, `"), a.Source)
 	}
 	if !strings.Contains(string(text), does.String()) {
-		t.Errorf("docs/windows.md has another table of what the driver does than the code's:\n%s", does.String())
+		t.Errorf("docs/windows-driver.md has another table of what the driver does than the code's:\n%s", does.String())
 	}
 }
 

@@ -80,13 +80,17 @@ func accepts(words []string) (*cobra.Command, error) {
 	return cmd, cmd.ValidateArgs(cmd.Flags().Args())
 }
 
-// TestDocumentedCommandsAreThere: weft.exe takes each command that docs/windows.md names.
+// TestDocumentedCommandsAreThere: weft.exe takes each command that the pages on Windows nodes name.
 func TestDocumentedCommandsAreThere(t *testing.T) {
-	text, err := os.ReadFile("../../docs/windows.md")
-	if err != nil {
-		t.Fatal(err)
+	var pages []byte
+	for _, page := range []string{"windows.md", "windows-driver.md"} {
+		text, err := os.ReadFile("../../docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, text...)
 	}
-	found := documented.FindAllStringSubmatch(string(text), -1)
+	found := documented.FindAllStringSubmatch(string(pages), -1)
 	if len(found) < 10 {
 		t.Fatalf("the document has only %d commands", len(found))
 	}

@@ -322,7 +322,7 @@ func TestAddressesDoNotComeToTheManagementVNIC(t *testing.T) {
 	m.check(m.has("Ethernet", hostV4, hostV6))
 }
 
-// What Open vSwitch opens by its alias alone, it takes from the host: docs/windows.md, "What HNS does".
+// What Open vSwitch opens by its alias alone, it takes from the host: docs/windows-hns.md.
 func TestOpenVSwitchTakesAnAdapterForAnother(t *testing.T) {
 	m := newMachine(t)
 	ovn := nodetest.StartOVN(t)

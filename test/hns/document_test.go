@@ -11,20 +11,20 @@ import (
 // sourced is what a source has that can be looked up: a link, or a file.
 var sourced = regexp.MustCompile("\\]\\(http|\\]\\[hcn-errors\\]|`[\\w/.-]+\\.(go|c)`")
 
-// mostAssumed is how many lines of docs/windows.md may be assumed.
+// mostAssumed is how many lines of the pages on Windows may be assumed.
 const mostAssumed = 19
 
 // Each line of what HNS does has a mark, and a source unless it is assumed. Where the emulator differs from Windows the
-// source can be looked up. Few lines of the whole page are assumed.
+// source can be looked up. Few lines of all pages on Windows are assumed.
 func TestSourcesOfWhatWindowsDoes(t *testing.T) {
-	text, err := os.ReadFile("../../docs/windows.md")
-	if err != nil {
-		t.Fatal(err)
+	read := func(page string) string {
+		text, err := os.ReadFile("../../docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
 	}
-	_, tables, found := strings.Cut(string(text), "\n## What HNS does, and how we know\n")
-	if !found {
-		t.Fatal("the page has no such section")
-	}
+	tables := read("windows-hns.md")
 	marks := map[string]int{}
 	for line := range strings.Lines(tables) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
@@ -50,7 +50,8 @@ func TestSourcesOfWhatWindowsDoes(t *testing.T) {
 	if marks["seen"] < 20 || marks["limit"] < 5 {
 		t.Errorf("the rows that were found have the marks %v", marks)
 	}
-	prose := strings.Count(string(text), "*assumed*") - 1 // of which one says what it means
+	pages := read("windows.md") + read("windows-driver.md") + tables
+	prose := strings.Count(pages, "*assumed*") - 1 // of which one says what it means
 	if all := prose + marks["assumed"]; all > mostAssumed {
 		t.Errorf("%d lines are assumed, %d of them in the tables", all, marks["assumed"])
 	}

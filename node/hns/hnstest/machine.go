@@ -1,5 +1,5 @@
 // Package hnstest is a Windows machine for tests: its HNS and its host networking, as a model that keeps
-// the rules that the agent depends on. What a rule is known from stands in docs/windows.md.
+// the rules that the agent depends on. What a rule is known from stands in docs/windows-hns.md.
 package hnstest
 
 import (
