@@ -53,7 +53,7 @@ func (r *Rehearsal) Behind(kind string, at netip.AddrPort, door Door) (b Behind,
 		if s.object == nil || s.object.Ignored {
 			continue
 		}
-		object, _ := c.arbiter.arbitrate(name, s.object)
+		object, _ := c.claims.Arbitrate(name, s.object)
 		ask := func(to services.Size) (Behind, bool) {
 			object := object.First(to.Ports)
 			served := services.At(object, objects.Protocol(kind), s.slices, on, to.Endpoints, door.attachPoint(), door.Node)
@@ -102,7 +102,7 @@ func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
 		if s.object == nil || s.object.Ignored {
 			continue
 		}
-		object, _ := c.arbiter.arbitrate(name, s.object)
+		object, _ := c.claims.Arbitrate(name, s.object)
 		for _, kind := range []objects.Protocol{"tcp", "udp", "sctp"} {
 			most := services.SizeOf(object, s.slices).Endpoints
 			for _, one := range services.At(object, kind, s.slices, on, most, door.attachPoint(), door.Node) {

@@ -348,9 +348,6 @@ func TestWhoIsLookedAtAmongRivals(t *testing.T) {
 	delete(s.objects, objects.Key{Kind: objects.ServiceKind, Name: "default/c"})
 	s.want("it goes", touched([]part.Event{objects.Key{Kind: objects.ServiceKind, Name: "default/c"}}), "a b c")
 	s.want("what is served", fmt.Sprint(strings.Count(s.served(), "a 198")), fmt.Sprint(len(ports)))
-	s.remove(objects.ServiceKind, "default/a", "default/b")
-	s.want("what remains", fmt.Sprint(len(s.c.arbiter.claims.by), len(s.c.arbiter.claims.as), len(s.c.arbiter.claims.told),
-		len(s.c.arbiter.claims.telling)), "0 0 0 0")
 }
 
 // TestStickyServicesTakeNothing: an endpoint that is somebody's address of a load balancer is not mapped to

@@ -3,6 +3,7 @@ package ovn
 import (
 	"slices"
 
+	"github.com/weftnet/weft/ovn/claims"
 	"github.com/weftnet/weft/ovn/domains"
 	"github.com/weftnet/weft/ovn/egress"
 	"github.com/weftnet/weft/ovn/flushes"
@@ -39,7 +40,7 @@ type cluster struct {
 	nodeSets   *policies.NodeSets
 	policies   *policies.Part
 	pods       pods.Part
-	arbiter    arbiter
+	claims     *claims.Arbiter
 	services   serviceBook
 	flushes    *flushes.Part
 	pending    pendingBook
@@ -77,12 +78,12 @@ func newCluster(s *settings.Settings) *cluster {
 	c.nodeSets = policies.NewNodeSets(out, c.nodes)
 	c.policies = policies.New(out, c.settings, c.Clock, c.nodes, c.pods.ForPolicies(), &c.namespaces, c.domains,
 		c.selections, c.nodeSets)
-	c.pods = pods.New(out, c.settings, c, c.nodes, &c.services, &c.arbiter, c.policies)
-	c.arbiter = newArbiter(c.settings, c.nodes, &c.pods, holders{c})
+	c.claims = claims.New(c.settings, c.nodes, &c.services, &c.pods, holders{c})
+	c.pods = pods.New(out, c.settings, c, c.nodes, &c.services, c.claims, c.policies)
 	c.flushes = flushes.New(out)
-	c.services = newServiceBook(out, c.settings, c, c.nodes, &c.pods, &c.arbiter, c.flushes)
+	c.services = newServiceBook(out, c.settings, c, c.nodes, &c.pods, c.claims, c.flushes)
 	c.pending = newPendingBook(out, c.settings, &c.services)
-	c.pools, c.liveness = pools.New(out, c.settings, c, c.nodes, &c.namespaces, &c.services, &c.arbiter, &c.egress)
+	c.pools, c.liveness = pools.New(out, c.settings, c, c.nodes, &c.namespaces, &c.services, c.claims, &c.egress)
 	c.egress = egress.New(out, c.settings, c.nodes.Numbers(), c, c.nodes, c.pods.ForEgress(), &c.namespaces, c.pools)
 
 	// All that there is. Parts take in this order, and settle in the opposite one.

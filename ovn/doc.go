@@ -14,9 +14,8 @@
 // What concerns several parts at once is in surroundings.go.
 //
 // Most parts are packages of their own, which know nothing of this one: nodes, topology, pods, policies, egress, pools,
-// domains, flushes. Here are those that decide who has which address and port outside (arbiter.go, claimbook.go,
-// hosts.go, nodeports.go), and Services with their EndpointSlices (servicebook.go, claims.go, pending.go). The ranges
-// of ClusterIPs and the labels of Namespaces are here, too.
+// domains, flushes. Who has which address and port outside decides package claims. Here are Services with their
+// EndpointSlices (servicebook.go, nodeports.go, pending.go), the ranges of ClusterIPs and the labels of Namespaces.
 //
 // All of it can be rebuilt from the Northbound's rows (package records) or, where they are lost, from the Kubernetes
 // objects alone: a restarted controller comes to the same rows. Only controller.go and what it uses (packages watch and

@@ -31,6 +31,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"ovntest":    "settings objects",
 		"records":    "ipam settings objects part",
 		"flushes":    "objects northbound part",
+		"claims":     "ipam settings objects part topology",
 		"domains":    "settings objects northbound part",
 		"pods":       "ipam capability settings objects northbound part topology policies egress",
 		"policies":   "ipam policy settings objects northbound part domains",

@@ -2,7 +2,6 @@ package ovn
 
 import (
 	"cmp"
-	"maps"
 	"net/netip"
 	"slices"
 
@@ -103,7 +102,7 @@ func toggleAt(index map[netip.Addr][]string, addr netip.Addr, name string) {
 // the touched nodes.
 func (b *serviceBook) updateNodePorts(touched []*topology.Node) {
 	var moved, shared, readdressed bool
-	widths, before := b.arbiter.ports.widths, map[netip.Addr]string{}
+	widths, before := b.ports.widths, map[netip.Addr]string{}
 	for _, n := range touched {
 		b.pods.TouchHostPortsOn(n.Name)
 		was, now := b.nodePortsOf[n.Name], nodePortNow(n)
@@ -116,11 +115,11 @@ func (b *serviceBook) updateNodePorts(touched []*topology.Node) {
 			readdressed = true
 			for _, addr := range slices.Concat(was.own[0], was.own[1], now.own[0], now.own[1]) {
 				if _, noted := before[addr]; !noted {
-					before[addr] = b.arbiter.ports.nodes[addr]
+					before[addr] = b.ports.nodes[addr]
 				}
 			}
 		}
-		b.arbiter.ports.put(n.Name, was, now)
+		b.ports.put(n.Name, was, now)
 	}
 	if moved {
 		b.touchPlaced()
@@ -128,9 +127,9 @@ func (b *serviceBook) updateNodePorts(touched []*topology.Node) {
 	if moved || shared {
 		b.touchAll(b.outward)
 	}
-	b.touchNodePortServices(b.arbiter.ports.widths != widths, readdressed)
+	b.touchNodePortServices(b.ports.widths != widths, readdressed)
 	for addr, node := range before {
-		if b.arbiter.ports.nodes[addr] != node {
+		if b.ports.nodes[addr] != node {
 			b.touchClaims(addr)
 		}
 	}
@@ -145,11 +144,17 @@ func (b *serviceBook) touchNodePortServices(wider, readdressed bool) {
 	if !wider && !readdressed {
 		return
 	}
-	for name := range b.arbiter.claims.at[netip.Addr{}] {
+	for name := range b.claims.WantingAt(netip.Addr{}) {
 		if wider || b.all[name].object.ClientIP {
 			b.dirty[name] = struct{}{}
 		}
 	}
+}
+
+// NodePortsAt is part of [claims.Services].
+func (b *serviceBook) NodePortsAt(addr netip.Addr) (node string, ok bool) {
+	node, ok = b.ports.nodes[addr]
+	return node, ok
 }
 
 // apiServer is the Service that Kubernetes keeps for its API server.
@@ -165,16 +170,14 @@ func (b *serviceBook) updateAPIServers(state *serviceState) {
 			}
 		}
 	}
-	if maps.Equal(now, b.arbiter.hosts.apiServers) {
+	changed := b.claims.UpdateAPIServers(now)
+	if changed == nil {
 		return
 	}
-	for _, list := range []map[netip.AddrPort]bool{now, b.arbiter.hosts.apiServers} {
-		for at := range list {
-			b.touchClaims(at.Addr())
-			b.pods.TouchHostPorts([]objects.Claim{{Addr: at.Addr(), Port: at.Port(), Protocol: "tcp"}})
-		}
+	for _, at := range changed {
+		b.touchClaims(at.Addr())
+		b.pods.TouchHostPorts([]objects.Claim{{Addr: at.Addr(), Port: at.Port(), Protocol: "tcp"}})
 	}
-	b.arbiter.hosts.apiServers = now
 	b.around.apiServersMoved()
 }
 

@@ -33,7 +33,7 @@ func TestUntoldPartsCostNoWords(t *testing.T) {
 		edit(o)
 		s.do(s.namespace("default"), n, first, o)
 		return func() []objects.Problem {
-			_, found := s.c.arbiter.arbitrate("default/second", o)
+			_, found := s.c.claims.Arbitrate("default/second", o)
 			return slices.Concat(found, services.Problems(o, nil, services.SizeOf(o, nil), &services.Nodes{}))
 		}
 	}

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"iter"
 	"maps"
+	"net/netip"
 	"slices"
 
+	"github.com/weftnet/weft/ovn/claims"
 	"github.com/weftnet/weft/ovn/flushes"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
@@ -16,7 +18,7 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// serviceBook is what is known of Services and their EndpointSlices, and of who has which address and port outside.
+// serviceBook is what is known of Services and their EndpointSlices.
 type serviceBook struct {
 	part.Immediate
 	*part.Outbox
@@ -24,13 +26,14 @@ type serviceBook struct {
 	around   surroundings
 	nodes    nodeView
 	pods     podView
+	claims   *claims.Arbiter
 	flushes  *flushes.Part
 
 	all     map[string]*serviceState
 	sliceOf map[string]string // slice → Service, by key
 	dirty   map[string]struct{}
 
-	arbiter     *arbiter
+	ports       nodePorts
 	nodePortsOf map[string]nodePort // by node that has a switch
 
 	perNode map[string]struct{} // Services of which each node has rows of its own
@@ -40,12 +43,12 @@ type serviceBook struct {
 }
 
 func newServiceBook(o *part.Outbox, s *settings.Settings, around surroundings, nodes nodeView, pods podView,
-	arbiter *arbiter, flushes *flushes.Part) serviceBook {
+	claims *claims.Arbiter, flushes *flushes.Part) serviceBook {
 	return serviceBook{
-		Outbox: o, settings: s, around: around, nodes: nodes, pods: pods, arbiter: arbiter, flushes: flushes,
-		all: arbiter.services, sliceOf: map[string]string{}, dirty: map[string]struct{}{},
-		nodePortsOf: map[string]nodePort{},
-		perNode:     map[string]struct{}{}, outward: map[string]struct{}{}, hinted: map[string]struct{}{},
+		Outbox: o, settings: s, around: around, nodes: nodes, pods: pods, claims: claims, flushes: flushes,
+		all: map[string]*serviceState{}, sliceOf: map[string]string{}, dirty: map[string]struct{}{},
+		ports: newNodePorts(), nodePortsOf: map[string]nodePort{},
+		perNode: map[string]struct{}{}, outward: map[string]struct{}{}, hinted: map[string]struct{}{},
 		sctp: map[string]struct{}{},
 	}
 }
@@ -180,15 +183,15 @@ func (b *serviceBook) Change(owner ovsdb.Owner) part.Outcome {
 				found = services.AddressProblems(s.object) // it may be ignored for these
 			}
 			b.Tell(owner, found...)
-			b.arbiter.claims.tell(name, nil)
+			b.claims.Told(name, nil)
 			b.flushes.Follow(name, nil)
 		}}
 	}
 	on := b.nodeSet()
-	object, found := b.arbiter.arbitrate(name, s.object)
+	object, found := b.claims.Arbitrate(name, s.object)
 	change, to := services.Rows(object, s.slices, on)
 	return part.Outcome{Change: change, Then: func() {
-		b.arbiter.claims.tell(name, object.Rejected)
+		b.claims.Told(name, object.Rejected)
 		b.Tell(owner, slices.Concat(found, services.Problems(object, s.slices, to, on))...)
 		b.flushes.Follow(name, flushes.PathsOf(change.Rows))
 	}}
@@ -197,9 +200,8 @@ func (b *serviceBook) Change(owner ovsdb.Owner) part.Outcome {
 // nodeSet are the nodes as Services' rows depend on them.
 func (b *serviceBook) nodeSet() *services.Nodes {
 	on := b.around.placements()
-	on.Gateways, on.Hosts, on.Widths, on.Own = b.arbiter.ports.names, b.arbiter.ports.hosts, b.arbiter.ports.widths,
-		b.arbiter.ports.own
-	on.Balanced, on.Pods = b.arbiter.balanced, b.settings.Pods
+	on.Gateways, on.Hosts, on.Widths, on.Own = b.ports.names, b.ports.hosts, b.ports.widths, b.ports.own
+	on.Balanced, on.Pods = b.claims.Balanced, b.settings.Pods
 	return on
 }
 
@@ -232,16 +234,50 @@ func (b *serviceBook) SlicesOf(key string) []*objects.EndpointSlice {
 	return nil
 }
 
+// updateClaims takes in what a Service wants outside, and has everybody looked at again for whom it makes
+// a difference: other Services, pods with host ports, and sticky Services with such endpoints.
+func (b *serviceBook) updateClaims(name string, object *objects.Service) {
+	touched, changed := b.claims.Update(name, object)
+	b.touchAll(touched)
+	if len(changed) == 0 {
+		return
+	}
+	b.TouchSticky()
+	b.pods.TouchHostPorts(changed)
+	b.touchNodePorts(changed)
+}
+
+// touchNodePorts has the Services looked at again that want NodePorts among the claims at nodes' own addresses.
+func (b *serviceBook) touchNodePorts(claims []objects.Claim) {
+	for _, one := range claims {
+		if one.Addr.IsValid() {
+			continue
+		}
+		for addr := range b.ports.nodes {
+			for rival := range b.claims.Wanting(objects.Claim{Addr: addr, Port: one.Port, Protocol: one.Protocol}) {
+				b.dirty[rival] = struct{}{}
+			}
+		}
+	}
+}
+
+// touchClaims has the Services looked at again that want something of an address.
+func (b *serviceBook) touchClaims(addr netip.Addr) {
+	for name := range b.claims.WantingAt(addr) {
+		b.dirty[name] = struct{}{}
+	}
+}
+
 // updateHosts takes in a node's addresses and who listens there, and has the Services looked at again that want
 // what has come or gone.
 func (b *serviceBook) updateHosts(n *topology.Node) {
-	touched, heard := b.arbiter.hosts.update(n)
+	touched, heard := b.claims.UpdateHosts(n)
 	for _, addr := range touched {
 		b.touchClaims(addr)
 		// what a Service has no more may be a pod's, on another node with this address
 		if !heard || len(n.Facts.Listeners) > 0 {
-			for name := range b.arbiter.claims.at[addr] {
-				b.pods.TouchHostPorts(b.arbiter.claims.of[name])
+			for name := range b.claims.WantingAt(addr) {
+				b.pods.TouchHostPorts(b.claims.Claims(name))
 			}
 		}
 	}

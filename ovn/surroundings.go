@@ -22,7 +22,7 @@ func (c *cluster) OutsideAddresses() map[netip.Addr]string {
 			taken[addr] = whose
 		}
 	}
-	for at := range c.arbiter.hosts.apiServers {
+	for at := range c.claims.APIServers() {
 		taken[at.Addr()] = "the API server"
 	}
 	for n := range c.nodes.Placed() {
@@ -131,8 +131,8 @@ func (c *cluster) rangesChanged() {
 // Services, pods whose host ports these want, and EgressIPs.
 func (c *cluster) HeldByAnother(addr netip.Addr) {
 	c.services.touchClaims(addr)
-	for name := range c.arbiter.claims.at[addr] {
-		c.pods.TouchHostPorts(c.arbiter.claims.of[name])
+	for name := range c.claims.WantingAt(addr) {
+		c.pods.TouchHostPorts(c.claims.Claims(name))
 	}
 	if _, wanted := c.egress.Wanting()[addr]; wanted {
 		c.egress.Replan()
@@ -168,5 +168,5 @@ func (c *cluster) noteTraits(touched []*topology.Node) {
 // holders are AddressPools as who decides about addresses sees them.
 type holders struct{ *cluster }
 
-// Holder is part of [poolView].
+// Holder is part of [claims.Pools].
 func (h holders) Holder(addr netip.Addr) (service string, ok bool) { return h.pools.Holder(addr) }

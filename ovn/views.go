@@ -2,7 +2,6 @@ package ovn
 
 import (
 	"iter"
-	"net/netip"
 
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/services"
@@ -22,8 +21,6 @@ type nodeView interface {
 
 // podView is what others see of the pods that want a port.
 type podView interface {
-	// WantsHostPort says whether a pod wants a port of its node's host.
-	WantsHostPort(protocol objects.Protocol, port uint16) bool
 	// TouchHostPorts has the rows made again of all pods whose host ports are claimed, and TouchHostPortsOn those of all
 	// pods of a node that have any.
 	TouchHostPorts(claims []objects.Claim)
@@ -34,12 +31,6 @@ type podView interface {
 type serviceView interface {
 	// Service is a Service by key, nil for none.
 	Service(key string) *objects.Service
-}
-
-// poolView is what others see of AddressPools.
-type poolView interface {
-	// Holder is the Service that has an address of an AddressPool.
-	Holder(addr netip.Addr) (service string, ok bool)
 }
 
 // surroundings is what concerns several parts. The cluster knows which.
