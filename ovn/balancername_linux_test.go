@@ -10,9 +10,9 @@ import (
 
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
-	"github.com/weftnet/weft/ovn/services"
 )
 
 // TestBalancersAreRenamedInPlace: an upgrade that names load balancers otherwise updates their rows and does
@@ -35,7 +35,7 @@ func TestBalancersAreRenamedInPlace(t *testing.T) {
 		}
 	})
 	state := d.c.services.all["default/log"]
-	old, _ := services.Rows(state.object, state.slices, d.c.services.nodeSet())
+	old, _ := loadbalancer.Rows(state.object, state.slices, d.c.services.nodeSet())
 	for _, r := range old.Rows {
 		if row, ok := r.Model.(*nb.LoadBalancer); ok {
 			row.Name = "default/log/" + r.Key

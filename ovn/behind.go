@@ -9,9 +9,9 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
-	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/topology"
 )
 
@@ -22,11 +22,11 @@ type Door struct {
 	Outside bool
 }
 
-func (d Door) attachPoint() services.AttachPoint {
+func (d Door) attachPoint() loadbalancer.AttachPoint {
 	if d.Outside {
-		return services.OnRouters
+		return loadbalancer.OnRouters
 	}
-	return services.OnSwitches
+	return loadbalancer.OnSwitches
 }
 
 // Behind is what a client gets at an address and port of a Service's.
@@ -54,10 +54,10 @@ func (r *Rehearsal) Behind(kind string, at netip.AddrPort, door Door) (b Behind,
 			continue
 		}
 		object, _ := c.claims.Arbitrate(name, s.object)
-		ask := func(to services.Size) (Behind, bool) {
+		ask := func(to loadbalancer.Size) (Behind, bool) {
 			object := object.First(to.Ports)
-			served := services.At(object, objects.Protocol(kind), s.slices, on, to.Endpoints, door.attachPoint(), door.Node)
-			i := slices.IndexFunc(served, func(one services.Served) bool { return expand(one.At, variables) == at })
+			served := loadbalancer.At(object, objects.Protocol(kind), s.slices, on, to.Endpoints, door.attachPoint(), door.Node)
+			i := slices.IndexFunc(served, func(one loadbalancer.Served) bool { return expand(one.At, variables) == at })
 			if i < 0 {
 				return b, false
 			}
@@ -69,8 +69,8 @@ func (r *Rehearsal) Behind(kind string, at netip.AddrPort, door Door) (b Behind,
 			}
 			return b, true
 		}
-		if _, ok := ask(services.SizeOf(object, s.slices)); ok {
-			_, to := services.Rows(object, s.slices, on)
+		if _, ok := ask(loadbalancer.SizeOf(object, s.slices)); ok {
+			_, to := loadbalancer.Rows(object, s.slices, on)
 			return ask(to)
 		}
 	}
@@ -104,8 +104,8 @@ func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
 		}
 		object, _ := c.claims.Arbitrate(name, s.object)
 		for _, kind := range []objects.Protocol{"tcp", "udp", "sctp"} {
-			most := services.SizeOf(object, s.slices).Endpoints
-			for _, one := range services.At(object, kind, s.slices, on, most, door.attachPoint(), door.Node) {
+			most := loadbalancer.SizeOf(object, s.slices).Endpoints
+			for _, one := range loadbalancer.At(object, kind, s.slices, on, most, door.attachPoint(), door.Node) {
 				if at := expand(one.At, variables); at.IsValid() {
 					found[Port{string(kind), at}] = append(found[Port{string(kind), at}], Holder{Kind: "Service", Name: name})
 				}

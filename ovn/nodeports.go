@@ -7,20 +7,20 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/objects"
-	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/topology"
 )
 
 // nodePorts are the addresses of nodes that NodePorts have, and the nodes that have gateway routers: where the cluster
 // is entered from outside, as far as Services' rows depend on it.
 type nodePorts struct {
-	names  []string                 // nodes that have a gateway router, sorted
-	nodes  map[netip.Addr]string    // nodes by the addresses that their NodePorts have, the first by name
-	hosts  map[netip.Addr][]string  // nodes by the addresses that their gateway routers share with their hosts
-	widths [2]int                   // of IPv4 and IPv6: the most addresses that a node has for NodePorts
-	own    [2][]services.OwnAddress // of IPv4 and IPv6: all nodes' addresses for NodePorts, in order of the nodes
-	at     map[netip.Addr][]string  // nodes by the addresses that their NodePorts have, sorted
+	names  []string                     // nodes that have a gateway router, sorted
+	nodes  map[netip.Addr]string        // nodes by the addresses that their NodePorts have, the first by name
+	hosts  map[netip.Addr][]string      // nodes by the addresses that their gateway routers share with their hosts
+	widths [2]int                       // of IPv4 and IPv6: the most addresses that a node has for NodePorts
+	own    [2][]loadbalancer.OwnAddress // of IPv4 and IPv6: all nodes' addresses for NodePorts, in order of the nodes
+	at     map[netip.Addr][]string      // nodes by the addresses that their NodePorts have, sorted
 	// having is, of IPv4 and IPv6, how many nodes have so many addresses for NodePorts.
 	having [2][topology.MaxNodePortAddresses + 1]int
 }
@@ -61,12 +61,12 @@ func (e *nodePorts) put(name string, was, now nodePort) {
 		toggleAt(e.hosts, addr, name)
 	}
 	for f := range e.own {
-		i, _ := slices.BinarySearchFunc(e.own[f], name, func(one services.OwnAddress, name string) int {
+		i, _ := slices.BinarySearchFunc(e.own[f], name, func(one loadbalancer.OwnAddress, name string) int {
 			return cmp.Compare(one.Node, name)
 		})
-		block := make([]services.OwnAddress, len(now.own[f]))
+		block := make([]loadbalancer.OwnAddress, len(now.own[f]))
 		for j, addr := range now.own[f] {
-			block[j] = services.OwnAddress{Addr: addr, Node: name}
+			block[j] = loadbalancer.OwnAddress{Addr: addr, Node: name}
 		}
 		e.own[f] = slices.Replace(e.own[f], i, i+len(was.own[f]), block...)
 		for _, addr := range slices.Concat(was.own[f], now.own[f]) {

@@ -9,10 +9,10 @@ import (
 
 	"github.com/weftnet/weft/ovn/claims"
 	"github.com/weftnet/weft/ovn/flushes"
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
-	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
@@ -180,7 +180,7 @@ func (b *serviceBook) Change(owner ovsdb.Owner) part.Outcome {
 		return part.Outcome{Change: ovsdb.Change{Owner: owner}, Then: func() {
 			var found []objects.Problem
 			if s != nil && s.object != nil {
-				found = services.AddressProblems(s.object) // it may be ignored for these
+				found = loadbalancer.AddressProblems(s.object) // it may be ignored for these
 			}
 			b.Tell(owner, found...)
 			b.claims.Told(name, nil)
@@ -189,16 +189,16 @@ func (b *serviceBook) Change(owner ovsdb.Owner) part.Outcome {
 	}
 	on := b.nodeSet()
 	object, found := b.claims.Arbitrate(name, s.object)
-	change, to := services.Rows(object, s.slices, on)
+	change, to := loadbalancer.Rows(object, s.slices, on)
 	return part.Outcome{Change: change, Then: func() {
 		b.claims.Told(name, object.Rejected)
-		b.Tell(owner, slices.Concat(found, services.Problems(object, s.slices, to, on))...)
+		b.Tell(owner, slices.Concat(found, loadbalancer.Problems(object, s.slices, to, on))...)
 		b.flushes.Follow(name, flushes.PathsOf(change.Rows))
 	}}
 }
 
 // nodeSet are the nodes as Services' rows depend on them.
-func (b *serviceBook) nodeSet() *services.Nodes {
+func (b *serviceBook) nodeSet() *loadbalancer.Nodes {
 	on := b.around.placements()
 	on.Gateways, on.Hosts, on.Widths, on.Own = b.ports.names, b.ports.hosts, b.ports.widths, b.ports.own
 	on.Balanced, on.Pods = b.claims.Balanced, b.settings.Pods

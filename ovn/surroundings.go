@@ -5,11 +5,11 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/pods"
 	"github.com/weftnet/weft/ovn/policies"
-	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -40,8 +40,8 @@ func (c *cluster) OutsideAddresses() map[netip.Addr]string {
 }
 
 // placements are the nodes that have a switch, as Services' rows depend on them.
-func (c *cluster) placements() *services.Nodes {
-	return &services.Nodes{Names: c.nodes.Names(), Windows: c.nodes.Windows(), Zones: c.topology.Zones,
+func (c *cluster) placements() *loadbalancer.Nodes {
+	return &loadbalancer.Nodes{Names: c.nodes.Names(), Windows: c.nodes.Windows(), Zones: c.topology.Zones,
 		ZoneOf: c.topology.ZoneOf, Announcer: c.pools.Announcer}
 }
 

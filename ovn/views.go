@@ -3,8 +3,8 @@ package ovn
 import (
 	"iter"
 
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/objects"
-	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/topology"
 )
 
@@ -36,7 +36,7 @@ type serviceView interface {
 // surroundings is what concerns several parts. The cluster knows which.
 type surroundings interface {
 	// placements are the nodes that have a switch, as Services' rows depend on them.
-	placements() *services.Nodes
+	placements() *loadbalancer.Nodes
 	// namespaceChanged is told of a Namespace that has changed or is gone (nil), in its labels or otherwise.
 	namespaceChanged(name string, object *objects.Namespace, relabelled bool)
 	// slicesChanged is told of a Service with other slices than before, serviceChanged of one that has changed itself, or
