@@ -425,11 +425,8 @@ func windowsIsSpared(t *testing.T, c *cluster) {
 	for _, name := range c.nodes.Names() {
 		all = append(all, c.changeOf(northbound.NodeOwner(name)))
 	}
-	for _, s := range c.services.all {
-		if s.object != nil {
-			change, _ := loadbalancer.Rows(s.object, s.slices, c.services.nodeSet())
-			all = append(all, change)
-		}
+	for _, owner := range c.services.Dirty(true) {
+		all = append(all, c.changeOf(owner))
 	}
 	for key := range c.pods.All() {
 		all = append(all, c.changeOf(northbound.PodOwner(key)))

@@ -38,8 +38,9 @@ func (s *scene) outward(name string, age int, number uint16, addresses ...string
 // served are the VIPs outside of all Services, but for those of ClusterIPs.
 func (s *scene) served() string {
 	var list []string
-	for name := range s.c.services.all {
-		for _, r := range s.northbound[northbound.ServiceOwner(name)].Rows {
+	for _, owner := range s.c.services.Dirty(true) {
+		_, name := part.Split(owner)
+		for _, r := range s.northbound[owner].Rows {
 			row, ok := r.Model.(*nb.LoadBalancer)
 			if !ok {
 				continue
@@ -316,7 +317,7 @@ func TestWhoIsLookedAtAmongRivals(t *testing.T) {
 	touched := func(keys []part.Event) string {
 		t.Helper()
 		s.c.update(keys, s.Get)
-		all := strings.Join(slices.Sorted(maps.Keys(s.c.services.dirty)), " ")
+		all := strings.Join(slices.Sorted(s.c.services.Touched()), " ")
 		s.write(s.c.takeChanges())
 		s.touch(s.absorb(s.c))
 		return strings.ReplaceAll(all, "default/", "")

@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/ovn/policies"
 	"github.com/weftnet/weft/ovn/pools"
 	"github.com/weftnet/weft/ovn/records"
+	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
@@ -41,9 +42,9 @@ type cluster struct {
 	policies   *policies.Part
 	pods       pods.Part
 	claims     *claims.Arbiter
-	services   serviceBook
+	services   services.Part
 	flushes    *flushes.Part
-	pending    pendingBook
+	pending    *services.Pending
 	domains    *domains.Part
 	liveness   *pools.Liveness
 	pools      *pools.Part
@@ -81,8 +82,8 @@ func newCluster(s *settings.Settings) *cluster {
 	c.claims = claims.New(c.settings, c.nodes, &c.services, &c.pods, holders{c})
 	c.pods = pods.New(out, c.settings, c, c.nodes, &c.services, c.claims, c.policies)
 	c.flushes = flushes.New(out)
-	c.services = newServiceBook(out, c.settings, c, c.nodes, &c.pods, c.claims, c.flushes)
-	c.pending = newPendingBook(out, c.settings, &c.services)
+	c.pending = services.NewPending(out, c.settings)
+	c.services = services.New(out, c.settings, c, c.nodes, &c.pods, c.claims, c.flushes, c.pending)
 	c.pools, c.liveness = pools.New(out, c.settings, c, c.nodes, &c.namespaces, &c.services, c.claims, &c.egress)
 	c.egress = egress.New(out, c.settings, c.nodes.Numbers(), c, c.nodes, c.pods.ForEgress(), &c.namespaces, c.pools)
 
@@ -107,7 +108,7 @@ func newCluster(s *settings.Settings) *cluster {
 		{&c.pods, takes{objects.PodKind}, gives{"Pod"}},
 		{&c.services, takes{objects.ServiceKind, objects.SliceKind}, gives{"Service"}},
 		{c.flushes, nil, gives{"Flush"}},
-		{&c.pending, nil, nil},
+		{c.pending, nil, nil},
 	}
 	return c
 }

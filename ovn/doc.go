@@ -13,14 +13,14 @@
 // which pod which address), and what of it is to be written anew. It sees other parts by interfaces of its own.
 // What concerns several parts at once is in surroundings.go.
 //
-// Most parts are packages of their own, which know nothing of this one: nodes, topology, pods, policies, egress, pools,
-// domains, flushes. Who has which address and port outside decides package claims. Here are Services with their
-// EndpointSlices (servicebook.go, nodeports.go, pending.go), the ranges of ClusterIPs and the labels of Namespaces.
+// Most parts are packages of their own, which know nothing of this one: nodes, topology, pods, services, policies,
+// egress, pools, domains, flushes. Package claims decides who has which address and port outside. Here are the ranges
+// of ClusterIPs and the labels of Namespaces.
 //
 // All of it can be rebuilt from the Northbound's rows (package records) or, where they are lost, from the Kubernetes
 // objects alone: a restarted controller comes to the same rows. Only controller.go and what it uses (packages watch and
 // writeback, elect.go, lead.go, hosting.go, serve.go) talk to the world.
 //
 // What the datapath of Windows nodes cannot do is the table of package capability. The rows that follow from it are in
-// packages topology, services and pods.
+// packages topology, loadbalancer and pods.
 package ovn

@@ -33,6 +33,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"flushes":      "objects northbound part",
 		"claims":       "ipam settings objects part topology",
 		"domains":      "settings objects northbound part",
+		"services":     "ipam settings objects northbound part topology loadbalancer claims flushes pools",
 		"pods":         "ipam capability settings objects northbound part topology policies egress",
 		"policies":     "ipam policy settings objects northbound part domains",
 	}

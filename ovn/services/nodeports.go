@@ -1,4 +1,4 @@
-package ovn
+package services
 
 import (
 	"cmp"
@@ -6,9 +6,7 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/loadbalancer"
-	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/topology"
 )
 
@@ -98,9 +96,9 @@ func toggleAt(index map[netip.Addr][]string, addr netip.Addr, name string) {
 	}
 }
 
-// updateNodePorts has the Services and pods looked at again whose rows depend on what has changed of
+// UpdateNodePorts has the Services and pods looked at again whose rows depend on what has changed of
 // the touched nodes.
-func (b *serviceBook) updateNodePorts(touched []*topology.Node) {
+func (b *Part) UpdateNodePorts(touched []*topology.Node) {
 	var moved, shared, readdressed bool
 	widths, before := b.ports.widths, map[netip.Addr]string{}
 	for _, n := range touched {
@@ -122,7 +120,7 @@ func (b *serviceBook) updateNodePorts(touched []*topology.Node) {
 		b.ports.put(n.Name, was, now)
 	}
 	if moved {
-		b.touchPlaced()
+		b.PlacementsChanged()
 	}
 	if moved || shared {
 		b.touchAll(b.outward)
@@ -140,7 +138,7 @@ func (b *serviceBook) updateNodePorts(touched []*topology.Node) {
 
 // touchNodePortServices has the Services looked at again that have NodePorts: all of them where nodes have more
 // addresses for these than before, or fewer, and otherwise those that have nodes' addresses written out.
-func (b *serviceBook) touchNodePortServices(wider, readdressed bool) {
+func (b *Part) touchNodePortServices(wider, readdressed bool) {
 	if !wider && !readdressed {
 		return
 	}
@@ -152,45 +150,7 @@ func (b *serviceBook) touchNodePortServices(wider, readdressed bool) {
 }
 
 // NodePortsAt is part of [claims.Services].
-func (b *serviceBook) NodePortsAt(addr netip.Addr) (node string, ok bool) {
+func (b *Part) NodePortsAt(addr netip.Addr) (node string, ok bool) {
 	node, ok = b.ports.nodes[addr]
 	return node, ok
-}
-
-// apiServer is the Service that Kubernetes keeps for its API server.
-const apiServer = "default/kubernetes"
-
-// updateAPIServers takes in where the API server is.
-func (b *serviceBook) updateAPIServers(state *serviceState) {
-	now := map[netip.AddrPort]bool{}
-	for _, s := range state.slices {
-		for _, p := range s.Ports {
-			for _, e := range s.Endpoints {
-				now[netip.AddrPortFrom(e.Addr, p.Port)] = true
-			}
-		}
-	}
-	changed := b.claims.UpdateAPIServers(now)
-	if changed == nil {
-		return
-	}
-	for _, at := range changed {
-		b.touchClaims(at.Addr())
-		b.pods.TouchHostPorts([]objects.Claim{{Addr: at.Addr(), Port: at.Port(), Protocol: "tcp"}})
-	}
-	b.around.apiServersMoved()
-}
-
-// updateOutward takes in whether a Service has endpoints that are no pods' addresses: they may be hosts'.
-func (b *serviceBook) updateOutward(name string, state *serviceState) {
-	if slices.ContainsFunc(state.slices, func(s *objects.EndpointSlice) bool {
-		return slices.ContainsFunc(s.Endpoints, func(e objects.Endpoint) bool {
-			pods := ipam.Family(b.settings.Pods, e.Addr)
-			return pods == nil || !pods.Contains(e.Addr)
-		})
-	}) {
-		b.outward[name] = struct{}{}
-	} else {
-		delete(b.outward, name)
-	}
 }

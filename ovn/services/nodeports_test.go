@@ -1,4 +1,4 @@
-package ovn
+package services
 
 import (
 	"fmt"
