@@ -25,6 +25,7 @@ import (
 
 	"github.com/weftnet/weft/models/httpserver"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/election"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
@@ -219,7 +220,9 @@ func (c *controller) run(ctx context.Context, dial dialer) error {
 		close(c.connected)
 	})
 	c.informers.Start(ctx)
-	if err := c.elect(ctx); err != nil { // returns when all work has ended
+	if err := election.Run(ctx, election.Config{Leases: c.client.CoordinationV1(), Namespace: c.config.LeaseNamespace,
+		Name: c.config.LeaseName, Identity: c.config.Identity, Duration: c.config.LeaseDuration, Log: c.log},
+		c.lead); err != nil {
 		stop(err)
 	}
 	stop(nil)
@@ -234,6 +237,8 @@ func (c *controller) run(ctx context.Context, dial dialer) error {
 // lead is a leader's work: it waits for what it needs, and then keeps the Northbound in step until ctx
 // is done.
 func (c *controller) lead(ctx context.Context, entitled func(context.Context) error) {
+	c.metrics.leader.Set(1)
+	defer c.metrics.leader.Set(0)
 	if !c.await(ctx) {
 		return
 	}

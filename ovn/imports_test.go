@@ -17,6 +17,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"capability":   "",
 		"ipam":         "",
 		"policy":       "",
+		"election":     "",
 		"watch":        "objects part",
 		"writeback":    "objects part",
 		"settings":     "ipam",
