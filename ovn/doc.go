@@ -11,11 +11,11 @@
 // has the list of them: what kinds of objects each takes, and what owners' rows it gives. Package part says what a part
 // is. A part keeps what must be remembered of its subject between events (which node has which number and subnets,
 // which pod which address), and what of it is to be written anew. It sees other parts by interfaces of its own.
-// What concerns several parts at once is in surroundings.go.
+// Whoever reads another part's state has its own rows made again when that changes, by what the other part tells. What
+// concerns several parts at once is in surroundings.go.
 //
-// Most parts are packages of their own, which know nothing of this one: nodes, topology, pods, services, policies,
-// egress, pools, domains, flushes. Package claims decides who has which address and port outside. Here are the ranges
-// of ClusterIPs and the labels of Namespaces.
+// Each part is a package of its own, which knows nothing of this one: nodes, topology, namespaces, servicecidrs, pods,
+// services, policies, egress, pools, domains, flushes. Package claims decides who has which address and port outside.
 //
 // All of it can be rebuilt from the Northbound's rows (package records) or, where they are lost, from the Kubernetes
 // objects alone: a restarted controller comes to the same rows. Only controller.go and what it uses (packages watch,

@@ -33,6 +33,8 @@ func TestImportsPointOneWay(t *testing.T) {
 		"records":      "ipam settings objects part",
 		"flushes":      "objects northbound part",
 		"claims":       "ipam settings objects part topology",
+		"namespaces":   "objects part",
+		"servicecidrs": "ipam settings objects northbound part topology",
 		"domains":      "settings objects northbound part",
 		"services":     "ipam settings objects northbound part topology loadbalancer claims flushes pools",
 		"pods":         "ipam capability settings objects northbound part topology policies egress",

@@ -65,7 +65,7 @@ func (c *cluster) NodesChanged(touched []*topology.Node) {
 		c.gateway.Update(n)
 		c.pools.UpdateNode(n)
 		c.services.UpdateHosts(n)
-		c.ranges.updateOccupants(n)
+		c.serviceCIDRs.UpdateOccupants(n)
 	}
 	c.services.UpdateNodePorts(touched)
 	c.noteTraits(touched)
@@ -93,7 +93,7 @@ func (c *cluster) DatapathsChanged(firstOrLast bool) {
 
 func (c *cluster) zonesChanged() { c.services.ZonesChanged() }
 
-func (c *cluster) namespaceChanged(name string, object *objects.Namespace, relabelled bool) {
+func (c *cluster) NamespaceChanged(name string, object *objects.Namespace, relabelled bool) {
 	c.policies.NoteLogging(name, object)
 	if relabelled {
 		c.selections.NamespaceChanged(name)
@@ -113,8 +113,8 @@ func (c *cluster) SlicesChanged(service string) { c.domains.UpdateSlices(service
 
 func (c *cluster) APIServersMoved() { c.egress.Replan() }
 
-// rangesChanged has all looked at again that depends on the ranges of ClusterIPs, and the nodes told of them.
-func (c *cluster) rangesChanged() {
+// RangesChanged has all looked at again that depends on the ranges of ClusterIPs, and the nodes told of them.
+func (c *cluster) RangesChanged() {
 	c.services.TouchEvery()
 	c.topology.Touch()
 	c.egress.Replan()
