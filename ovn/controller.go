@@ -26,6 +26,7 @@ import (
 	"github.com/weftnet/weft/models/httpserver"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/election"
+	"github.com/weftnet/weft/ovn/hosting"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
@@ -68,9 +69,8 @@ type database interface {
 	Watch(ctx context.Context, changed func([]ovsdb.Owner)) error
 	// Records are what earlier terms have decided.
 	Records(*settings.Settings) records.Records
-	// Hosting are the chassis that have the ports of EgressIPs (egressHosting) and nodes (livenessMoved) now.
+	// Hosting and WatchHosting say which chassis host the ports of EgressIPs and nodes: see package hosting.
 	Hosting() map[part.Event]string
-	// WatchHosting tells of such ports that are on another chassis than is known, until ctx is done.
 	WatchHosting(ctx context.Context, known map[part.Event]string, moved func(what part.Event, chassis string))
 	// Disabled are the features that its server's schema has no columns for.
 	Disabled() []string
@@ -99,6 +99,13 @@ func (e engine) Claim(ctx context.Context, entitled func(context.Context) error)
 func (e engine) Connected() bool { return e.Client().Connected() }
 
 func (e engine) Disabled() []string { return e.Client().Disabled() }
+
+func (e engine) Hosting() map[part.Event]string { return hosting.Of(e.Client()) }
+
+func (e engine) WatchHosting(ctx context.Context, known map[part.Event]string,
+	moved func(what part.Event, chassis string)) {
+	hosting.Watch(ctx, e.Client(), known, moved)
+}
 
 func (e engine) Records(s *settings.Settings) records.Records {
 	return records.Of(s, ovsdb.List[nb.LogicalSwitchPort](e.Client(), nil), ovsdb.List[nb.LogicalRouterPort](e.Client(),
@@ -255,9 +262,10 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 	}
 	there := func(k objects.Key) bool { return c.informers.Get(k) != nil }
 	notes := writeback.New(c.annotate, there, writeback.Log(c.log, c.metrics.failed), report)
-	hosting := c.database.Hosting()
+	chassis := c.database.Hosting()
+	source := hosting.NewSource(c.informers, chassis)
 	l := &leader{
-		cluster: newCluster(c.settings), source: newHostingSource(c.informers, hosting), queue: c.queue,
+		cluster: newCluster(c.settings), source: source, queue: c.queue,
 		northbound: c.database, entitled: entitled, disabled: c.database.Disabled,
 		records: func() records.Records { return c.database.Records(c.settings) },
 		ports:   func() map[types.UID][]netip.Addr { return c.database.Records(c.settings).Pods },
@@ -265,7 +273,12 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 	}
 	var parts sync.WaitGroup
 	parts.Go(func() { notes.Run(ctx) })
-	parts.Go(func() { c.database.WatchHosting(ctx, hosting, l.moved) })
+	parts.Go(func() {
+		c.database.WatchHosting(ctx, chassis, func(what part.Event, chassis string) {
+			source.Moved(what, chassis)
+			c.queue.Add(what, false)
+		})
+	})
 	parts.Go(func() {
 		if err := c.database.Watch(ctx, func(owners []ovsdb.Owner) { l.suspect(ctx, owners) }); err != nil &&
 			ctx.Err() == nil {

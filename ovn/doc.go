@@ -19,7 +19,7 @@
 //
 // All of it can be rebuilt from the Northbound's rows (package records) or, where they are lost, from the Kubernetes
 // objects alone: a restarted controller comes to the same rows. Only controller.go and what it uses (packages watch,
-// writeback and election, lead.go, hosting.go, serve.go) talk to the world.
+// writeback, hosting and election, lead.go, serve.go) talk to the world.
 //
 // What the datapath of Windows nodes cannot do is the table of package capability. The rows that follow from it are in
 // packages topology, loadbalancer and pods.

@@ -18,6 +18,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"ipam":         "",
 		"policy":       "",
 		"election":     "",
+		"hosting":      "objects northbound part records egress pools",
 		"watch":        "objects part",
 		"writeback":    "objects part",
 		"settings":     "ipam",
