@@ -45,8 +45,9 @@ func (o *others) Holder(addr netip.Addr) (service string, ok bool) {
 	return service, ok
 }
 
-// TestArbiter plays Services that want addresses and ports outside, and says after each step for whom it makes a
-// difference, and who gets what: a line has a Service's name, and what of its claims it has or - where that is nothing.
+// TestArbiter plays Services that want addresses and ports outside. It says after each step for whom it makes a
+// difference, and of a Service the ports of the claims that have changed. Then who gets what: a Service's name, and
+// what of its claims it has or - where that is nothing.
 func TestArbiter(t *testing.T) {
 	const vip, host = "198.51.100.1", "192.0.2.1"
 	all := &others{map[string]*objects.Service{}, map[string]*topology.Node{}, map[netip.Addr]string{}}
@@ -79,8 +80,12 @@ func TestArbiter(t *testing.T) {
 			} else {
 				s.Namespace, s.Name = "default", name
 			}
-			touched, _ := a.Update(name, s)
-			return slices.Sorted(maps.Keys(touched))
+			touched, changed := a.Update(name, s)
+			list := slices.Sorted(maps.Keys(touched))
+			for _, one := range changed {
+				list = append(list, fmt.Sprintf(":%d", one.Port))
+			}
+			return list
 		}
 	}
 	for _, step := range []struct {
@@ -88,12 +93,12 @@ func TestArbiter(t *testing.T) {
 		play          func() []string
 		touched, have string
 	}{
-		{"one alone", put("b", wants(2, 80, 0, vip)), "b", "b 198.51.100.1:80/tcp"},
-		{"a younger one", put("c", wants(3, 80, 0, vip)), "", "b 198.51.100.1:80/tcp; c -"},
-		{"an older one", put("a", wants(1, 80, 0, vip)), "a b c", "a 198.51.100.1:80/tcp; b -; c -"},
-		{"it wants another port", put("a", wants(1, 81, 0, vip)), "a b c",
+		{"one alone", put("b", wants(2, 80, 0, vip)), "b :80", "b 198.51.100.1:80/tcp"},
+		{"a younger one", put("c", wants(3, 80, 0, vip)), ":80", "b 198.51.100.1:80/tcp; c -"},
+		{"an older one", put("a", wants(1, 80, 0, vip)), "a b c :80", "a 198.51.100.1:80/tcp; b -; c -"},
+		{"it wants another port", put("a", wants(1, 81, 0, vip)), "a b c :80 :81",
 			"a 198.51.100.1:81/tcp; b 198.51.100.1:80/tcp; c -"},
-		{"the youngest has it by its load balancer", put("c", given), "b c",
+		{"the youngest has it by its load balancer", put("c", given), "b c :80 :80",
 			"a 198.51.100.1:81/tcp; b -; c 198.51.100.1:80/tcp"},
 		{"a pool gives it to one, with all ports", func() []string {
 			all.pools[netip.MustParseAddr(vip)] = "a"
@@ -111,16 +116,18 @@ func TestArbiter(t *testing.T) {
 			a.UpdateAPIServers(map[netip.AddrPort]bool{})
 			return nil
 		}, "", "a 198.51.100.1:81/tcp; b -; c 198.51.100.1:80/tcp"},
-		{"the one with the load balancer goes", put("c", nil), "b c", "a 198.51.100.1:81/tcp; b 198.51.100.1:80/tcp"},
-		{"an older one wants a NodePort", put("a", wants(1, 80, 30080)), "a", "a node port 30080/tcp; b 198.51.100.1:80/tcp"},
-		{"and a younger one that port of a node", put("b", wants(2, 30080, 0, host)), "b", "a node port 30080/tcp; b -"},
-		{"the older one goes", put("a", nil), "", "b 192.0.2.1:30080/tcp"},
+		{"the one with the load balancer goes", put("c", nil), "b c :80", "a 198.51.100.1:81/tcp; b 198.51.100.1:80/tcp"},
+		{"an older one wants a NodePort", put("a", wants(1, 80, 30080)), "a :30080 :81",
+			"a node port 30080/tcp; b 198.51.100.1:80/tcp"},
+		{"and a younger one that port of a node", put("b", wants(2, 30080, 0, host)), "b :30080 :80",
+			"a node port 30080/tcp; b -"},
+		{"the older one goes", put("a", nil), ":30080", "b 192.0.2.1:30080/tcp"},
 		{"a daemon listens there", func() []string {
 			n.Facts.Listeners = contract.Listeners{{Protocol: "tcp", Port: 30080}}
 			touched, heard := a.UpdateHosts(n)
 			return []string{fmt.Sprint(touched, heard)}
 		}, "[192.0.2.1 192.0.2.1] false", "b -"},
-		{"all are gone", put("b", nil), "", ""},
+		{"all are gone", put("b", nil), ":30080", ""},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			if touched := strings.Join(step.play(), " "); touched != step.touched {
