@@ -18,6 +18,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/egress"
+	"github.com/weftnet/weft/ovn/hosting"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
@@ -274,11 +275,11 @@ func (l *addressLife) hosting() (keys []part.Event) {
 
 // next is another controller, as a term begins.
 func (l *addressLife) next() []ovsdb.Change {
-	hosting := map[part.Event]string{}
+	chassis := map[part.Event]string{}
 	for _, k := range l.hosting() {
-		hosting[k] = l.w.objects[k].(string)
+		chassis[k] = l.w.objects[k].(string)
 	}
-	source := newHostingSource(l.w, hosting)
+	source := hosting.NewSource(l.w, chassis)
 	l.c, l.late, l.moved = newCluster(l.settings), nil, nil
 	l.c.begin(engine{Engine: l.engine}.Records(l.settings), source.Keys(), source.Get)
 	l.c.pods.Seen(engine{Engine: l.engine}.Records(l.settings).Pods)

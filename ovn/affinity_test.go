@@ -6,8 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/objects"
-	"github.com/weftnet/weft/ovn/services"
 )
 
 // sticky is the web Service with affinity for some seconds.
@@ -23,7 +23,7 @@ func sticky(seconds int32, edits ...func(*corev1.Service)) *corev1.Service {
 func TestLongAffinityIsTold(t *testing.T) {
 	for seconds, want := range map[int32]int{1: 0, 10800: 0, objects.MaxSticky: 0, objects.MaxSticky + 1: 1, 86400: 1} {
 		s := trim(sticky(seconds)).(*objects.Service)
-		found := services.Problems(s, nil, services.SizeOf(s, nil), &services.Nodes{})
+		found := loadbalancer.Problems(s, nil, loadbalancer.SizeOf(s, nil), &loadbalancer.Nodes{})
 		if len(found) != want {
 			t.Errorf("%d seconds: %v, want %d problems", seconds, found, want)
 		}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
-	"github.com/weftnet/weft/ovn/services"
 )
 
 // TestBalancersAreRenamedInPlace: an upgrade that names load balancers otherwise updates their rows and does
@@ -34,8 +34,7 @@ func TestBalancersAreRenamedInPlace(t *testing.T) {
 			t.Fatalf("the Service answers %q: %v", text, err)
 		}
 	})
-	state := d.c.services.all["default/log"]
-	old, _ := services.Rows(state.object, state.slices, d.c.services.nodeSet())
+	old := d.c.changeOf(northbound.ServiceOwner("default/log"))
 	for _, r := range old.Rows {
 		if row, ok := r.Model.(*nb.LoadBalancer); ok {
 			row.Name = "default/log/" + r.Key

@@ -15,12 +15,12 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/capability"
 	"github.com/weftnet/weft/ovn/egress"
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/policies"
 	"github.com/weftnet/weft/ovn/records"
-	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
@@ -132,8 +132,8 @@ func TestNodeTurnsWindows(t *testing.T) {
 	s.do(anew)
 	s.wantReasons()
 	s.want("the switch's groups", strings.Join(groupsOf(s.c.changeOf(northbound.NodeOwner("n1"))), " "),
-		northbound.ClusterGroupID+" "+northbound.LinuxGroupID+" "+services.ZoneGroupID("", contract.Linux,
-			services.OnSwitches))
+		northbound.ClusterGroupID+" "+northbound.LinuxGroupID+" "+loadbalancer.ZoneGroupID("", contract.Linux,
+			loadbalancer.OnSwitches))
 }
 
 func groupsOf(change ovsdb.Change) []string {
@@ -425,11 +425,8 @@ func windowsIsSpared(t *testing.T, c *cluster) {
 	for _, name := range c.nodes.Names() {
 		all = append(all, c.changeOf(northbound.NodeOwner(name)))
 	}
-	for _, s := range c.services.all {
-		if s.object != nil {
-			change, _ := services.Rows(s.object, s.slices, c.services.nodeSet())
-			all = append(all, change)
-		}
+	for _, owner := range c.services.Dirty(true) {
+		all = append(all, c.changeOf(owner))
 	}
 	for key := range c.pods.All() {
 		all = append(all, c.changeOf(northbound.PodOwner(key)))

@@ -3,9 +3,11 @@ package ovn
 import (
 	"slices"
 
+	"github.com/weftnet/weft/ovn/claims"
 	"github.com/weftnet/weft/ovn/domains"
 	"github.com/weftnet/weft/ovn/egress"
 	"github.com/weftnet/weft/ovn/flushes"
+	"github.com/weftnet/weft/ovn/namespaces"
 	"github.com/weftnet/weft/ovn/nodes"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
@@ -13,6 +15,8 @@ import (
 	"github.com/weftnet/weft/ovn/policies"
 	"github.com/weftnet/weft/ovn/pools"
 	"github.com/weftnet/weft/ovn/records"
+	"github.com/weftnet/weft/ovn/servicecidrs"
+	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
@@ -30,23 +34,23 @@ type cluster struct {
 	settings *settings.Settings         // its own: the ranges of ClusterIPs follow the API server's ServiceCIDRs
 	traits   map[string]topology.Traits // by node
 
-	nodes      *nodes.Part
-	topology   topology.Cluster
-	gateway    topology.SharedGateway
-	ranges     rangeBook
-	namespaces namespaceBook
-	selections *policies.Selections
-	nodeSets   *policies.NodeSets
-	policies   *policies.Part
-	pods       pods.Part
-	arbiter    arbiter
-	services   serviceBook
-	flushes    *flushes.Part
-	pending    pendingBook
-	domains    *domains.Part
-	liveness   *pools.Liveness
-	pools      *pools.Part
-	egress     egress.Part
+	nodes        *nodes.Part
+	topology     topology.Cluster
+	gateway      topology.SharedGateway
+	serviceCIDRs *servicecidrs.Part
+	namespaces   *namespaces.Part
+	selections   *policies.Selections
+	nodeSets     *policies.NodeSets
+	policies     *policies.Part
+	pods         pods.Part
+	claims       *claims.Arbiter
+	services     services.Part
+	flushes      *flushes.Part
+	pending      *services.Pending
+	domains      *domains.Part
+	liveness     *pools.Liveness
+	pools        *pools.Part
+	egress       egress.Part
 
 	parts []wired
 }
@@ -70,20 +74,20 @@ func newCluster(s *settings.Settings) *cluster {
 	c.nodes = nodes.New(out, c.settings, c, &c.pods)
 	c.topology = topology.NewCluster(c.settings, c.zonesChanged)
 	c.gateway = topology.NewSharedGateway(c.settings, c.nodes)
-	c.ranges = newRangeBook(out, c.settings, c, c.nodes)
-	c.namespaces = newNamespaceBook(c)
+	c.serviceCIDRs = servicecidrs.New(out, c.settings, c, c.nodes)
+	c.namespaces = namespaces.New(c)
 	c.domains = domains.New(out, c.settings, c.Clock, &c.services)
-	c.selections = policies.NewSelections(out, c.settings, c.pods.ForPolicies(), &c.namespaces)
+	c.selections = policies.NewSelections(out, c.settings, c.pods.ForPolicies(), c.namespaces)
 	c.nodeSets = policies.NewNodeSets(out, c.nodes)
-	c.policies = policies.New(out, c.settings, c.Clock, c.nodes, c.pods.ForPolicies(), &c.namespaces, c.domains,
+	c.policies = policies.New(out, c.settings, c.Clock, c.nodes, c.pods.ForPolicies(), c.namespaces, c.domains,
 		c.selections, c.nodeSets)
-	c.pods = pods.New(out, c.settings, c, c.nodes, &c.services, &c.arbiter, c.policies)
-	c.arbiter = newArbiter(c.settings, c.nodes, &c.pods, holders{c})
+	c.claims = claims.New(c.settings, c.nodes, &c.services, &c.pods, holders{c})
+	c.pods = pods.New(out, c.settings, c, c.nodes, &c.services, c.claims, c.policies)
 	c.flushes = flushes.New(out)
-	c.services = newServiceBook(out, c.settings, c, c.nodes, &c.pods, &c.arbiter, c.flushes)
-	c.pending = newPendingBook(out, c.settings, &c.services)
-	c.pools, c.liveness = pools.New(out, c.settings, c, c.nodes, &c.namespaces, &c.services, &c.arbiter, &c.egress)
-	c.egress = egress.New(out, c.settings, c.nodes.Numbers(), c, c.nodes, c.pods.ForEgress(), &c.namespaces, c.pools)
+	c.pending = services.NewPending(out, c.settings)
+	c.services = services.New(out, c.settings, c, c.nodes, &c.pods, c.claims, c.flushes, c.pending)
+	c.pools, c.liveness = pools.New(out, c.settings, c, c.nodes, c.namespaces, &c.services, c.claims, &c.egress)
+	c.egress = egress.New(out, c.settings, c.nodes.Numbers(), c, c.nodes, c.pods.ForEgress(), c.namespaces, c.pools)
 
 	// All that there is. Parts take in this order, and settle in the opposite one.
 	//
@@ -94,8 +98,8 @@ func newCluster(s *settings.Settings) *cluster {
 		{c.nodes, takes{objects.NodeKind}, gives{"Node"}},
 		{&c.topology, nil, gives{"Cluster"}},
 		{&c.gateway, nil, gives{"Gateway"}},
-		{&c.ranges, takes{objects.ServiceCIDRKind}, nil},
-		{&c.namespaces, takes{objects.NamespaceKind}, nil},
+		{c.serviceCIDRs, takes{objects.ServiceCIDRKind}, nil},
+		{c.namespaces, takes{objects.NamespaceKind}, nil},
 		{&c.egress, takes{objects.EgressKind}, gives{"EgressIP", "Egress"}},
 		{c.pools, takes{objects.PoolKind}, nil},
 		{c.liveness, nil, gives{"Alive"}},
@@ -106,7 +110,7 @@ func newCluster(s *settings.Settings) *cluster {
 		{&c.pods, takes{objects.PodKind}, gives{"Pod"}},
 		{&c.services, takes{objects.ServiceKind, objects.SliceKind}, gives{"Service"}},
 		{c.flushes, nil, gives{"Flush"}},
-		{&c.pending, nil, nil},
+		{c.pending, nil, nil},
 	}
 	return c
 }

@@ -25,6 +25,8 @@ import (
 
 	"github.com/weftnet/weft/models/httpserver"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/election"
+	"github.com/weftnet/weft/ovn/hosting"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
@@ -67,9 +69,8 @@ type database interface {
 	Watch(ctx context.Context, changed func([]ovsdb.Owner)) error
 	// Records are what earlier terms have decided.
 	Records(*settings.Settings) records.Records
-	// Hosting are the chassis that have the ports of EgressIPs (egressHosting) and nodes (livenessMoved) now.
+	// Hosting and WatchHosting say which chassis host the ports of EgressIPs and nodes: see package hosting.
 	Hosting() map[part.Event]string
-	// WatchHosting tells of such ports that are on another chassis than is known, until ctx is done.
 	WatchHosting(ctx context.Context, known map[part.Event]string, moved func(what part.Event, chassis string))
 	// Disabled are the features that its server's schema has no columns for.
 	Disabled() []string
@@ -98,6 +99,13 @@ func (e engine) Claim(ctx context.Context, entitled func(context.Context) error)
 func (e engine) Connected() bool { return e.Client().Connected() }
 
 func (e engine) Disabled() []string { return e.Client().Disabled() }
+
+func (e engine) Hosting() map[part.Event]string { return hosting.Of(e.Client()) }
+
+func (e engine) WatchHosting(ctx context.Context, known map[part.Event]string,
+	moved func(what part.Event, chassis string)) {
+	hosting.Watch(ctx, e.Client(), known, moved)
+}
 
 func (e engine) Records(s *settings.Settings) records.Records {
 	return records.Of(s, ovsdb.List[nb.LogicalSwitchPort](e.Client(), nil), ovsdb.List[nb.LogicalRouterPort](e.Client(),
@@ -219,7 +227,9 @@ func (c *controller) run(ctx context.Context, dial dialer) error {
 		close(c.connected)
 	})
 	c.informers.Start(ctx)
-	if err := c.elect(ctx); err != nil { // returns when all work has ended
+	if err := election.Run(ctx, election.Config{Leases: c.client.CoordinationV1(), Namespace: c.config.LeaseNamespace,
+		Name: c.config.LeaseName, Identity: c.config.Identity, Duration: c.config.LeaseDuration, Log: c.log},
+		c.lead); err != nil {
 		stop(err)
 	}
 	stop(nil)
@@ -234,6 +244,8 @@ func (c *controller) run(ctx context.Context, dial dialer) error {
 // lead is a leader's work: it waits for what it needs, and then keeps the Northbound in step until ctx
 // is done.
 func (c *controller) lead(ctx context.Context, entitled func(context.Context) error) {
+	c.metrics.leader.Set(1)
+	defer c.metrics.leader.Set(0)
 	if !c.await(ctx) {
 		return
 	}
@@ -250,9 +262,10 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 	}
 	there := func(k objects.Key) bool { return c.informers.Get(k) != nil }
 	notes := writeback.New(c.annotate, there, writeback.Log(c.log, c.metrics.failed), report)
-	hosting := c.database.Hosting()
+	chassis := c.database.Hosting()
+	source := hosting.NewSource(c.informers, chassis)
 	l := &leader{
-		cluster: newCluster(c.settings), source: newHostingSource(c.informers, hosting), queue: c.queue,
+		cluster: newCluster(c.settings), source: source, queue: c.queue,
 		northbound: c.database, entitled: entitled, disabled: c.database.Disabled,
 		records: func() records.Records { return c.database.Records(c.settings) },
 		ports:   func() map[types.UID][]netip.Addr { return c.database.Records(c.settings).Pods },
@@ -260,7 +273,12 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 	}
 	var parts sync.WaitGroup
 	parts.Go(func() { notes.Run(ctx) })
-	parts.Go(func() { c.database.WatchHosting(ctx, hosting, l.moved) })
+	parts.Go(func() {
+		c.database.WatchHosting(ctx, chassis, func(what part.Event, chassis string) {
+			source.Moved(what, chassis)
+			c.queue.Add(what, false)
+		})
+	})
 	parts.Go(func() {
 		if err := c.database.Watch(ctx, func(owners []ovsdb.Owner) { l.suspect(ctx, owners) }); err != nil &&
 			ctx.Err() == nil {

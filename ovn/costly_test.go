@@ -14,12 +14,12 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/models/outside"
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/records"
-	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/test/cases"
 )
@@ -215,21 +215,21 @@ func TestSoManyPortsOfSoManyNodes(t *testing.T) {
 			append(o.NodePorts, objects.NodePort{ServicePort: p, Number: uint16(30000 + i)})
 		served = append(served, objects.ServicePort{Name: p.Name, Protocol: "tcp", Port: 8080})
 	}
-	on := &services.Nodes{Balanced: func(objects.Claim) bool { return false },
+	on := &loadbalancer.Nodes{Balanced: func(objects.Claim) bool { return false },
 		Announcer: func(netip.Addr) (string, bool) { return "", false }}
 	for i := range 500 {
 		on.Names = append(on.Names, fmt.Sprintf("n%03d", i))
 		addr := netip.AddrFrom4([4]byte{198, 18, byte(i / 256), byte(i % 256)})
-		on.Own[0] = append(on.Own[0], services.OwnAddress{Addr: addr, Node: on.Names[i]})
+		on.Own[0] = append(on.Own[0], loadbalancer.OwnAddress{Addr: addr, Node: on.Names[i]})
 	}
 	from := []*objects.EndpointSlice{w.slice("big-1", "big", served, ready("10.244.1.3", "n001"),
 		ready("10.244.1.4", "n001"))}
-	_, to := services.Rows(o, from, on)
+	_, to := loadbalancer.Rows(o, from, on)
 	if to.Endpoints != 1 || to.Ports == 0 || to.Ports > 500 || to.Ports < 100 {
 		t.Errorf("%d ports of %d endpoints are served", to.Ports, to.Endpoints)
 	}
 	var told []string
-	for _, p := range services.Problems(o, from, to, on) {
+	for _, p := range loadbalancer.Problems(o, from, to, on) {
 		told = append(told, p.String())
 	}
 	left := fmt.Sprintf("the last %d are not served", outside.Most-to.Ports)

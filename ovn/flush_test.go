@@ -38,7 +38,7 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 		for _, addr := range addresses {
 			list = append(list, ready(addr, "n1"))
 		}
-		s.do(s.slice("log", "log", []objects.ServicePort{{Name: s.c.services.all["default/log"].object.Ports[0].Name,
+		s.do(s.slice("log", "log", []objects.ServicePort{{Name: s.c.services.Service("default/log").Ports[0].Name,
 			Protocol: "udp", Port: 8080}}, list...))
 	}
 	shown := func(s *scene) string {

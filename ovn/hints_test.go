@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
-	"github.com/weftnet/weft/ovn/services"
 )
 
 // TestHints states what nodes n1 in zone z1, n2 in z2 and n3 in none see, by the rules of kube-proxy
@@ -119,7 +119,7 @@ func TestNodeChangesItsZone(t *testing.T) {
 		return owners
 	}
 	groups := func() string { return strings.Join(groupsOf(s.c.changeOf(northbound.NodeOwner("n1")))[2:], " ") }
-	s.want("zone group", groups(), services.ZoneGroupID("z1", contract.Linux, services.OnSwitches))
+	s.want("zone group", groups(), loadbalancer.ZoneGroupID("z1", contract.Linux, loadbalancer.OnSwitches))
 	for _, c := range []struct {
 		zone  string
 		wants []string
@@ -132,7 +132,7 @@ func TestNodeChangesItsZone(t *testing.T) {
 		if got := move(c.zone); !slices.Equal(got, c.wants) {
 			t.Errorf("to zone %q: touches %s, want %s", c.zone, got, c.wants)
 		}
-		s.want("zone group", groups(), services.ZoneGroupID(c.zone, contract.Linux, services.OnSwitches))
+		s.want("zone group", groups(), loadbalancer.ZoneGroupID(c.zone, contract.Linux, loadbalancer.OnSwitches))
 	}
 }
 

@@ -100,7 +100,7 @@ func (l *leader) run(ctx context.Context) {
 	l.begun.Store(0)
 	l.log.Info("the Northbound is in step with the cluster", "nodes", l.cluster.nodes.Known(), "pods",
 		l.cluster.pods.Known(),
-		"services", len(l.cluster.services.all), "seconds", time.Since(start).Seconds())
+		"services", l.cluster.services.Known(), "seconds", time.Since(start).Seconds())
 	for {
 		entries := l.queue.Take(ctx)
 		if entries == nil {

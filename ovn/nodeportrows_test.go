@@ -14,12 +14,12 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/records"
-	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
@@ -548,7 +548,7 @@ func TestBadGateways(t *testing.T) {
 						hops++
 					}
 				case *nb.ChassisTemplateVar:
-					if len(row.Variables) > 2+topology.MaxNodePortAddresses || row.Variables[services.NodePortVariable(true,
+					if len(row.Variables) > 2+topology.MaxNodePortAddresses || row.Variables[loadbalancer.NodePortVariable(true,
 						0)] == "" {
 						t.Errorf("variables %v", row.Variables)
 					}

@@ -8,11 +8,11 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/pods"
 	"github.com/weftnet/weft/ovn/policies"
-	"github.com/weftnet/weft/ovn/services"
 )
 
 // TestUntoldPartsCostNoWords: a tenant's object has a thousand parts that something is wrong with, and of these maxTold
@@ -33,8 +33,8 @@ func TestUntoldPartsCostNoWords(t *testing.T) {
 		edit(o)
 		s.do(s.namespace("default"), n, first, o)
 		return func() []objects.Problem {
-			_, found := s.c.arbiter.arbitrate("default/second", o)
-			return slices.Concat(found, services.Problems(o, nil, services.SizeOf(o, nil), &services.Nodes{}))
+			_, found := s.c.claims.Arbitrate("default/second", o)
+			return slices.Concat(found, loadbalancer.Problems(o, nil, loadbalancer.SizeOf(o, nil), &loadbalancer.Nodes{}))
 		}
 	}
 	pods := func(parts int, windows bool, port objects.HostPort) func() []objects.Problem {

@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,9 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/records"
+	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -96,6 +100,29 @@ func (r *Rehearsal) Problems() []string {
 		list = append(list, p.String())
 	}
 	return list
+}
+
+// Behind says what clients that come by a door get at an address and port: by the code that makes the rows of the
+// Service that has it. ok is false where no Service has it there.
+func (r *Rehearsal) Behind(kind string, at netip.AddrPort, door services.Door) (b services.Behind, ok bool) {
+	return r.cluster.services.Behind(kind, at, door)
+}
+
+// Holders says who has which ports for clients that come by a door: by the code that makes the rows of Services, and by
+// the rows of the node's pods. More than one has a port where two load balancers would.
+func (r *Rehearsal) Holders(door services.Door) map[services.Port][]services.Holder {
+	found := r.cluster.services.Holders(door)
+	for name := range r.cluster.pods.On(door.Node) {
+		for _, row := range r.rows[northbound.PodOwner(name)].Rows {
+			if lb, ok := row.Model.(*nb.LoadBalancer); ok {
+				for text, to := range lb.Vips {
+					at := services.Port{Protocol: *lb.Protocol, At: netip.MustParseAddrPort(text)} // as hostPorts has written it
+					found[at] = append(found[at], services.Holder{Kind: "Pod", Name: name, To: netip.MustParseAddrPort(to)})
+				}
+			}
+		}
+	}
+	return found
 }
 
 func compareOwners(a, b ovsdb.Change) int {

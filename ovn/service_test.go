@@ -16,11 +16,11 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
-	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -255,12 +255,12 @@ func balancers(t *testing.T, given []runtime.Object, windows ...string) []string
 		}
 	}
 	nodes := []string{"n1", "n2", "n3"}
-	on := &services.Nodes{Names: nodes, Balanced: func(objects.Claim) bool { return false },
+	on := &loadbalancer.Nodes{Names: nodes, Balanced: func(objects.Claim) bool { return false },
 		Windows: map[string]struct{}{}, Zones: map[string][]string{"z1": {"n1"}, "z2": {"n2"}, "": {"n3"}}}
 	for _, name := range windows {
 		on.Windows[name] = struct{}{}
 	}
-	change, _ := services.Rows(s, from, on)
+	change, _ := loadbalancer.Rows(s, from, on)
 	var list []string
 	for _, r := range change.Rows {
 		row := r.Model.(*nb.LoadBalancer)
@@ -309,8 +309,8 @@ func attached(change ovsdb.Change, id string, nodes []string) string {
 		}
 		for _, zone := range []string{"", "z1", "z2", "z3"} {
 			for _, os := range []string{contract.Linux, contract.Windows} {
-				if m.UUID == services.ZoneGroupID(zone, os, services.OnSwitches) {
-					where = append(where, services.ZoneGroup(zone, os, services.OnSwitches))
+				if m.UUID == loadbalancer.ZoneGroupID(zone, os, loadbalancer.OnSwitches) {
+					where = append(where, loadbalancer.ZoneGroup(zone, os, loadbalancer.OnSwitches))
 				}
 			}
 		}
@@ -517,9 +517,9 @@ func TestSCTPOfManyAddresses(t *testing.T) {
 	s.NodePorts = []objects.NodePort{{ServicePort: s.Ports[0], Number: 30080}}
 	from := []*objects.EndpointSlice{w.slice("a", "web", []objects.ServicePort{{Name: "http", Protocol: "sctp", Port: 80}},
 		ready("10.244.0.3", "win"), ready("10.244.1.3", "n1"), ready("10.244.0.4", "win"))}
-	on := &services.Nodes{Names: []string{"n1", "win"}, Windows: map[string]struct{}{"win": {}}, Widths: [2]int{3, 0}}
-	vips := 0
-	for _, one := range services.At(s, "sctp", from, on, services.SizeOf(s, from).Endpoints, services.OnSwitches, "n1") {
+	on := &loadbalancer.Nodes{Names: []string{"n1", "win"}, Windows: map[string]struct{}{"win": {}}, Widths: [2]int{3, 0}}
+	vips, most := 0, loadbalancer.SizeOf(s, from).Endpoints
+	for _, one := range loadbalancer.At(s, "sctp", from, on, most, loadbalancer.OnSwitches, "n1") {
 		if vips++; fmt.Sprint(one.Endpoints) != "[10.244.1.3:80]" {
 			t.Errorf("%s has %v", one.At, one.Endpoints)
 		}

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/objects"
-	"github.com/weftnet/weft/ovn/services"
 )
 
 func TestSourceRanges(t *testing.T) {
@@ -67,7 +67,7 @@ func TestSourceRanges(t *testing.T) {
 			if c.edit != nil {
 				c.edit(s)
 			}
-			change, _ := services.Rows(s, nil, &services.Nodes{
+			change, _ := loadbalancer.Rows(s, nil, &loadbalancer.Nodes{
 				Announcer: func(netip.Addr) (string, bool) { return "", false },
 			})
 			var got []string
@@ -87,7 +87,7 @@ func TestSourceRanges(t *testing.T) {
 				t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(c.want, "\n  "))
 			}
 			var told []string
-			for _, p := range services.Problems(s, nil, services.SizeOf(s, nil), &services.Nodes{}) {
+			for _, p := range loadbalancer.Problems(s, nil, loadbalancer.SizeOf(s, nil), &loadbalancer.Nodes{}) {
 				told = append(told, p.Reason)
 			}
 			if got := strings.Join(slices.Compact(told), " "); got != c.told {

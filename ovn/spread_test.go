@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/objects"
-	"github.com/weftnet/weft/ovn/services"
 )
 
 // TestWhatChoosesAnEndpoint: Open vSwitch's own choice is even for some endpoints, see
@@ -29,7 +29,7 @@ func TestWhatChoosesAnEndpoint(t *testing.T) {
 		for _, o := range given {
 			from = append(from, trim(o).(*objects.EndpointSlice))
 		}
-		change, _ := services.Rows(s, from, &services.Nodes{Names: []string{"n1"}})
+		change, _ := loadbalancer.Rows(s, from, &loadbalancer.Nodes{Names: []string{"n1"}})
 		row := change.Rows[0].Model.(*nb.LoadBalancer)
 		if len(row.SelectionFields) != want {
 			t.Errorf("%d endpoints: chosen by %v, want %d fields", n, row.SelectionFields, want)

@@ -5,11 +5,11 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/pods"
 	"github.com/weftnet/weft/ovn/policies"
-	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/topology"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -22,7 +22,7 @@ func (c *cluster) OutsideAddresses() map[netip.Addr]string {
 			taken[addr] = whose
 		}
 	}
-	for at := range c.arbiter.hosts.apiServers {
+	for at := range c.claims.APIServers() {
 		taken[at.Addr()] = "the API server"
 	}
 	for n := range c.nodes.Placed() {
@@ -39,9 +39,9 @@ func (c *cluster) OutsideAddresses() map[netip.Addr]string {
 	return taken
 }
 
-// placements are the nodes that have a switch, as Services' rows depend on them.
-func (c *cluster) placements() *services.Nodes {
-	return &services.Nodes{Names: c.nodes.Names(), Windows: c.nodes.Windows(), Zones: c.topology.Zones,
+// Placements are the nodes that have a switch, as Services' rows depend on them.
+func (c *cluster) Placements() *loadbalancer.Nodes {
+	return &loadbalancer.Nodes{Names: c.nodes.Names(), Windows: c.nodes.Windows(), Zones: c.topology.Zones,
 		ZoneOf: c.topology.ZoneOf, Announcer: c.pools.Announcer}
 }
 
@@ -64,10 +64,10 @@ func (c *cluster) NodesChanged(touched []*topology.Node) {
 		c.topology.Update(n)
 		c.gateway.Update(n)
 		c.pools.UpdateNode(n)
-		c.services.updateHosts(n)
-		c.ranges.updateOccupants(n)
+		c.services.UpdateHosts(n)
+		c.serviceCIDRs.UpdateOccupants(n)
 	}
-	c.services.updateNodePorts(touched)
+	c.services.UpdateNodePorts(touched)
 	c.noteTraits(touched)
 	if c.gateway.Exists() != before {
 		for _, name := range c.gateway.Sharing() {
@@ -82,18 +82,18 @@ func (c *cluster) NodesChanged(touched []*topology.Node) {
 	}
 }
 
-func (c *cluster) PlacementsChanged() { c.services.touchPlaced() }
+func (c *cluster) PlacementsChanged() { c.services.PlacementsChanged() }
 
 func (c *cluster) DatapathsChanged(firstOrLast bool) {
-	c.services.touchAll(c.services.sctp)
+	c.services.DatapathsChanged()
 	if firstOrLast {
 		c.policies.WindowsChanged()
 	}
 }
 
-func (c *cluster) zonesChanged() { c.services.touchAll(c.services.hinted) }
+func (c *cluster) zonesChanged() { c.services.ZonesChanged() }
 
-func (c *cluster) namespaceChanged(name string, object *objects.Namespace, relabelled bool) {
+func (c *cluster) NamespaceChanged(name string, object *objects.Namespace, relabelled bool) {
 	c.policies.NoteLogging(name, object)
 	if relabelled {
 		c.selections.NamespaceChanged(name)
@@ -109,17 +109,13 @@ func (c *cluster) PodEnds(p *pods.Pod) {
 	c.selections.Leave(p)
 }
 
-func (c *cluster) slicesChanged(service string) { c.domains.UpdateSlices(service) }
+func (c *cluster) SlicesChanged(service string) { c.domains.UpdateSlices(service) }
 
-func (c *cluster) serviceChanged(name string, object *objects.Service) {
-	c.pending.update(name, object)
-}
+func (c *cluster) APIServersMoved() { c.egress.Replan() }
 
-func (c *cluster) apiServersMoved() { c.egress.Replan() }
-
-// rangesChanged has all looked at again that depends on the ranges of ClusterIPs, and the nodes told of them.
-func (c *cluster) rangesChanged() {
-	c.services.touchEvery()
+// RangesChanged has all looked at again that depends on the ranges of ClusterIPs, and the nodes told of them.
+func (c *cluster) RangesChanged() {
+	c.services.TouchEvery()
 	c.topology.Touch()
 	c.egress.Replan()
 	c.pools.Recheck()
@@ -130,10 +126,7 @@ func (c *cluster) rangesChanged() {
 // HeldByAnother has everybody looked at again for whom it makes a difference which Service has an address: other
 // Services, pods whose host ports these want, and EgressIPs.
 func (c *cluster) HeldByAnother(addr netip.Addr) {
-	c.services.touchClaims(addr)
-	for name := range c.arbiter.claims.at[addr] {
-		c.pods.TouchHostPorts(c.arbiter.claims.of[name])
-	}
+	c.services.HeldByAnother(addr)
 	if _, wanted := c.egress.Wanting()[addr]; wanted {
 		c.egress.Replan()
 	}
@@ -168,5 +161,5 @@ func (c *cluster) noteTraits(touched []*topology.Node) {
 // holders are AddressPools as who decides about addresses sees them.
 type holders struct{ *cluster }
 
-// Holder is part of [poolView].
+// Holder is part of [claims.Pools].
 func (h holders) Holder(addr netip.Addr) (service string, ok bool) { return h.pools.Holder(addr) }

@@ -56,7 +56,7 @@ func (l *selectiveLife) play(keys []part.Event) {
 	l.c.egress.Replan()
 	within(reflect.ValueOf(l.c.nodes), "vacated").SetBool(true)
 	l.c.pools.Recheck()
-	l.c.ranges.reoccupied = true
+	within(reflect.ValueOf(l.c.serviceCIDRs), "reoccupied").SetBool(true)
 	l.c.update([]part.Event{objects.Key{Kind: objects.NodeKind, Name: "nobody"}}, l.w.Get)
 	l.take(l.rows, slices.DeleteFunc(l.c.takeChanges(), func(change ovsdb.Change) bool {
 		if before, now := rowsText(l.rows[change.Owner]), rowsText(change); before != now {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/ovn"
+	"github.com/weftnet/weft/ovn/services"
 )
 
 // front is what clients know a Service by: an address and one of its ports.
@@ -112,10 +112,10 @@ func (c *Cluster) frontAt(q Question, from *pod) (*front, error) {
 // doors are by which a client may come to a Service's address, in the order in which it meets them: its own node's
 // switch, then the gateway of the node whose address it is, or any. Where a gateway is missing, the switches tell
 // whose the address is.
-func (c *Cluster) doors(addr netip.Addr, from *pod) []ovn.Door {
-	var list []ovn.Door
+func (c *Cluster) doors(addr netip.Addr, from *pod) []services.Door {
+	var list []services.Door
 	if from.port != "" {
-		list = append(list, ovn.Door{Node: from.node})
+		list = append(list, services.Door{Node: from.node})
 	}
 	nodes := slices.Sorted(maps.Keys(c.gates))
 	if owner := c.nodePortsOf(addr); owner != "" {
@@ -123,10 +123,10 @@ func (c *Cluster) doors(addr netip.Addr, from *pod) []ovn.Door {
 	}
 	for _, outside := range []bool{true, false} {
 		for _, node := range nodes {
-			list = append(list, ovn.Door{Node: node, Outside: outside})
+			list = append(list, services.Door{Node: node, Outside: outside})
 		}
 	}
-	return append(list, ovn.Door{})
+	return append(list, services.Door{})
 }
 
 // unserved says of an address in the Services' ranges that none has it.
@@ -267,14 +267,14 @@ func (c *Cluster) behind(q Question, f *front, from *pod, by *gateway) []target 
 			}
 		}
 	}
-	doors := []ovn.Door{{Node: from.node}}
+	doors := []services.Door{{Node: from.node}}
 	switch {
 	case by != nil && f.node != "":
-		doors = []ovn.Door{{Node: by.node, Outside: true}}
+		doors = []services.Door{{Node: by.node, Outside: true}}
 	case by != nil: // any that has one
 		doors = nil
 		for _, node := range slices.Sorted(maps.Keys(c.gates)) {
-			doors = append(doors, ovn.Door{Node: node, Outside: true})
+			doors = append(doors, services.Door{Node: node, Outside: true})
 		}
 	}
 	var list []target

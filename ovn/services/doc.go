@@ -1,9 +1,12 @@
-// Package services turns a Service and its EndpointSlices into load balancers.
+// Package services is the part that knows Services and their EndpointSlices, and what their rows depend on beside them.
+// The rows are made by package loadbalancer, and who has which address and port outside is decided by package claims.
 //
-// [Rows] are pure: what a Service's rows depend on of nodes is in [Nodes], and who has an address or port outside is
-// decided before (objects.Rejection). A Service has a frontend for each protocol and sort of address (frontend.go).
-// Where nodes see different endpoints, each view is a load balancer of its own (balancer.go, hints.go). [At] answers
-// for a client what it gets, by the same code. [Problems] are what the Service's owner is told.
+// services.go has the part. claims.go has Services and pods looked at again where others want the same as they.
+// nodeports.go knows the addresses of nodes that NodePorts have. behind.go says what a client gets at an address and
+// port. [Pending] is a part of its own (pending.go): it tells Services that nobody gives them addresses.
 //
-// Of packages below ovn it imports objects, ipam, northbound and capability.
+// What they see of others is in views.go.
+//
+// Of packages below ovn it imports part, objects, settings, ipam, northbound, topology, loadbalancer, claims, flushes
+// and pools.
 package services

@@ -6,9 +6,9 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/part"
-	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -66,7 +66,7 @@ func clusterChange(s *settings.Settings, zones map[string][]string) ovsdb.Change
 	for _, key := range []string{"cluster", "linux", "gateways", "linux-gateways"} {
 		r.Add(nb.LoadBalancerGroupTable, key, &nb.LoadBalancerGroup{Name: "weft-" + key})
 	}
-	services.AddZoneGroups(r.Builder, zones)
+	loadbalancer.AddZoneGroups(r.Builder, zones)
 	r.portGroups()
 	r.Link("join", northbound.ClusterRouterID, northbound.JoinSwitchID, northbound.RouterPort("rtoj-cluster",
 		s.JoinAddresses(0)), "jtor-cluster", nil)

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/objects"
-	"github.com/weftnet/weft/ovn/services"
 )
 
 // Node is what is decided of a node. All that its rows follow from is in it, and all that others see of a node.
@@ -48,11 +48,11 @@ func (n *Node) Chassis() string {
 func (n *Node) TemplateVariables() map[string]string {
 	variables := map[string]string{}
 	for _, vip := range contract.HostVIPs {
-		variables[services.HostVariable(vip.Is4())] = vip.String()
+		variables[loadbalancer.HostVariable(vip.Is4())] = vip.String()
 	}
 	for _, ipv4 := range []bool{true, false} {
 		for i, addr := range n.NodePortAddresses(ipv4) {
-			variables[services.NodePortVariable(ipv4, i)] = addr.String()
+			variables[loadbalancer.NodePortVariable(ipv4, i)] = addr.String()
 		}
 	}
 	return variables

@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/northbound"
-	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -19,7 +19,7 @@ import (
 // meets the outside, its gateway router, or its way to the one that nodes share, if there is one.
 func NodeChange(s *settings.Settings, n *Node, hasShared bool) ovsdb.Change {
 	r := NewRows(northbound.NodeOwner(n.Name))
-	id := r.LogicalSwitch("switch", n.Name, services.Groups(services.OnSwitches, n.zone(), n.OS)...)
+	id := r.LogicalSwitch("switch", n.Name, loadbalancer.Groups(loadbalancer.OnSwitches, n.zone(), n.OS)...)
 	var own, management []netip.Prefix
 	for _, subnet := range n.Subnets {
 		own = append(own, netip.PrefixFrom(contract.GatewayAddress(subnet), subnet.Bits()))
@@ -162,8 +162,8 @@ func (r *Rows) sentAgain(s *settings.Settings, routerID, node string, subnet net
 
 // gatewayBalancers puts the node's gateway router into the groups of its kind.
 func (r *Rows) gatewayBalancers(n *Node) {
-	northbound.Model[nb.LogicalRouter](r.Builder, "gateway").LoadBalancerGroup = services.Groups(services.OnRouters,
-		n.zone(), n.OS)
+	northbound.Model[nb.LogicalRouter](r.Builder, "gateway").LoadBalancerGroup = loadbalancer.Groups(
+		loadbalancer.OnRouters, n.zone(), n.OS)
 }
 
 // inwardMTU has the gateway router answer what is too large for the tunnels to other nodes' pods. On

@@ -14,7 +14,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/extbridge"
 	"github.com/weftnet/weft/node/hostservice"
-	"github.com/weftnet/weft/ovn"
+	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/test/cases"
 )
@@ -99,11 +99,11 @@ func (c *cluster) disagreements(t *testing.T) (found []string) {
 			t.Fatal(err)
 		}
 		d := decisions{host: agent.Host, gateway: facts.Gateway, daemons: facts.Listeners, agent: outcome,
-			nodePorts: c.nodePorts(), within: c.controller.Holders(ovn.Door{Node: nodeName(i)}),
-			outside: c.controller.Holders(ovn.Door{Node: nodeName(i), Outside: true})}
+			nodePorts: c.nodePorts(), within: c.controller.Holders(services.Door{Node: nodeName(i)}),
+			outside: c.controller.Holders(services.Door{Node: nodeName(i), Outside: true})}
 		for _, kind := range []string{"tcp", "udp", "sctp"} {
 			for _, at := range asked(agent.Host) {
-				for _, what := range d.compare(ovn.Port{Protocol: kind, At: at}) {
+				for _, what := range d.compare(services.Port{Protocol: kind, At: at}) {
 					found = append(found, fmt.Sprintf("%s at %s %s: %s", nodeName(i), kind, at, what))
 				}
 			}
@@ -139,11 +139,11 @@ type decisions struct {
 	daemons         contract.Listeners
 	agent           hostservice.Outcome
 	nodePorts       map[port]bool
-	within, outside map[ovn.Port][]ovn.Holder // the controller's, on the node's switch and on its gateway router
+	within, outside map[services.Port][]services.Holder // the controller's, on the node's switch and on its gateway router
 }
 
 // only is the one that has a port; "" is nobody.
-func only(holders []ovn.Holder) string {
+func only(holders []services.Holder) string {
 	var names []string
 	for _, h := range holders {
 		names = append(names, h.Kind+" "+h.Name)
@@ -151,7 +151,7 @@ func only(holders []ovn.Holder) string {
 	return strings.Join(names, " and ")
 }
 
-func (d *decisions) compare(at ovn.Port) (found []string) {
+func (d *decisions) compare(at services.Port) (found []string) {
 	if !slices.Contains(d.host.Addresses, at.At.Addr()) {
 		return nil
 	}
@@ -187,7 +187,7 @@ func (d *decisions) compare(at ovn.Port) (found []string) {
 	return found
 }
 
-func (d *decisions) enters(at ovn.Port) bool {
+func (d *decisions) enters(at services.Port) bool {
 	return slices.ContainsFunc(d.agent.Entries, func(e extbridge.Entry) bool {
 		return e.Protocol == at.Protocol && e.Port == at.At.Port() && (!e.Addr.IsValid() || e.Addr == at.At.Addr())
 	})

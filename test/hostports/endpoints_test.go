@@ -14,7 +14,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/outside"
-	"github.com/weftnet/weft/ovn"
+	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/test/cases"
 )
 
@@ -70,7 +70,7 @@ func (c *cluster) compareEndpoints(t *testing.T, node int) (compared, full int) 
 			continue
 		}
 		seen[k] = true
-		b, ok := c.controller.Behind(s.Protocol, s.At, ovn.Door{Node: nodeName(node)})
+		b, ok := c.controller.Behind(s.Protocol, s.At, services.Door{Node: nodeName(node)})
 		if !ok {
 			t.Errorf("%s listens at %s %v, and OVN does not serve it", nodeName(node), s.Protocol, s.At)
 			continue

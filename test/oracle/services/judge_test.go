@@ -24,7 +24,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
-	"github.com/weftnet/weft/ovn"
+	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -240,7 +240,7 @@ func (c *court) ask(who client, p *kubeProxy, name proxy.ServicePortName, protoc
 
 // explained compares what policy explain takes for what is behind an address with the rows.
 func (c *court) explained(who client, name proxy.ServicePortName, protocol string, vip netip.AddrPort, rows picked) {
-	b, ok := c.weft.Behind(protocol, vip, ovn.Door{Node: who.node.Name, Outside: who.outside})
+	b, ok := c.weft.Behind(protocol, vip, services.Door{Node: who.node.Name, Outside: who.outside})
 	var endpoints []string
 	for _, at := range b.Endpoints {
 		endpoints = append(endpoints, at.String())

@@ -1,4 +1,4 @@
-package ovn
+package claims
 
 import (
 	"maps"
@@ -13,10 +13,10 @@ import (
 	"github.com/weftnet/weft/ovn/topology"
 )
 
-// hostBook knows nodes by all addresses of their hosts and gateways, and what stays the hosts' own.
-type hostBook struct {
+// hosts knows nodes by all addresses of their hosts and gateways, and what stays the hosts' own.
+type hosts struct {
 	settings   *settings.Settings
-	nodes      nodeView
+	nodes      Nodes
 	apiServers map[netip.AddrPort]bool // as the Service default/kubernetes has them
 
 	at        map[netip.Addr]map[string]struct{}
@@ -24,15 +24,15 @@ type hostBook struct {
 	listeners map[string]contract.Listeners // as they were when Services were looked at last
 }
 
-func newHostBook(s *settings.Settings, nodes nodeView) hostBook {
-	return hostBook{settings: s, nodes: nodes, apiServers: map[netip.AddrPort]bool{},
+func newHosts(s *settings.Settings, nodes Nodes) hosts {
+	return hosts{settings: s, nodes: nodes, apiServers: map[netip.AddrPort]bool{},
 		at: map[netip.Addr]map[string]struct{}{}, of: map[string][]netip.Addr{},
 		listeners: map[string]contract.Listeners{}}
 }
 
 // update takes in a node's addresses and who listens there. touched are the addresses where that makes a difference,
 // and heard says that the same daemons listen as before.
-func (b *hostBook) update(n *topology.Node) (touched []netip.Addr, heard bool) {
+func (b *hosts) update(n *topology.Node) (touched []netip.Addr, heard bool) {
 	var now []netip.Addr
 	if n.Object != nil {
 		now = n.HostAddresses()
@@ -63,7 +63,7 @@ func (b *hostBook) update(n *topology.Node) (touched []netip.Addr, heard bool) {
 }
 
 // listener is the node, the first by name, that has an address and a daemon that listens there; "" is none.
-func (b *hostBook) listener(protocol string, at netip.AddrPort) (node string) {
+func (b *hosts) listener(protocol string, at netip.AddrPort) (node string) {
 	for name := range b.at[at.Addr()] {
 		if b.nodes.At(name).Listens(protocol, at) && (node == "" || name < node) {
 			node = name
@@ -73,7 +73,7 @@ func (b *hostBook) listener(protocol string, at netip.AddrPort) (node string) {
 }
 
 // rules are what stays the hosts' own.
-func (b *hostBook) rules() outside.Hosts {
+func (b *hosts) rules() outside.Hosts {
 	return outside.Hosts{Ports: b.settings.HostPorts, Open: b.settings.HostExternals, Ranges: b.settings.Hosts,
 		APIServers: b.apiServers,
 		Nodes:      func(addr netip.Addr) bool { return len(b.at[addr]) > 0 },
@@ -81,7 +81,7 @@ func (b *hostBook) rules() outside.Hosts {
 }
 
 // ownerName says for people whose an address is; "" is nobody's.
-func (b *hostBook) ownerName(owner outside.Owner, addr netip.Addr) string {
+func (b *hosts) ownerName(owner outside.Owner, addr netip.Addr) string {
 	switch owner {
 	case outside.Node:
 		return "that of Node " + slices.Min(slices.Collect(maps.Keys(b.at[addr])))
@@ -94,6 +94,6 @@ func (b *hostBook) ownerName(owner outside.Owner, addr netip.Addr) string {
 }
 
 // taken says whose an address is that a Service asks for and may not have.
-func (b *hostBook) taken(s *objects.Service, addr netip.Addr) outside.Owner {
+func (b *hosts) taken(s *objects.Service, addr netip.Addr) outside.Owner {
 	return b.rules().Deny(addr, slices.Contains(s.Ingress, addr))
 }

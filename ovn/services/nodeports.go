@@ -1,27 +1,24 @@
-package ovn
+package services
 
 import (
 	"cmp"
-	"maps"
 	"net/netip"
 	"slices"
 
 	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/ovn/ipam"
-	"github.com/weftnet/weft/ovn/objects"
-	"github.com/weftnet/weft/ovn/services"
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/topology"
 )
 
 // nodePorts are the addresses of nodes that NodePorts have, and the nodes that have gateway routers: where the cluster
 // is entered from outside, as far as Services' rows depend on it.
 type nodePorts struct {
-	names  []string                 // nodes that have a gateway router, sorted
-	nodes  map[netip.Addr]string    // nodes by the addresses that their NodePorts have, the first by name
-	hosts  map[netip.Addr][]string  // nodes by the addresses that their gateway routers share with their hosts
-	widths [2]int                   // of IPv4 and IPv6: the most addresses that a node has for NodePorts
-	own    [2][]services.OwnAddress // of IPv4 and IPv6: all nodes' addresses for NodePorts, in order of the nodes
-	at     map[netip.Addr][]string  // nodes by the addresses that their NodePorts have, sorted
+	names  []string                     // nodes that have a gateway router, sorted
+	nodes  map[netip.Addr]string        // nodes by the addresses that their NodePorts have, the first by name
+	hosts  map[netip.Addr][]string      // nodes by the addresses that their gateway routers share with their hosts
+	widths [2]int                       // of IPv4 and IPv6: the most addresses that a node has for NodePorts
+	own    [2][]loadbalancer.OwnAddress // of IPv4 and IPv6: all nodes' addresses for NodePorts, in order of the nodes
+	at     map[netip.Addr][]string      // nodes by the addresses that their NodePorts have, sorted
 	// having is, of IPv4 and IPv6, how many nodes have so many addresses for NodePorts.
 	having [2][topology.MaxNodePortAddresses + 1]int
 }
@@ -62,12 +59,12 @@ func (e *nodePorts) put(name string, was, now nodePort) {
 		toggleAt(e.hosts, addr, name)
 	}
 	for f := range e.own {
-		i, _ := slices.BinarySearchFunc(e.own[f], name, func(one services.OwnAddress, name string) int {
+		i, _ := slices.BinarySearchFunc(e.own[f], name, func(one loadbalancer.OwnAddress, name string) int {
 			return cmp.Compare(one.Node, name)
 		})
-		block := make([]services.OwnAddress, len(now.own[f]))
+		block := make([]loadbalancer.OwnAddress, len(now.own[f]))
 		for j, addr := range now.own[f] {
-			block[j] = services.OwnAddress{Addr: addr, Node: name}
+			block[j] = loadbalancer.OwnAddress{Addr: addr, Node: name}
 		}
 		e.own[f] = slices.Replace(e.own[f], i, i+len(was.own[f]), block...)
 		for _, addr := range slices.Concat(was.own[f], now.own[f]) {
@@ -99,11 +96,11 @@ func toggleAt(index map[netip.Addr][]string, addr netip.Addr, name string) {
 	}
 }
 
-// updateNodePorts has the Services and pods looked at again whose rows depend on what has changed of
+// UpdateNodePorts has the Services and pods looked at again whose rows depend on what has changed of
 // the touched nodes.
-func (b *serviceBook) updateNodePorts(touched []*topology.Node) {
+func (b *Part) UpdateNodePorts(touched []*topology.Node) {
 	var moved, shared, readdressed bool
-	widths, before := b.arbiter.ports.widths, map[netip.Addr]string{}
+	widths, before := b.ports.widths, map[netip.Addr]string{}
 	for _, n := range touched {
 		b.pods.TouchHostPortsOn(n.Name)
 		was, now := b.nodePortsOf[n.Name], nodePortNow(n)
@@ -116,21 +113,21 @@ func (b *serviceBook) updateNodePorts(touched []*topology.Node) {
 			readdressed = true
 			for _, addr := range slices.Concat(was.own[0], was.own[1], now.own[0], now.own[1]) {
 				if _, noted := before[addr]; !noted {
-					before[addr] = b.arbiter.ports.nodes[addr]
+					before[addr] = b.ports.nodes[addr]
 				}
 			}
 		}
-		b.arbiter.ports.put(n.Name, was, now)
+		b.ports.put(n.Name, was, now)
 	}
 	if moved {
-		b.touchPlaced()
+		b.PlacementsChanged()
 	}
 	if moved || shared {
 		b.touchAll(b.outward)
 	}
-	b.touchNodePortServices(b.arbiter.ports.widths != widths, readdressed)
+	b.touchNodePortServices(b.ports.widths != widths, readdressed)
 	for addr, node := range before {
-		if b.arbiter.ports.nodes[addr] != node {
+		if b.ports.nodes[addr] != node {
 			b.touchClaims(addr)
 		}
 	}
@@ -141,53 +138,19 @@ func (b *serviceBook) updateNodePorts(touched []*topology.Node) {
 
 // touchNodePortServices has the Services looked at again that have NodePorts: all of them where nodes have more
 // addresses for these than before, or fewer, and otherwise those that have nodes' addresses written out.
-func (b *serviceBook) touchNodePortServices(wider, readdressed bool) {
+func (b *Part) touchNodePortServices(wider, readdressed bool) {
 	if !wider && !readdressed {
 		return
 	}
-	for name := range b.arbiter.claims.at[netip.Addr{}] {
+	for name := range b.claims.WantingAt(netip.Addr{}) {
 		if wider || b.all[name].object.ClientIP {
 			b.dirty[name] = struct{}{}
 		}
 	}
 }
 
-// apiServer is the Service that Kubernetes keeps for its API server.
-const apiServer = "default/kubernetes"
-
-// updateAPIServers takes in where the API server is.
-func (b *serviceBook) updateAPIServers(state *serviceState) {
-	now := map[netip.AddrPort]bool{}
-	for _, s := range state.slices {
-		for _, p := range s.Ports {
-			for _, e := range s.Endpoints {
-				now[netip.AddrPortFrom(e.Addr, p.Port)] = true
-			}
-		}
-	}
-	if maps.Equal(now, b.arbiter.hosts.apiServers) {
-		return
-	}
-	for _, list := range []map[netip.AddrPort]bool{now, b.arbiter.hosts.apiServers} {
-		for at := range list {
-			b.touchClaims(at.Addr())
-			b.pods.TouchHostPorts([]objects.Claim{{Addr: at.Addr(), Port: at.Port(), Protocol: "tcp"}})
-		}
-	}
-	b.arbiter.hosts.apiServers = now
-	b.around.apiServersMoved()
-}
-
-// updateOutward takes in whether a Service has endpoints that are no pods' addresses: they may be hosts'.
-func (b *serviceBook) updateOutward(name string, state *serviceState) {
-	if slices.ContainsFunc(state.slices, func(s *objects.EndpointSlice) bool {
-		return slices.ContainsFunc(s.Endpoints, func(e objects.Endpoint) bool {
-			pods := ipam.Family(b.settings.Pods, e.Addr)
-			return pods == nil || !pods.Contains(e.Addr)
-		})
-	}) {
-		b.outward[name] = struct{}{}
-	} else {
-		delete(b.outward, name)
-	}
+// NodePortsAt is part of [claims.Services].
+func (b *Part) NodePortsAt(addr netip.Addr) (node string, ok bool) {
+	node, ok = b.ports.nodes[addr]
+	return node, ok
 }

@@ -1,8 +1,13 @@
-package ovn
+// Package servicecidrs is the part that knows the ranges that ClusterIPs come from: those that the controller was
+// started with, and those that the API server has as ServiceCIDRs.
+//
+// Of packages below ovn it imports part, objects, settings, ipam, northbound and topology.
+package servicecidrs
 
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -16,14 +21,14 @@ import (
 	"github.com/weftnet/weft/ovn/topology"
 )
 
-// rangeBook is what is known of the ranges that ClusterIPs come from.
-type rangeBook struct {
+// Part is what is known of the ranges that ClusterIPs come from.
+type Part struct {
 	part.Immediate
 	part.Rowless
 	*part.Outbox
 	settings *settings.Settings
-	around   surroundings
-	nodes    nodeView
+	around   Surroundings
+	nodes    Nodes
 
 	given      []netip.Prefix // the ranges that it was started with
 	all        map[string]*objects.ServiceCIDR
@@ -31,13 +36,26 @@ type rangeBook struct {
 	reoccupied bool // the ranges are to be settled again
 }
 
-func newRangeBook(o *part.Outbox, s *settings.Settings, around surroundings, nodes nodeView) rangeBook {
-	return rangeBook{Outbox: o, settings: s, around: around, nodes: nodes, given: s.Services,
+// Nodes are what the part sees of nodes.
+type Nodes interface {
+	// Placed are the nodes that have a switch, in the order of their names.
+	Placed() iter.Seq[*topology.Node]
+}
+
+// Surroundings is what the part sees of all others.
+type Surroundings interface {
+	// RangesChanged is told of other ranges of ClusterIPs. They are in the settings.
+	RangesChanged()
+}
+
+// New knows of no ServiceCIDR yet.
+func New(o *part.Outbox, s *settings.Settings, around Surroundings, nodes Nodes) *Part {
+	return &Part{Outbox: o, settings: s, around: around, nodes: nodes, given: s.Services,
 		all: map[string]*objects.ServiceCIDR{}}
 }
 
 // Take is part of [part.Part]. What others take in after it has the ranges as they are now.
-func (b *rangeBook) Take(batch *part.Batch) {
+func (b *Part) Take(batch *part.Batch) {
 	b.update(batch.Names(objects.ServiceCIDRKind), batch)
 	b.settleRanges()
 }
@@ -46,7 +64,7 @@ func (b *rangeBook) Take(batch *part.Batch) {
 type occupants map[netip.Prefix]map[string]string
 
 // update takes in the ranges that the API server has.
-func (b *rangeBook) update(names []string, batch *part.Batch) {
+func (b *Part) update(names []string, batch *part.Batch) {
 	for _, name := range names {
 		object := part.Object[objects.ServiceCIDR](batch, objects.ServiceCIDRKind, name)
 		if object == nil {
@@ -74,15 +92,15 @@ func (b *rangeBook) update(names []string, batch *part.Batch) {
 	}
 }
 
-// updateOccupants takes in what a node has of the ranges of ServiceCIDRs.
-func (b *rangeBook) updateOccupants(n *topology.Node) {
+// UpdateOccupants takes in what a node has of the ranges of ServiceCIDRs.
+func (b *Part) UpdateOccupants(n *topology.Node) {
 	for p := range b.occupants {
 		b.reoccupied = b.occupy(n, p) || b.reoccupied
 	}
 }
 
 // occupy takes in what a node has of a range, and says whether that is something else than before.
-func (b *rangeBook) occupy(n *topology.Node, p netip.Prefix) (changed bool) {
+func (b *Part) occupy(n *topology.Node, p netip.Prefix) (changed bool) {
 	before, now := b.occupants[p][n.Name], occupies(n, p)
 	if b.occupants[p][n.Name] = now; now == "" {
 		delete(b.occupants[p], n.Name)
@@ -114,7 +132,7 @@ func occupies(n *topology.Node, p netip.Prefix) string {
 // settleRanges brings the ranges of ClusterIPs up to date: those that the controller was started with,
 // and those that the API server has, but for what something else in the cluster has. All nodes' hosts
 // route them into OVN, which drops what is for no Service of them.
-func (b *rangeBook) settleRanges() {
+func (b *Part) settleRanges() {
 	if !b.reoccupied {
 		return
 	}
@@ -149,11 +167,11 @@ func (b *rangeBook) settleRanges() {
 		return
 	}
 	b.settings.Services = all
-	b.around.rangesChanged()
+	b.around.RangesChanged()
 }
 
 // occupied is what else in the cluster has addresses of a range, "" if nothing has.
-func (b *rangeBook) occupied(p netip.Prefix) string {
+func (b *Part) occupied(p netip.Prefix) string {
 	for _, own := range b.settings.Pods {
 		if own.Overlaps(p) {
 			return "pod-cidrs " + own.String()

@@ -1,4 +1,4 @@
-package ovn
+package services
 
 import (
 	"maps"
@@ -8,10 +8,8 @@ import (
 	"strings"
 
 	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/models/nb"
-	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/objects"
-	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/topology"
 )
 
@@ -22,11 +20,11 @@ type Door struct {
 	Outside bool
 }
 
-func (d Door) attachPoint() services.AttachPoint {
+func (d Door) attachPoint() loadbalancer.AttachPoint {
 	if d.Outside {
-		return services.OnRouters
+		return loadbalancer.OnRouters
 	}
-	return services.OnSwitches
+	return loadbalancer.OnSwitches
 }
 
 // Behind is what a client gets at an address and port of a Service's.
@@ -41,40 +39,39 @@ type Behind struct {
 
 // Behind says what clients that come by a door get at an address and port: by the code that makes the rows of the
 // Service that has it. ok is false where no Service has it there.
-func (r *Rehearsal) Behind(kind string, at netip.AddrPort, door Door) (b Behind, ok bool) {
-	c := r.cluster
-	on, node := c.services.nodeSet(), c.nodes.At(door.Node)
+func (b *Part) Behind(kind string, at netip.AddrPort, door Door) (found Behind, ok bool) {
+	on, node := b.nodeSet(), b.nodes.At(door.Node)
 	var variables map[string]string
 	if node != nil {
 		variables = node.TemplateVariables()
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.services.all)) {
-		s := c.services.all[name]
+	for _, name := range slices.Sorted(maps.Keys(b.all)) {
+		s := b.all[name]
 		if s.object == nil || s.object.Ignored {
 			continue
 		}
-		object, _ := c.arbiter.arbitrate(name, s.object)
-		ask := func(to services.Size) (Behind, bool) {
+		object, _ := b.claims.Arbitrate(name, s.object)
+		ask := func(to loadbalancer.Size) (found Behind, ok bool) {
 			object := object.First(to.Ports)
-			served := services.At(object, objects.Protocol(kind), s.slices, on, to.Endpoints, door.attachPoint(), door.Node)
-			i := slices.IndexFunc(served, func(one services.Served) bool { return expand(one.At, variables) == at })
+			served := loadbalancer.At(object, objects.Protocol(kind), s.slices, on, to.Endpoints, door.attachPoint(), door.Node)
+			i := slices.IndexFunc(served, func(one loadbalancer.Served) bool { return expand(one.At, variables) == at })
 			if i < 0 {
-				return b, false
+				return found, false
 			}
 			one := served[i]
-			b := Behind{Service: name, Port: object.PortName(objects.Protocol(kind), at.Port(), one.NodePort),
+			found = Behind{Service: name, Port: object.PortName(objects.Protocol(kind), at.Port(), one.NodePort),
 				NodePort: one.NodePort, Silent: one.Silent}
 			for _, to := range one.Endpoints {
-				b.Endpoints = append(b.Endpoints, unalias(to, node))
+				found.Endpoints = append(found.Endpoints, unalias(to, node))
 			}
-			return b, true
+			return found, true
 		}
-		if _, ok := ask(services.SizeOf(object, s.slices)); ok {
-			_, to := services.Rows(object, s.slices, on)
+		if _, ok := ask(loadbalancer.SizeOf(object, s.slices)); ok {
+			_, to := loadbalancer.Rows(object, s.slices, on)
 			return ask(to)
 		}
 	}
-	return b, false
+	return found, false
 }
 
 // Port is one of an address, as clients ask for it.
@@ -89,35 +86,24 @@ type Holder struct {
 	To         netip.AddrPort
 }
 
-// Holders says who has which ports for clients that come by a door: by the code that makes the rows of Services, and by
-// the rows of the node's pods. More than one has a port where two load balancers would.
-func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
-	c, found := r.cluster, map[Port][]Holder{}
-	on, node := c.services.nodeSet(), c.nodes.At(door.Node)
+// Holders says which Services have which ports for clients that come by a door: by the code that makes their rows. More
+// than one has a port where two load balancers would.
+func (b *Part) Holders(door Door) map[Port][]Holder {
+	on, node, found := b.nodeSet(), b.nodes.At(door.Node), map[Port][]Holder{}
 	if node == nil {
 		return found
 	}
 	variables := node.TemplateVariables()
-	for name, s := range c.services.all {
+	for name, s := range b.all {
 		if s.object == nil || s.object.Ignored {
 			continue
 		}
-		object, _ := c.arbiter.arbitrate(name, s.object)
+		object, _ := b.claims.Arbitrate(name, s.object)
 		for _, kind := range []objects.Protocol{"tcp", "udp", "sctp"} {
-			most := services.SizeOf(object, s.slices).Endpoints
-			for _, one := range services.At(object, kind, s.slices, on, most, door.attachPoint(), door.Node) {
+			most := loadbalancer.SizeOf(object, s.slices).Endpoints
+			for _, one := range loadbalancer.At(object, kind, s.slices, on, most, door.attachPoint(), door.Node) {
 				if at := expand(one.At, variables); at.IsValid() {
 					found[Port{string(kind), at}] = append(found[Port{string(kind), at}], Holder{Kind: "Service", Name: name})
-				}
-			}
-		}
-	}
-	for name := range c.pods.On(door.Node) {
-		for _, row := range r.rows[northbound.PodOwner(name)].Rows {
-			if lb, ok := row.Model.(*nb.LoadBalancer); ok {
-				for text, to := range lb.Vips {
-					at := Port{*lb.Protocol, netip.MustParseAddrPort(text)} // as hostPorts has written it
-					found[at] = append(found[at], Holder{"Pod", name, netip.MustParseAddrPort(to)})
 				}
 			}
 		}

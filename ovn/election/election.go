@@ -1,21 +1,4 @@
-package ovn
-
-import (
-	"context"
-	"errors"
-	"fmt"
-	"sync"
-	"time"
-
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
-
-	"github.com/weftnet/weft/models/tenure"
-)
-
-// elect leads whenever this controller holds the Lease, until ctx is done.
+// Package election has one controller lead at a time, by a Lease.
 //
 // There are never two that write, for two reasons. The clock: the work ends with its term (package tenure), whether
 // requests hang or not. client-go's own deadline would begin with the first request that fails, and end only with it.
@@ -23,9 +6,42 @@ import (
 // The fence: a process that was suspended learns late that its time is over, and what it has sent may arrive late. So a
 // leader claims the Northbound first, as long as the Lease is its own, and the Northbound refuses what others send from
 // then on ([ovsdb.Fence]).
-func (c *controller) elect(ctx context.Context) error {
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	leases "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/weftnet/weft/models/tenure"
+)
+
+// Config says which Lease it is, and who wants it.
+type Config struct {
+	Leases          leases.LeasesGetter
+	Namespace, Name string
+	Identity        string
+	Duration        time.Duration
+	Log             *slog.Logger
+}
+
+// Work is what a leader does until ctx is done. entitled says why the Lease is not this leader's any more, and ends ctx
+// then.
+type Work func(ctx context.Context, entitled func(context.Context) error)
+
+// Run works whenever this controller holds the Lease, until ctx is done. It returns when all work has ended.
+func Run(ctx context.Context, config Config, work Work) error {
 	for ctx.Err() == nil {
-		if err := c.term(ctx); err != nil {
+		if err := config.term(ctx, work); err != nil {
 			return err
 		}
 	}
@@ -33,17 +49,16 @@ func (c *controller) elect(ctx context.Context) error {
 }
 
 // term is one time of waiting for the Lease, leading, and losing it.
-func (c *controller) term(ctx context.Context) error {
+func (c *Config) term(ctx context.Context, work Work) error {
 	election, resign := context.WithCancel(context.WithoutCancel(ctx))
 	defer resign()
-	leases := c.client.CoordinationV1()
-	limit := tenure.Limit(c.config.LeaseDuration)
+	limit := tenure.Limit(c.Duration)
 	l := &lease{work: tenure.NewTerm(ctx, limit), now: func(ctx context.Context) (*coordinationv1.Lease, error) {
-		return leases.Leases(c.config.LeaseNamespace).Get(ctx, c.config.LeaseName, metav1.GetOptions{})
+		return c.Leases.Leases(c.Namespace).Get(ctx, c.Name, metav1.GetOptions{})
 	}, Interface: &resourcelock.LeaseLock{
-		LeaseMeta:  metav1.ObjectMeta{Namespace: c.config.LeaseNamespace, Name: c.config.LeaseName},
-		Client:     leases,
-		LockConfig: resourcelock.ResourceLockConfig{Identity: c.config.Identity},
+		LeaseMeta:  metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name},
+		Client:     c.Leases,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: c.Identity},
 	}}
 	defer context.AfterFunc(l.work, func() { // whatever made it stop
 		l.end()
@@ -51,31 +66,29 @@ func (c *controller) term(ctx context.Context) error {
 	})()
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:            l,
-		Name:            c.config.LeaseName,
-		LeaseDuration:   c.config.LeaseDuration,
+		Name:            c.Name,
+		LeaseDuration:   c.Duration,
 		RenewDeadline:   limit,
-		RetryPeriod:     c.config.LeaseDuration / 8,
+		RetryPeriod:     c.Duration / 8,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) {
 				l.do(func(ctx context.Context) {
-					c.log.Info("leading", "lease", c.config.LeaseName, "identity", c.config.Identity)
-					c.metrics.leader.Set(1)
-					c.lead(ctx, l.entitled)
-					c.metrics.leader.Set(0)
+					c.Log.Info("leading", "lease", c.Name, "identity", c.Identity)
+					work(ctx, l.entitled)
 				})
 			},
 			OnStoppedLeading: l.work.End,
 			OnNewLeader: func(identity string) {
-				if identity != c.config.Identity {
-					c.log.Info("standing by", "lease", c.config.LeaseName, "leader", identity)
+				if identity != c.Identity {
+					c.Log.Info("standing by", "lease", c.Name, "leader", identity)
 				}
 			},
 		},
 	})
 	if err != nil {
 		l.work.End()
-		return fmt.Errorf("lease-name: elect a leader by Lease %s/%s: %w", c.config.LeaseNamespace, c.config.LeaseName, err)
+		return fmt.Errorf("lease-name: elect a leader by Lease %s/%s: %w", c.Namespace, c.Name, err)
 	}
 	elector.Run(election)
 	l.end()

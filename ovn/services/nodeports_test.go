@@ -1,4 +1,4 @@
-package ovn
+package services
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/ovn/services"
+	"github.com/weftnet/weft/ovn/loadbalancer"
 	"github.com/weftnet/weft/ovn/topology"
 )
 
@@ -62,7 +62,7 @@ func builtAnew(parts map[string]nodePort) nodePorts {
 		for f, own := range part.own {
 			e.widths[f] = max(e.widths[f], len(own))
 			for _, addr := range own {
-				e.own[f] = append(e.own[f], services.OwnAddress{Addr: addr, Node: name})
+				e.own[f] = append(e.own[f], loadbalancer.OwnAddress{Addr: addr, Node: name})
 				if _, taken := e.nodes[addr]; !taken {
 					e.nodes[addr] = name
 				}

@@ -1,4 +1,4 @@
-package ovn
+package services
 
 import (
 	"strings"
@@ -21,25 +21,25 @@ const balancerPatience = time.Minute
 // addressesOverdue says that a Service, named with its UID, has waited long enough for addresses.
 var addressesOverdue = part.NewSignal("addresses overdue of Service", balancerPatience)
 
-// pendingBook knows the Services that wait for addresses of somebody whom Weft does not know, as a cloud's controller.
+// Pending knows the Services that wait for addresses of somebody whom Weft does not know, as a cloud's controller.
 // There may be none.
-type pendingBook struct {
+type Pending struct {
 	part.Immediate
 	part.Rowless
 	*part.Outbox
 	settings *settings.Settings
-	services serviceView
-	all      map[string]pendingService
+	all      map[string]waiting
 }
 
-func newPendingBook(o *part.Outbox, s *settings.Settings, services serviceView) pendingBook {
-	return pendingBook{Outbox: o, settings: s, services: services, all: map[string]pendingService{}}
+// NewPending knows of no Service yet.
+func NewPending(o *part.Outbox, s *settings.Settings) *Pending {
+	return &Pending{Outbox: o, settings: s, all: map[string]waiting{}}
 }
 
-// pendingService is a Service without a class that Weft gives no addresses, and nobody else has given any yet.
-type pendingService struct {
-	uid  types.UID
-	told bool // that nobody has given it any for long
+// waiting is a Service without a class that Weft gives no addresses, and nobody else has given any yet.
+type waiting struct {
+	object *objects.Service
+	told   bool // that nobody has given it any for long
 }
 
 // pendingOwner is who is told of it.
@@ -48,7 +48,7 @@ func pendingOwner(service string) ovsdb.Owner {
 }
 
 // Take is part of [part.Part].
-func (b *pendingBook) Take(batch *part.Batch) {
+func (b *Pending) Take(batch *part.Batch) {
 	for _, text := range batch.Signals(addressesOverdue) {
 		i := strings.LastIndexByte(text, '/')
 		b.miss(text[:i], types.UID(text[i+1:]))
@@ -56,28 +56,31 @@ func (b *pendingBook) Take(batch *part.Batch) {
 }
 
 // update takes in whether a Service waits.
-func (b *pendingBook) update(name string, s *objects.Service) {
+func (b *Pending) update(name string, s *objects.Service) {
 	if s == nil || s.Ignored || !s.Balancer.Wanted || s.Balancer.Class != "" || s.Balancer.Answered ||
 		pools.Allocates(b.settings, s) {
 		delete(b.all, name)
 		b.Tell(pendingOwner(name))
 		return
 	}
-	if b.all[name].uid != s.UID {
-		b.all[name] = pendingService{s.UID, false}
-		b.Expect(part.Signal{What: addressesOverdue, Name: name + "/" + string(s.UID)})
-		b.Tell(pendingOwner(name)) // of the one that had this name before
+	one, waits := b.all[name]
+	if waits && one.object.UID == s.UID {
+		b.all[name] = waiting{s, one.told}
+		return
 	}
+	b.all[name] = waiting{s, false}
+	b.Expect(part.Signal{What: addressesOverdue, Name: name + "/" + string(s.UID)})
+	b.Tell(pendingOwner(name)) // of the one that had this name before
 }
 
 // miss tells a Service that has waited long enough.
-func (b *pendingBook) miss(name string, uid types.UID) {
-	if one, ok := b.all[name]; !ok || one.uid != uid || one.told {
+func (b *Pending) miss(name string, uid types.UID) {
+	one, waits := b.all[name]
+	if !waits || one.object.UID != uid || one.told {
 		return
 	}
-	b.all[name] = pendingService{uid, true}
-	b.Tell(pendingOwner(name), objects.Limitf(objects.ServiceKind, &b.services.Service(name).ObjectMeta,
-		"NobodyGivesAddresses",
+	b.all[name] = waiting{one.object, true}
+	b.Tell(pendingOwner(name), objects.Limitf(objects.ServiceKind, &one.object.ObjectMeta, "NobodyGivesAddresses",
 		"status.loadBalancer: the Service has had no address for %v: it has no loadBalancerClass, and weft gives "+
 			"such Services none; if a cloud or another load balancer serves the cluster, see its controller; otherwise "+
 			"set allocate-load-balancer-addresses: true for weft's controller, or create the Service anew with "+

@@ -1,4 +1,4 @@
-package ovn
+package claims
 
 import (
 	"fmt"
@@ -8,88 +8,10 @@ import (
 	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/objects"
-	"github.com/weftnet/weft/ovn/settings"
 )
 
-// arbiter decides who has which address and port outside of the cluster, of Services, pods' host ports and the hosts
-// themselves. Nodes' agents decide the same by models/outside.
-type arbiter struct {
-	settings *settings.Settings
-	pods     podView
-	pools    poolView
-	services map[string]*serviceState // all, by key
-	claims   claimBook
-	hosts    hostBook
-	ports    nodePorts
-}
-
-func newArbiter(s *settings.Settings, nodes nodeView, pods podView, pools poolView) arbiter {
-	return arbiter{settings: s, pods: pods, pools: pools, services: map[string]*serviceState{}, claims: newClaimBook(),
-		hosts: newHostBook(s, nodes), ports: newNodePorts()}
-}
-
-// Has says whether a Service has a port of a node's address: as a NodePort, for its health check, or
-// because the address is one of the Service's own.
-func (a *arbiter) Has(wanted objects.Claim) bool {
-	for _, one := range []objects.Claim{wanted, wanted.Everywhere()} {
-		name, ok := a.holder(one)
-		if ok && a.claims.wants(name, one) && a.reserved(one) == outside.Nobody && a.hosts.taken(a.services[name].object,
-			one.Addr) == outside.Nobody &&
-			a.services[name].object.HasAt(one, wanted.Addr) {
-			return true
-		}
-	}
-	return false
-}
-
-// IsHosts says whether an address is a host's, or one that hosts keep.
-func (a *arbiter) IsHosts(addr netip.Addr) bool {
-	return a.hosts.rules().At(addr) != outside.Nobody
-}
-
-// HostsKeep says whether an address and port stays the hosts' own.
-func (a *arbiter) HostsKeep(protocol string, at netip.AddrPort) bool {
-	return a.hosts.rules().Keep(protocol, at) != outside.Nobody
-}
-
-// balanced says whether an address and port is one that a load balancer of a Service's or pod's has.
-func (a *arbiter) balanced(at objects.Claim) bool {
-	inside := func(list []netip.Prefix) bool {
-		return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(at.Addr) })
-	}
-	switch {
-	case inside(a.settings.Pods):
-		return false
-	case inside(a.settings.Services), len(a.claims.by[at]) > 0:
-		return true
-	}
-	_, own := a.ports.nodes[at.Addr]
-	return own && (len(a.claims.by[objects.Claim{Port: at.Port, Protocol: at.Protocol}]) > 0 ||
-		a.pods.WantsHostPort(at.Protocol, at.Port))
-}
-
-// Holder is who has a claim of those that want it, if anybody has: whoever has the address from an
-// AddressPool, else the first with a right to it.
-func (a *arbiter) holder(wanted objects.Claim) (name string, ok bool) {
-	if name, ok := a.heldBy(wanted.Addr); ok {
-		return name, true
-	}
-	if list := a.claims.by[wanted]; len(list) > 0 {
-		return list[0].name, true
-	}
-	return "", false
-}
-
-// heldBy is who has an address from an AddressPool, and so all its ports. A host's address is no pool's, whatever a
-// Service's status says: load balancers' controllers give it to many Services, each with other ports, and who has one
-// of these the hosts' agents know, which know of no pools.
-func (a *arbiter) heldBy(addr netip.Addr) (name string, ok bool) {
-	name, ok = a.pools.Holder(addr)
-	return name, ok && a.hosts.rules().At(addr) == outside.Nobody
-}
-
-// arbitrate decides what a Service gets of what it wants outside, and says what it does not.
-func (a *arbiter) arbitrate(name string, s *objects.Service) (*objects.Service, []objects.Problem) {
+// Arbitrate decides what a Service gets of what it wants outside, and says what it does not.
+func (a *Arbiter) Arbitrate(name string, s *objects.Service) (*objects.Service, []objects.Problem) {
 	if s.IsInside() {
 		return s, nil
 	}
@@ -118,7 +40,7 @@ func (a *arbiter) arbitrate(name string, s *objects.Service) (*objects.Service, 
 			})
 		}
 	}
-	for _, wanted := range a.claims.of[name] {
+	for _, wanted := range a.book.of[name] {
 		if _, ok := d.Addresses[wanted.Addr]; !ok {
 			a.arbitrateClaim(name, s, wanted, d, found)
 		}
@@ -141,7 +63,7 @@ func (a *arbiter) arbitrate(name string, s *objects.Service) (*objects.Service, 
 }
 
 // arbitrateClaim decides whether a Service gets an address and port that it wants and that is valid.
-func (a *arbiter) arbitrateClaim(name string, s *objects.Service, wanted objects.Claim, d *objects.Rejection,
+func (a *Arbiter) arbitrateClaim(name string, s *objects.Service, wanted objects.Claim, d *objects.Rejection,
 	found *objects.Complaints) {
 	if owner := a.reserved(wanted); owner != outside.Nobody {
 		d.Claims[wanted] = struct{}{}
@@ -161,7 +83,7 @@ func (a *arbiter) arbitrateClaim(name string, s *objects.Service, wanted objects
 		})
 		return
 	}
-	holder, ok := a.nodePortAt(wanted)
+	node, holder, ok := a.nodePortAt(wanted)
 	switch {
 	case !ok:
 	case holder == name:
@@ -170,7 +92,7 @@ func (a *arbiter) arbitrateClaim(name string, s *objects.Service, wanted objects
 			found.Add("AddressConflict", func() string {
 				return fmt.Sprintf("%s: %s is Node %s's, and %s of the Service itself has the port there; clients are served by "+
 					"that; choose another address or port",
-					s.FieldOf(wanted), wanted, a.ports.nodes[wanted.Addr], field)
+					s.FieldOf(wanted), wanted, node, field)
 			})
 		}
 	default:
@@ -178,40 +100,40 @@ func (a *arbiter) arbitrateClaim(name string, s *objects.Service, wanted objects
 		found.Add("AddressConflict", func() string {
 			return fmt.Sprintf("%s: %s is Node %s's, and Service %s has the port there (%s); it is not served for this one as "+
 				"long as that has it; choose another address or port",
-				s.FieldOf(wanted), wanted, a.ports.nodes[wanted.Addr], holder,
-				a.services[holder].object.FieldOf(wanted.Everywhere()))
+				s.FieldOf(wanted), wanted, node, holder,
+				a.services.Service(holder).FieldOf(wanted.Everywhere()))
 		})
 	}
 }
 
 // nodePortAt is the Service that has a port of a node's address as its NodePort, or for its health check, if any
 // has.
-func (a *arbiter) nodePortAt(wanted objects.Claim) (name string, ok bool) {
-	if _, node := a.ports.nodes[wanted.Addr]; !node {
-		return "", false
+func (a *Arbiter) nodePortAt(wanted objects.Claim) (node, name string, ok bool) {
+	if node, ok = a.services.NodePortsAt(wanted.Addr); !ok {
+		return "", "", false
 	}
 	name, ok = a.holder(wanted.Everywhere())
-	return name, ok && a.services[name].object.HasAt(wanted.Everywhere(), wanted.Addr)
+	return node, name, ok && a.services.Service(name).HasAt(wanted.Everywhere(), wanted.Addr)
 }
 
 // right says why another Service has what a Service wants.
-func (a *arbiter) right(wanted objects.Claim, holder string, s *objects.Service) string {
+func (a *Arbiter) right(wanted objects.Claim, holder string, s *objects.Service) string {
 	if name, ok := a.heldBy(wanted.Addr); ok && name == holder {
 		return "has the address from an AddressPool"
 	}
-	if slices.Contains(a.services[holder].object.Ingress, wanted.Addr) && !slices.Contains(s.Ingress, wanted.Addr) {
+	if slices.Contains(a.services.Service(holder).Ingress, wanted.Addr) && !slices.Contains(s.Ingress, wanted.Addr) {
 		return "has it as its load balancer's"
 	}
 	return "is older"
 }
 
 // reserved says whose a port outside is that no Service may have.
-func (a *arbiter) reserved(wanted objects.Claim) outside.Owner {
+func (a *Arbiter) reserved(wanted objects.Claim) outside.Owner {
 	return a.hosts.rules().KeepExternal(string(wanted.Protocol), netip.AddrPortFrom(wanted.Addr, wanted.Port))
 }
 
 // reservedName says for people whose such a port is.
-func (a *arbiter) reservedName(owner outside.Owner, wanted objects.Claim) string {
+func (a *Arbiter) reservedName(owner outside.Owner, wanted objects.Claim) string {
 	switch {
 	case owner == outside.EveryHost:
 		return "the nodes' hosts' (host-ports)"
@@ -226,7 +148,7 @@ func (a *arbiter) reservedName(owner outside.Owner, wanted objects.Claim) string
 }
 
 // invalid says why an address cannot be one that clients outside have for a Service.
-func (a *arbiter) invalid(addr netip.Addr) string {
+func (a *Arbiter) invalid(addr netip.Addr) string {
 	if why := outside.Fit(addr); why != "" {
 		return why
 	}

@@ -1,4 +1,4 @@
-package ovn
+package claims
 
 import (
 	"net/netip"
@@ -50,8 +50,8 @@ func (r *rights) at(addr netip.Addr) *rival {
 	return &r.other
 }
 
-// claimBook knows who wants what.
-type claimBook struct {
+// book knows who wants what.
+type book struct {
 	by map[objects.Claim][]*rival         // in the order of their right to it
 	of map[string][]objects.Claim         // by Service, sorted, each once
 	as map[string]*rights                 // by Service, as they are in by
@@ -61,21 +61,21 @@ type claimBook struct {
 	telling map[objects.Claim]map[string]struct{}
 }
 
-func newClaimBook() claimBook {
-	return claimBook{by: map[objects.Claim][]*rival{}, of: map[string][]objects.Claim{}, as: map[string]*rights{},
+func newBook() book {
+	return book{by: map[objects.Claim][]*rival{}, of: map[string][]objects.Claim{}, as: map[string]*rights{},
 		at:   map[netip.Addr]map[string]struct{}{},
 		told: map[string][]objects.Claim{}, telling: map[objects.Claim]map[string]struct{}{}}
 }
 
 // wants says whether a Service wants something.
-func (b *claimBook) wants(name string, c objects.Claim) bool {
+func (b *book) wants(name string, c objects.Claim) bool {
 	_, ok := slices.BinarySearchFunc(b.of[name], c, objects.Claim.Compare)
 	return ok
 }
 
 // update takes in what a Service wants now, and with what right. It says for whom it makes a difference: where another
 // one is first now, that one, the one before, and whoever was told of the one before.
-func (b *claimBook) update(name string, now []objects.Claim, as *rights) (touched map[string]struct{}) {
+func (b *book) update(name string, now []objects.Claim, as *rights) (touched map[string]struct{}) {
 	was, had := b.of[name], b.as[name]
 	touched = map[string]struct{}{}
 	for i, j := 0, 0; i < len(was) || j < len(now); {
@@ -115,7 +115,7 @@ func (b *claimBook) update(name string, now []objects.Claim, as *rights) (touche
 }
 
 // place puts a rival for a claim where another state of it was; either may be nil.
-func (b *claimBook) place(c objects.Claim, before, after *rival, touched map[string]struct{}) {
+func (b *book) place(c objects.Claim, before, after *rival, touched map[string]struct{}) {
 	list := b.by[c]
 	first := ""
 	if len(list) > 0 {
@@ -150,7 +150,7 @@ func (b *claimBook) place(c objects.Claim, before, after *rival, touched map[str
 }
 
 // tell takes in what a Service's owner is told: nil, that it has all it wants.
-func (b *claimBook) tell(name string, d *objects.Rejection) {
+func (b *book) tell(name string, d *objects.Rejection) {
 	for _, c := range b.told[name] {
 		part.Leave(b.telling, c, name)
 	}
@@ -162,4 +162,20 @@ func (b *claimBook) tell(name string, d *objects.Rejection) {
 	for _, c := range d.Told {
 		part.Enter(b.telling, c, name)
 	}
+}
+
+// changedClaims are those that are in one of two sorted lists alone.
+func changedClaims(was, now []objects.Claim) []objects.Claim {
+	var changed []objects.Claim
+	for len(was) > 0 && len(now) > 0 {
+		switch order := was[0].Compare(now[0]); {
+		case order == 0:
+			was, now = was[1:], now[1:]
+		case order < 0:
+			changed, was = append(changed, was[0]), was[1:]
+		default:
+			changed, now = append(changed, now[0]), now[1:]
+		}
+	}
+	return slices.Concat(changed, was, now)
 }
