@@ -23,12 +23,7 @@ type Rehearsal struct {
 	cluster  *cluster
 	objects  map[part.Event]any
 	rows     map[ovsdb.Owner]ovsdb.Change
-	notes    []Note
-}
-
-// Note is what a controller would write to an object: an annotation, or a patch of the status where Key is "status".
-type Note struct {
-	Kind, Namespace, Name, Key, Value string
+	notes    []part.Patch
 }
 
 // NewRehearsal begins without any object. No Northbound is dialled.
@@ -62,9 +57,7 @@ func (r *Rehearsal) Update(now, gone []runtime.Object) error {
 			delete(r.rows, change.Owner)
 		}
 	}
-	for _, n := range r.cluster.TakeNotes() {
-		r.notes = append(r.notes, Note{n.Kind.String(), n.Namespace, n.Name, n.Key, n.Value})
-	}
+	r.notes = append(r.notes, r.cluster.TakeNotes()...)
 	return nil
 }
 
@@ -76,7 +69,7 @@ func (r *Rehearsal) Rows() []ovsdb.Change {
 }
 
 // Notes are what the controller would have written to objects since the last call.
-func (r *Rehearsal) Notes() []Note {
+func (r *Rehearsal) Notes() []part.Patch {
 	notes := r.notes
 	r.notes = nil
 	return notes

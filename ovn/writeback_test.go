@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,17 +14,7 @@ import (
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
-	"github.com/weftnet/weft/ovn/writeback"
 )
-
-// onTheWire is the body of a patch that is written at a time.
-func onTheWire(a part.Annotation, at time.Time) string {
-	if a.Key == part.StatusKey {
-		return string(writeback.StatusPatch(a, at))
-	}
-	a.Value = strings.Replace(a.Value, `"since":null`, `"since":"`+at.UTC().Format(time.RFC3339)+`"`, 1)
-	return string(writeback.Patch(part.Annotation{Kind: a.Kind, UID: a.UID, Key: a.Key, Value: a.Value}))
-}
 
 // TestWriteBacks: what is written to objects of each kind, byte for byte, and at which time.
 func TestWriteBacks(t *testing.T) {
@@ -58,7 +47,7 @@ func TestWriteBacks(t *testing.T) {
 		s.c.update(events, s.Get)
 		s.c.policies.Written(s.c.takeChanges(), nil)
 		for _, a := range s.c.Notes {
-			got[a.Kind.String()+" "+objects.FullName(a.Namespace, a.Name)] = onTheWire(a, written)
+			got[a.Key().String()] = string(a.JSON(written))
 		}
 		events = append(s.absorb(s.c), s.c.TakeExpected()...)
 	}

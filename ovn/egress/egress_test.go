@@ -103,7 +103,7 @@ func TestPart(t *testing.T) {
 			list = append(list, "pods "+strings.Join(slices.Sorted(maps.Keys(c.touched)), " "))
 		}
 		for _, note := range out.TakeNotes() {
-			list = append(list, strings.Trim(strings.SplitAfter(note.Value, `"status":"`)[1][:5], `",`))
+			list = append(list, strings.Trim(strings.SplitAfter(ovntest.Written(note), `"status":"`)[1][:5], `",`))
 		}
 		got := strings.Join(list, " ")
 		change := ovsdb.Change{}
