@@ -82,14 +82,8 @@ func (r *Rehearsal) Restarted() []ovsdb.Change {
 	return slices.SortedFunc(slices.Values(c.takeEverything()), compareOwners)
 }
 
-// Problems are what objects' owners have been told since the last call, as "Kind namespace/name: Reason: message".
-func (r *Rehearsal) Problems() []string {
-	var list []string
-	for _, p := range r.cluster.TakeProblems() {
-		list = append(list, p.String())
-	}
-	return list
-}
+// Problems are what objects' owners have been told since the last call.
+func (r *Rehearsal) Problems() []objects.Problem { return r.cluster.TakeProblems() }
 
 func compareOwners(a, b ovsdb.Change) int {
 	switch {

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn"
 	"github.com/weftnet/weft/ovn/acl"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/policy"
 )
 
@@ -20,7 +20,7 @@ type Answer struct {
 	Service string
 	Paths   []Path
 	// Problems are those of policies that select one of the ends, or may.
-	Problems []Problem
+	Problems []objects.Problem
 }
 
 // Allowed says whether all connections are.
@@ -115,17 +115,16 @@ func (c *Cluster) sources(from *pod, to target) []netip.Addr {
 
 // problemsOf are those of policies that select one of some pods, or may: nobody knows whom one selects whose subject
 // cannot be read.
-func (c *Cluster) problemsOf(pods []*pod) []Problem {
-	var list []Problem
+func (c *Cluster) problemsOf(pods []*pod) []objects.Problem {
+	var list []objects.Problem
 	for _, problem := range c.problems {
-		i := slices.IndexFunc(c.order, func(o *policy.Policy) bool { return o.String() == problem.Object })
-		_, name, _ := strings.Cut(problem.Object, " ")
-		namespace, _, namespaced := strings.Cut(name, "/")
+		i := slices.IndexFunc(c.order, func(o *policy.Policy) bool { return about(problem, o) })
+		namespace := problem.Object.Namespace
 		if slices.ContainsFunc(pods, func(p *pod) bool {
 			if i >= 0 {
 				return c.selects(c.order[i].Subject, p)
 			}
-			return p.why == "" && (!namespaced || namespace == p.namespace)
+			return p.why == "" && (namespace == "" || namespace == p.namespace)
 		}) {
 			list = append(list, problem)
 		}

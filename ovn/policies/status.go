@@ -28,7 +28,7 @@ func (b *Part) policyProblems(p *policyState, refused int) []objects.Problem {
 			"%s; the policy is not in force until it is corrected", p.object.Wrong))
 	}
 	for _, wrong := range p.object.Problems {
-		found = append(found, objects.Problemf(kind, meta, "BadPolicy", "%v", wrong))
+		found = append(found, objects.Fieldf(kind, meta, "BadPolicy", wrong.Field, "%s", wrong.Text))
 	}
 	if p.object.Policy == nil {
 		return found
@@ -42,8 +42,8 @@ func (p *policyState) namedProblems(refused int) []objects.Problem {
 	if refused == 0 {
 		return nil
 	}
-	return []objects.Problem{objects.Problemf(p.key.Kind, &p.object.ObjectMeta, "BadPolicy",
-		"spec: %d numbers behind its named ports are beyond the %d terms, numbers times selectors and prefixes beside "+
+	return []objects.Problem{objects.Fieldf(p.key.Kind, &p.object.ObjectMeta, "BadPolicy", "spec",
+		"%d numbers behind its named ports are beyond the %d terms, numbers times selectors and prefixes beside "+
 			"them, that a policy may have, and match nothing; write numbers, or make several policies of it",
 		refused, maxNamedTerms)}
 }
@@ -75,8 +75,8 @@ func (b *Part) rankProblems(p *policyState) []objects.Problem {
 	}
 	list := b.ranks[at]
 	if _, room := b.slot(p); !room {
-		return []objects.Problem{objects.Problemf(kind, meta, "PriorityFull",
-			"spec.priority: other policies of priority %d in the tier %s have so many rules that there is no room for this "+
+		return []objects.Problem{objects.Fieldf(kind, meta, "PriorityFull", "spec.priority",
+			"other policies of priority %d in the tier %s have so many rules that there is no room for this "+
 				"one's, which is not in force; give it another priority", at.priority, at.tier)}
 	}
 	i := slices.Index(list, p)
@@ -90,8 +90,8 @@ func (b *Part) rankProblems(p *policyState) []objects.Problem {
 	if p.object.CreationTimestamp.IsZero() && other.object.CreationTimestamp.IsZero() {
 		first = "and the one of them that is applied first decides first"
 	}
-	return []objects.Problem{objects.Problemf(kind, meta, "SamePriority",
-		"spec.priority: %d in the tier %s is also that of %s %s, %s; give each a priority of its own", at.priority, at.tier,
+	return []objects.Problem{objects.Fieldf(kind, meta, "SamePriority", "spec.priority",
+		"%d in the tier %s is also that of %s %s, %s; give each a priority of its own", at.priority, at.tier,
 		other.key.Kind, other.key.Name, first)}
 }
 
