@@ -1,5 +1,5 @@
-// Package ovntest has what the tests of several packages of the translation begin with: settings, and what nodes'
-// agents say. Tests alone import it.
+// Package ovntest has what the tests of several packages of the translation begin with: settings, what nodes' agents
+// say, made-up pods, and what patches write. Tests alone import it.
 package ovntest
 
 import (
