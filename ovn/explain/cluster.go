@@ -33,10 +33,7 @@ type Cluster struct {
 	pods       map[string]*pod // by namespace/name
 	names      []string        // of pods, sorted
 	namespaces map[string]labels.Set
-	nodes      map[netip.Addr]string   // by their addresses
-	hosts      map[string][]netip.Addr // by node: those from which its host reaches pods
-	gates      map[string]gate         // by node
-	ranges     []netip.Prefix          // of Services' addresses, as far as nodes have them noted
+	nodes      nodes
 	services   map[string]*corev1.Service
 	balanced   *ovn.Rehearsal            // of nodes, Services and their slices: who gets which endpoints
 	policies   map[string]*policy.Policy // by their rows' owner
@@ -72,8 +69,7 @@ func New(all []runtime.Object, podCIDRs []string) (*Cluster, error) {
 // newCluster does so of manifests, whose pods get addresses, or of a running cluster, whose pods have some.
 func newCluster(all []runtime.Object, podCIDRs []string, running bool) (*Cluster, error) {
 	c := &Cluster{running: running, pods: map[string]*pod{}, namespaces: map[string]labels.Set{},
-		nodes: map[netip.Addr]string{}, hosts: map[string][]netip.Addr{},
-		gates: map[string]gate{}, services: map[string]*corev1.Service{}, policies: map[string]*policy.Policy{}}
+		nodes: newNodes(), services: map[string]*corev1.Service{}, policies: map[string]*policy.Policy{}}
 	var kept, balancing []runtime.Object
 	for _, o := range all {
 		if c.take(o) {
@@ -129,7 +125,7 @@ func (c *Cluster) take(o runtime.Object) bool {
 	case *corev1.Namespace:
 		c.namespaces[o.Name] = labels.Merge(o.Labels, labels.Set{corev1.LabelMetadataName: o.Name})
 	case *corev1.Node:
-		c.takeNode(o)
+		c.nodes.take(o)
 	case *corev1.Service:
 		c.services[o.Namespace+"/"+o.Name] = o
 		return false
@@ -204,11 +200,11 @@ func configOf(all []runtime.Object, podCIDRs []string) (settings.Config, error) 
 	config := settings.DefaultConfig()
 	config.Northbound = []string{"unix:none"}
 	config.AllocateNodeCIDRs = true
-	nodes := 1 // that of pods without a node
+	count := 1 // that of pods without a node
 	network, err := contract.NodeNetwork{}, error(nil)
 	for _, o := range all {
 		if node, ok := o.(*corev1.Node); ok {
-			nodes++
+			count++
 			if len(network.ClusterCIDRs) == 0 {
 				if network, _, err = contract.Parse[contract.NodeNetwork](node.Annotations,
 					contract.NodeNetworkAnnotation); err != nil {
@@ -238,7 +234,7 @@ func configOf(all []runtime.Object, podCIDRs []string) (settings.Config, error) 
 			return config, fmt.Errorf("pod-cidrs: %q is not a CIDR; write it like 10.244.0.0/16 or fd00:10:244::/48", text)
 		}
 		// As noted, or else as large as all nodes can have them: pods of manifests are all on one.
-		share := cidr.Bits() + bits.Len(uint(nodes))
+		share := cidr.Bits() + bits.Len(uint(count))
 		for _, noted := range network.PodCIDRs {
 			if noted.Addr().Is4() == cidr.Addr().Is4() {
 				share = noted.Bits()

@@ -70,7 +70,7 @@ func (c *Cluster) Ask(q Question, family string) (*Answer, error) {
 		a.Service = f.text()
 	}
 	for _, to := range targets {
-		for _, src := range c.sources(from, to) {
+		for _, src := range c.nodes.sources(from, to) {
 			for _, dst := range to.addresses {
 				if src.Is4() == dst.Is4() && (family == "" || src.Is4() == (family == "ipv4")) {
 					a.Paths = append(a.Paths, c.judge(q, from, to, src, dst))
@@ -91,26 +91,6 @@ func (c *Cluster) Ask(q Question, family string) (*Answer, error) {
 	}
 	a.Problems = c.problemsOf(ends)
 	return a, nil
-}
-
-// sources are the addresses from which a target is reached: a host reaches pods from those that it has among them,
-// where a program does not choose another.
-func (c *Cluster) sources(from *pod, to target) []netip.Addr {
-	among := c.hosts[from.node]
-	if from.why == "" || from.port == "" || to.why != "" || to.gateway != nil ||
-		slices.Contains(among, from.addresses[0]) {
-		return from.addresses
-	}
-	var list []netip.Addr
-	for _, addr := range among {
-		if slices.ContainsFunc(from.addresses, func(own netip.Addr) bool { return own.Is4() == addr.Is4() }) {
-			list = append(list, addr)
-		}
-	}
-	if len(list) == 0 {
-		return from.addresses
-	}
-	return list
 }
 
 // problemsOf are those of policies that select one of some pods, or may: nobody knows whom one selects whose subject
@@ -148,7 +128,7 @@ func (c *Cluster) end(e End) (*pod, error) {
 		return p, nil
 	}
 	outside := &pod{addresses: []netip.Addr{e.Addr}, why: "is no pod's address"}
-	if node := c.nodes[e.Addr]; node != "" {
+	if node := c.nodes.named[e.Addr]; node != "" {
 		outside.port, outside.node, outside.why = contract.ManagementPort(node), node, "is an address of Node "+node
 	}
 	return outside, nil
