@@ -293,8 +293,7 @@ func (l *addressLife) restart() {
 	before, rows := ovsdb.Dump(l.engine.Client()), l.rows
 	changes := l.next()
 	for _, a := range l.c.TakeNotes() {
-		l.t.Errorf("a new controller would write annotation %s of %s %s: %s", a.Key, a.Kind,
-			objects.FullName(a.Namespace, a.Name), a.Value)
+		l.t.Errorf("a new controller would write to %s: %s", a.Key(), ovntest.Written(a))
 	}
 	if err := l.engine.Replace(context.Background(), changes); err != nil {
 		l.t.Fatal(err)

@@ -94,10 +94,10 @@ func TestConnectionsOfWindowsNodes(t *testing.T) {
 			node("l2", true)
 			told := map[string]int{} // what was said last
 			for _, note := range cluster.Notes {
-				if note.Key != contract.NodeNetworkAnnotation {
+				if note.Annotation() != contract.NodeNetworkAnnotation {
 					continue
 				}
-				network, _, err := contract.Parse[contract.NodeNetwork](map[string]string{note.Key: note.Value}, note.Key)
+				network, err := objects.ParseAnnotation[contract.NodeNetwork](note.Annotation(), ovntest.Written(note))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -27,7 +27,6 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	kubetesting "k8s.io/client-go/testing"
 
-	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/northbound"
@@ -108,30 +107,23 @@ func (d *deployment) startThrough(dial func(*controller, context.Context) (datab
 	return i
 }
 
-// annotateThroughFake is writeback.Through for a client without a REST client underneath.
+// annotateThroughFake is writeback.Through for clients without a REST client underneath.
 func annotateThroughFake(client kubernetes.Interface, own dynamic.Interface) writeback.Write {
-	return func(ctx context.Context, a part.Annotation) error {
-		var err error
-		switch a.Kind {
-		case objects.EgressKind:
-			_, err = own.Resource(v1alpha1.EgressIPs).Patch(ctx, a.Name, types.MergePatchType, writeback.Patch(a),
-				metav1.PatchOptions{},
-				part.StatusKey)
-			return writeback.Gone(err)
-		case objects.PoolKind:
-			_, err = own.Resource(v1alpha1.AddressPools).Patch(ctx, a.Name, types.MergePatchType, writeback.Patch(a),
-				metav1.PatchOptions{}, part.StatusKey)
-			return writeback.Gone(err)
-		case objects.ServiceKind:
-			_, err = client.CoreV1().Services(a.Namespace).Patch(ctx, a.Name, types.MergePatchType, writeback.Patch(a),
-				metav1.PatchOptions{}, part.StatusKey)
-			return writeback.Gone(err)
+	return func(ctx context.Context, p part.Patch) (err error) {
+		text, options, subresources := p.JSON(time.Now()), metav1.PatchOptions{}, []string{}
+		if p.Subresource != "" {
+			subresources = append(subresources, p.Subresource)
 		}
-		if a.Kind == objects.NodeKind {
-			_, err = client.CoreV1().Nodes().Patch(ctx, a.Name, types.MergePatchType, writeback.Patch(a), metav1.PatchOptions{})
-		} else {
-			_, err = client.CoreV1().Pods(a.Namespace).Patch(ctx, a.Name, types.MergePatchType, writeback.Patch(a),
-				metav1.PatchOptions{})
+		switch p.Kind {
+		case objects.NodeKind:
+			_, err = client.CoreV1().Nodes().Patch(ctx, p.Name, types.MergePatchType, text, options, subresources...)
+		case objects.PodKind:
+			_, err = client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, text, options, subresources...)
+		case objects.ServiceKind:
+			_, err = client.CoreV1().Services(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, text, options,
+				subresources...)
+		default:
+			_, err = own.Resource(p.Kind.Resource()).Patch(ctx, p.Name, types.MergePatchType, text, options, subresources...)
 		}
 		return writeback.Gone(err)
 	}

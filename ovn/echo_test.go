@@ -97,7 +97,7 @@ func TestAStatusEchoIsNoWork(t *testing.T) {
 		s.want("looked at", looks(), "")
 		notes := s.c.TakeNotes()
 		for _, a := range notes {
-			written += a.Value
+			written += ovntest.Written(a)
 			s.absorbStatus(objects.Key{Kind: a.Kind, Name: a.Name}, a)
 		}
 		return written

@@ -346,7 +346,7 @@ func TestCarrierIsTold(t *testing.T) {
 		s.c.update([]part.Event{part.Signal{What: egress.Hosting, Name: "a"}}, s.Get)
 	}
 	notes := s.c.TakeNotes()
-	if last := notes[len(notes)-1].Value; !strings.Contains(last, `"node":"e1"`) {
+	if last := ovntest.Written(notes[len(notes)-1]); !strings.Contains(last, `"node":"e1"`) {
 		t.Errorf("the last status to be written is %s", last)
 	}
 	move("")

@@ -30,7 +30,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"topology":     "ipam capability settings objects northbound part loadbalancer",
 		"egress":       "ipam capability settings objects northbound part topology",
 		"nodes":        "ipam capability settings objects northbound part topology records",
-		"ovntest":      "settings objects",
+		"ovntest":      "settings objects part",
 		"records":      "ipam settings objects part",
 		"flushes":      "objects northbound part",
 		"claims":       "ipam settings objects part topology",

@@ -56,7 +56,7 @@ type leader struct {
 	ports      func() map[types.UID][]netip.Addr // the pods that have a port in the Northbound
 	metrics    *metrics
 	log        *slog.Logger
-	annotate   func([]part.Annotation)
+	annotate   func([]part.Patch)
 	report     func(objects.Problem)
 
 	// backoff is the last pause before a refused owner's next try.
@@ -270,7 +270,7 @@ func (l *leader) later(ctx context.Context, e part.Event, pause time.Duration) {
 // told nobody of an address that the next one may give to somebody else. What was refused is noted again when it is
 // tried again, and a pod without a port waits until it has one.
 func (l *leader) handOut(refused *ovsdb.RefusedError) {
-	var notes []part.Annotation
+	var notes []part.Patch
 	for _, a := range l.cluster.TakeNotes() {
 		k := objects.Key{Kind: a.Kind, Name: objects.FullName(a.Namespace, a.Name)}
 		isPod, p := a.Kind == objects.PodKind, l.cluster.pods.At(k.Name)

@@ -50,14 +50,16 @@ type memory struct {
 }
 
 // annotate notes what was handed out, and what of it the Northbound does not have.
-func (m *memory) annotate(notes []part.Annotation) {
+func (m *memory) annotate(notes []part.Patch) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, a := range notes {
 		name := objects.FullName(a.Namespace, a.Name)
-		network, _, err := contract.Parse[contract.PodNetwork](map[string]string{a.Key: a.Value},
-			contract.PodNetworkAnnotation)
-		if a.Kind != objects.PodKind || err != nil {
+		if a.Annotation() != contract.PodNetworkAnnotation {
+			continue
+		}
+		network, err := objects.ParseAnnotation[contract.PodNetwork](a.Annotation(), ovntest.Written(a))
+		if err != nil {
 			continue
 		}
 		if m.annotated == nil {
@@ -69,7 +71,7 @@ func (m *memory) annotate(notes []part.Annotation) {
 			return ok && r.Key == network.UID && slices.Equal(records.PortIPs(p), contract.Addrs(network.Addresses))
 		})
 		if !has {
-			m.early = append(m.early, name+" "+a.Value)
+			m.early = append(m.early, name+" "+ovntest.Written(a))
 		}
 	}
 }

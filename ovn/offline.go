@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -31,8 +32,8 @@ type Offline struct {
 	Changes []ovsdb.Change
 	// Pods are those that have a port, by namespace/name.
 	Pods map[string]OfflinePod
-	// Problems are what the objects' owners would be told, as "Kind namespace/name: Reason: message".
-	Problems []string
+	// Problems are what the objects' owners would be told, in the order of their texts.
+	Problems []objects.Problem
 }
 
 // OfflinePod is where a pod would be.
@@ -47,14 +48,14 @@ const offlineNode = "weft-offline"
 // Translate does what a controller would do with objects of the kinds that it watches; it needs no more of
 // them than a manifest has. Pods that are on no node, and nodes without subnets, get some; a namespace that
 // only others name is there, too. Objects of kinds that it does not watch are an error.
-func Translate(config settings.Config, objects []runtime.Object) (*Offline, error) {
+func Translate(config settings.Config, given []runtime.Object) (*Offline, error) {
 	s, err := config.Settings()
 	if err != nil {
 		return nil, err
 	}
 	s.Allocate = true
 	all := map[part.Event]any{}
-	for _, o := range withNamespaces(objects) {
+	for _, o := range withNamespaces(given) {
 		k, trimmed, err := offlineObject(o.DeepCopyObject())
 		if err != nil {
 			return nil, err
@@ -80,10 +81,8 @@ func Translate(config settings.Config, objects []runtime.Object) (*Offline, erro
 				contract.Addrs(p.Addresses())}
 		}
 	}
-	for _, p := range c.TakeProblems() {
-		offline.Problems = append(offline.Problems, p.String())
-	}
-	slices.Sort(offline.Problems)
+	offline.Problems = c.TakeProblems()
+	slices.SortFunc(offline.Problems, func(a, b objects.Problem) int { return strings.Compare(a.String(), b.String()) })
 	return offline, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -60,16 +61,18 @@ func TestAManifestIsYoungerThanWhatRuns(t *testing.T) {
 			config := settings.DefaultConfig()
 			config.Northbound, config.PodCIDRs, config.ServiceCIDRs, config.AllocateNodeCIDRs = []string{"unix:none"},
 				[]string{"10.244.0.0/16"}, []string{"10.96.0.0/16"}, true
-			var objects []runtime.Object
+			var given []runtime.Object
 			for _, p := range c.policies {
-				objects = append(objects, p)
+				given = append(given, p)
 			}
-			offline, err := Translate(config, objects)
+			offline, err := Translate(config, given)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !slices.EqualFunc(offline.Problems, c.want, strings.HasPrefix) {
-				t.Errorf("%q", offline.Problems)
+			if !slices.EqualFunc(offline.Problems, c.want, func(p objects.Problem, want string) bool {
+				return strings.HasPrefix(p.String(), want)
+			}) {
+				t.Errorf("%v", offline.Problems)
 			}
 		})
 	}

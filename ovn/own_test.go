@@ -3,7 +3,6 @@ package ovn
 import (
 	"encoding/json"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,8 +11,8 @@ import (
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
-	"github.com/weftnet/weft/ovn/writeback"
 )
 
 // ownObject is an object of weft's own API group as the API server sends it.
@@ -58,9 +57,9 @@ func (w *world) addressPool(name string, ranges ...string) *objects.AddressPool 
 }
 
 // absorbStatus does to an object what the API server would when its status is written.
-func (w *world) absorbStatus(k objects.Key, a part.Annotation) []part.Event {
+func (w *world) absorbStatus(k objects.Key, a part.Patch) []part.Event {
 	var patch struct{ Status map[string]any }
-	if err := json.Unmarshal(writeback.StatusPatch(a, time.Unix(1700000000, 0)), &patch); err != nil {
+	if err := json.Unmarshal(a.JSON(ovntest.Writing), &patch); err != nil {
 		panic(err)
 	}
 	text := string(must(json.Marshal(patch.Status)))

@@ -257,8 +257,8 @@ func TestPoliciesOfAnOVNWithoutTiers(t *testing.T) {
 	c.TakeNotes() // those of nodes and pods
 	c.policies.Written(changes, nil)
 	for _, a := range c.TakeNotes() {
-		if cluster := a.Kind != objects.NetworkPolicyKind; cluster != strings.Contains(a.Value, "OVN 23.06") {
-			t.Errorf("%v %s: %s", a.Kind, a.Name, a.Value)
+		if cluster := a.Kind != objects.NetworkPolicyKind; cluster != strings.Contains(ovntest.Written(a), "OVN 23.06") {
+			t.Errorf("%v %s: %s", a.Kind, a.Name, ovntest.Written(a))
 		}
 	}
 }
@@ -278,10 +278,10 @@ func TestPolicyStatuses(t *testing.T) {
 		&ovsdb.RefusedError{Owners: map[ovsdb.Owner]error{"NetworkPolicy/prod/web": errors.New("full")}})
 	got := map[string]string{}
 	for _, a := range c.TakeNotes() {
-		got[a.Kind.String()+" "+a.Name] = a.Value
+		got[a.Kind.String()+" "+a.Name] = ovntest.Written(a)
 	}
 	for name, words := range map[string][]string{
-		"NetworkPolicy default-deny": {`"inForce":true`, `"since":null`,
+		"NetworkPolicy default-deny": {`"inForce":true`, `"since":"2023-11-14T22:13:20Z"`,
 			"2 ACLs of owner NetworkPolicy/prod/default-deny", "port group pods_prod"},
 		"NetworkPolicy db": {`"inForce":true`, "PartlyInForce", "spec.ingress[0].from[2].ipBlock.cidr",
 			"10.0.0.0/33"},
@@ -314,7 +314,7 @@ func (s *scene) written(keys []part.Event) (statuses map[string]string, acls map
 	s.c.policies.Written(changes, nil)
 	statuses, acls = map[string]string{}, map[ovsdb.Owner]int{}
 	for _, a := range s.c.TakeNotes() {
-		statuses[a.Name] = a.Value
+		statuses[a.Name] = ovntest.Written(a)
 	}
 	for _, change := range changes {
 		acls[change.Owner] = len(change.Rows)

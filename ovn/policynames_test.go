@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -156,7 +157,7 @@ func TestNamedPortsHaveABound(t *testing.T) {
 			}
 			status := ""
 			for _, a := range s.c.TakeNotes() {
-				status += a.Value
+				status += ovntest.Written(a)
 			}
 			if length > 4<<20 {
 				t.Errorf("its ACLs match by %d MiB of text", length>>20)
@@ -170,7 +171,7 @@ func TestNamedPortsHaveABound(t *testing.T) {
 }
 
 // TestANoteIsPutBack, and its policy's rows are not made anew for it: whoever owns the policy may write its status as
-// often as he likes.
+// often as he likes. Its time stays that of the first writing.
 func TestANoteIsPutBack(t *testing.T) {
 	s := newScene(t, nil)
 	n := s.node("n1", "10.244.0.0/24")
@@ -183,8 +184,12 @@ func TestANoteIsPutBack(t *testing.T) {
 		o.Noted, o.Generation = noted, 7
 		return o
 	}
-	// say has the policy's note be a text, and gives what Weft says then, and how many owners have their rows made.
+	// say has the policy's note be a text, and gives what Weft says a second later, and how many owners have their rows
+	// made.
+	now := time.Unix(1700000000, 0)
 	say := func(noted string) (string, int) {
+		s.c.At(now)
+		now = now.Add(time.Second)
 		s.c.update(s.put(policyOf(noted)), s.Get)
 		changes := s.c.takeChanges()
 		s.c.policies.Written(changes, nil)
@@ -194,7 +199,7 @@ func TestANoteIsPutBack(t *testing.T) {
 			t.Fatalf("notes: %v", notes)
 		}
 		for _, note := range notes {
-			return note.Value, made
+			return note.Body.(part.Annotation).Value.At(now), made
 		}
 		return "", made
 	}

@@ -27,12 +27,7 @@ type Rehearsal struct {
 	cluster  *cluster
 	objects  map[part.Event]any
 	rows     map[ovsdb.Owner]ovsdb.Change
-	notes    []Note
-}
-
-// Note is what a controller would write to an object: an annotation, or a patch of the status where Key is "status".
-type Note struct {
-	Kind, Namespace, Name, Key, Value string
+	notes    []part.Patch
 }
 
 // NewRehearsal begins without any object. No Northbound is dialled.
@@ -66,9 +61,7 @@ func (r *Rehearsal) Update(now, gone []runtime.Object) error {
 			delete(r.rows, change.Owner)
 		}
 	}
-	for _, n := range r.cluster.TakeNotes() {
-		r.notes = append(r.notes, Note{n.Kind.String(), n.Namespace, n.Name, n.Key, n.Value})
-	}
+	r.notes = append(r.notes, r.cluster.TakeNotes()...)
 	return nil
 }
 
@@ -80,7 +73,7 @@ func (r *Rehearsal) Rows() []ovsdb.Change {
 }
 
 // Notes are what the controller would have written to objects since the last call.
-func (r *Rehearsal) Notes() []Note {
+func (r *Rehearsal) Notes() []part.Patch {
 	notes := r.notes
 	r.notes = nil
 	return notes
@@ -93,14 +86,8 @@ func (r *Rehearsal) Restarted() []ovsdb.Change {
 	return slices.SortedFunc(slices.Values(c.takeEverything()), compareOwners)
 }
 
-// Problems are what objects' owners have been told since the last call, as "Kind namespace/name: Reason: message".
-func (r *Rehearsal) Problems() []string {
-	var list []string
-	for _, p := range r.cluster.TakeProblems() {
-		list = append(list, p.String())
-	}
-	return list
-}
+// Problems are what objects' owners have been told since the last call.
+func (r *Rehearsal) Problems() []objects.Problem { return r.cluster.TakeProblems() }
 
 // Behind says what clients that come by a door get at an address and port: by the code that makes the rows of the
 // Service that has it. ok is false where no Service has it there.

@@ -119,7 +119,9 @@ func (c *cluster) RangesChanged() {
 	c.topology.Touch()
 	c.egress.Replan()
 	c.pools.Recheck()
-	c.Notes = slices.DeleteFunc(c.Notes, func(a part.Annotation) bool { return a.Key == contract.NodeNetworkAnnotation })
+	c.Notes = slices.DeleteFunc(c.Notes, func(p part.Patch) bool {
+		return p.Annotation() == contract.NodeNetworkAnnotation
+	})
 	c.nodes.NoteAll()
 }
 

@@ -68,7 +68,7 @@ func (l *selectiveLife) play(keys []part.Event) {
 	if found := l.c.TakeProblems(); len(found) > 0 {
 		l.t.Errorf("after %s a look at all tells %v", l.told[len(l.told)-1], found)
 	}
-	noted := func(a part.Annotation) bool { return slices.Contains(notes, a) }
+	noted := func(p part.Patch) bool { return slices.ContainsFunc(notes, p.Equal) }
 	if found := slices.DeleteFunc(l.c.TakeNotes(), noted); len(found) > 0 {
 		l.t.Errorf("after %s a look at all notes %v", l.told[len(l.told)-1], found)
 	}

@@ -134,8 +134,8 @@ func ready(addr, node string) objects.Endpoint {
 // absorb does to the objects what the API server would: annotations are written.
 func (w *world) absorb(c *cluster) (touched []part.Event) {
 	for _, a := range c.TakeNotes() {
-		k := objects.Key{Kind: a.Kind, Name: objects.FullName(a.Namespace, a.Name)}
-		if a.Key == part.StatusKey {
+		k := a.Key()
+		if a.Subresource == part.Status {
 			touched = append(touched, w.absorbStatus(k, a)...)
 			continue
 		}
@@ -143,13 +143,13 @@ func (w *world) absorb(c *cluster) (touched []part.Event) {
 		case *objects.Node:
 			if o.UID == a.UID {
 				o2 := *o
-				o2.Network = a.Value
+				o2.Network = ovntest.Written(a)
 				touched = append(touched, w.put(&o2)...)
 			}
 		case *objects.Pod:
 			if o.UID == a.UID {
 				o2 := *o
-				o2.Network = a.Value
+				o2.Network = ovntest.Written(a)
 				touched = append(touched, w.put(&o2)...)
 			}
 		}

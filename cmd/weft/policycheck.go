@@ -108,12 +108,11 @@ func report(cmd *cobra.Command, set *manifest.Set, cluster *explain.Cluster) err
 	}
 	for _, p := range cluster.Problems() {
 		word := "note"
-		if !p.Limit() {
+		if !p.Lasting {
 			word = "error"
 			count++
 		}
-		field, _, _ := strings.Cut(p.Text, ": ")
-		fmt.Fprintf(out, "%s: %s: %v\n", set.Where(p.Object, field), word, p)
+		fmt.Fprintf(out, "%s: %s: %v\n", set.Where(p.Key().String(), p.Field), word, p)
 	}
 	var others []string
 	for _, kind := range slices.Sorted(maps.Keys(set.Others)) {

@@ -152,7 +152,7 @@ func (g *Gateway) BoundConnections(ctx context.Context, network contract.NodeNet
 		twin = ctlookup.OfTCP
 	}
 	g.Health.Note(health.Connections, "ConnectionsNotBounded",
-		g.Database.BoundZones(ctx, g.Config, extbridge.Bounds(network.Connections), twin))
+		openvswitch.NewZones(g.Database, g.Config).Bound(ctx, extbridge.Bounds(network.Connections), twin))
 }
 
 // KeepPortsOpen looks again at ports in error until ctx ends.

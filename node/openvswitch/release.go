@@ -35,7 +35,7 @@ func (o *Database) RemoveOwn(ctx context.Context, config nodeconfig.Config) (rem
 		operations = append(operations, removeBridge(root, bridge))
 	}
 	for _, datapath := range ovsdb.List[vswitch.Datapath](o.Client, nil) {
-		operations = append(operations, unboundingZones(datapath, o.boundedZones(config.Owner(), datapath))...)
+		operations = append(operations, NewZones(o, config).releasing(datapath)...)
 	}
 	if mutations := SetKeys("external_ids", root.ExternalIDs,
 		withoutChassisSettings(config, root.ExternalIDs)); len(mutations) > 0 {

@@ -62,7 +62,7 @@ func (z *zones) shared() {
 
 // bound has zones 64000 and 64001 bounded.
 func (z *zones) bound(most int) error {
-	return z.ovs.BoundZones(z.t.Context(), z.config, map[int]int{64000: most, 64001: most}, 0)
+	return openvswitch.NewZones(z.ovs, z.config).Bound(z.t.Context(), map[int]int{64000: most, 64001: most}, 0)
 }
 
 // has waits for exactly these limits, by zone.
@@ -85,7 +85,7 @@ func (z *zones) has(want map[int]int) {
 }
 
 // The agent bounds its own zones, and no other. A zone that somebody has bounded already keeps that bound.
-func TestBoundZones(t *testing.T) {
+func TestBoundedZones(t *testing.T) {
 	z := newZones(t, openvswitchtest.New(t))
 	if err := z.bound(100); err != nil {
 		t.Fatalf("before ovn-controller has made a datapath: %v", err)
@@ -110,7 +110,7 @@ func TestZonesHaveTwins(t *testing.T) {
 	z.shared()
 	bound := func(bit int) {
 		t.Helper()
-		if err := z.ovs.BoundZones(t.Context(), z.config, map[int]int{64000: 100}, bit); err != nil {
+		if err := openvswitch.NewZones(z.ovs, z.config).Bound(t.Context(), map[int]int{64000: 100}, bit); err != nil {
 			t.Fatal(err)
 		}
 	}

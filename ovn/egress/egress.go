@@ -7,8 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"time"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
@@ -139,7 +138,7 @@ type state struct {
 	pods     int
 	counting bool // the status shall have the number later
 	hosting  string
-	noted    string // status that was asked for last
+	noted    part.Body // status that was asked for last
 }
 
 // plan is what an EgressIP's rows follow from, beside the object.
@@ -180,7 +179,7 @@ func (b *Part) update(names []string, batch *part.Batch) {
 		// Its status alone is another: what Weft has written, or another hand.
 		if object != nil && e != nil && e.object.AsksTheSame(&object.Custom) {
 			if e.object.Status != object.Status {
-				e.noted = ""
+				e.noted = nil
 			}
 			e.object, b.untold[name] = object, struct{}{}
 			continue
@@ -199,7 +198,7 @@ func (b *Part) update(names []string, batch *part.Batch) {
 			b.all[name] = e
 		}
 		if e.object == nil || e.object.UID != object.UID || e.object.Status != object.Status {
-			e.noted = ""
+			e.noted = nil
 		}
 		e.object = object
 	}
@@ -396,18 +395,28 @@ func (p plan) equal(o plan) bool {
 		slices.Equal(p.gateway.Addresses, o.gateway.Addresses) && slices.Equal(p.gateway.NextHops, o.gateway.NextHops)
 }
 
+// status is an EgressIP's. The field of a node that is none is taken away.
+type status struct {
+	Conditions         part.Conditions `json:"conditions"`
+	Node               *string         `json:"node"`
+	ObservedGeneration int64           `json:"observedGeneration"`
+	Pods               int             `json:"pods"`
+}
+
+// At is part of [part.Body].
+func (s status) At(now time.Time) any {
+	s.Conditions = s.Conditions.At(now)
+	return s
+}
+
 // noteStatusOf has an EgressIP's status written.
 func (b *Part) noteStatusOf(e *state) {
-	status := map[string]any{
-		"observedGeneration": e.object.Generation,
-		"conditions":         []metav1.Condition{e.object.Ready(len(e.plan.members) > 0, e.plan.reason, e.statusMessage())},
-		"pods":               e.pods,
-		"node":               nil,
-	}
+	ready := e.object.Ready(len(e.plan.members) > 0, e.plan.reason, e.statusMessage())
+	now := status{Conditions: part.Conditions{ready}, ObservedGeneration: e.object.Generation, Pods: e.pods}
 	if node := b.nodes.WithChassis(e.hosting); len(e.plan.members) > 0 && node != "" {
-		status["node"] = node
+		now.Node = &node
 	}
-	b.NoteStatus(objects.EgressKind, &e.object.Custom, status, &e.noted)
+	b.NoteStatus(objects.EgressKind, &e.object.Custom, now, &e.noted)
 }
 
 func (e *state) statusMessage() string {

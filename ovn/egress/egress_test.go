@@ -22,55 +22,36 @@ import (
 
 // pod is one that has an address.
 type pod struct {
-	object  *objects.Pod
+	ovntest.Pod
 	leaving Leaving
 }
 
-func (p *pod) Object() *objects.Pod { return p.object }
-func (p *pod) Addresses() []netip.Prefix {
-	return []netip.Prefix{netip.MustParsePrefix("10.244.0.3/24")}
-}
 func (p *pod) Leaving() *Leaving { return &p.leaving }
 
 // cluster is all that the part sees.
 type cluster struct {
-	nodes   []*topology.Node
-	pods    map[string]Pod
-	touched map[string]bool
-	taken   map[netip.Addr]string
+	ovntest.Pods[Pod]
+	nodes []*topology.Node
+	taken map[netip.Addr]string
 }
 
 func (c *cluster) Placed() iter.Seq[*topology.Node]        { return slices.Values(c.nodes) }
 func (c *cluster) WithChassis(string) string               { return "" }
 func (c *cluster) ReleaseNumber(int)                       {}
-func (c *cluster) All() iter.Seq2[string, Pod]             { return maps.All(c.pods) }
-func (c *cluster) In(string) iter.Seq2[string, Pod]        { return maps.All(c.pods) }
-func (c *cluster) Touch(key string)                        { c.touched[key] = true }
-func (c *cluster) Labels(string) (objects.LabelSet, bool)  { return objects.LabelSet{}, true }
 func (c *cluster) Holder(netip.Addr) (string, bool)        { return "", false }
 func (c *cluster) OutsideAddresses() map[netip.Addr]string { return maps.Clone(c.taken) }
-
-func (c *cluster) Touched() iter.Seq2[string, Pod] {
-	return func(yield func(string, Pod) bool) {
-		for key := range c.touched {
-			if p := c.pods[key]; p != nil && !yield(key, p) {
-				return
-			}
-		}
-	}
-}
 
 // TestPart plays the life of an EgressIP, of a node that can have its address, and of a pod. It says after each step
 // what is dirty and with how many rows, which pods are looked at again, and whether the status says that it is in
 // force.
 func TestPart(t *testing.T) {
-	c := &cluster{pods: map[string]Pod{}, touched: map[string]bool{}, taken: map[netip.Addr]string{}}
+	c := &cluster{Pods: ovntest.NewPods[Pod](), taken: map[netip.Addr]string{}}
 	out, s := part.NewOutbox(), ovntest.Settings(t, nil)
 	p := New(out, s, ipam.NewPool(100), c, c, c, c, c)
 	facts := ovntest.ReadFacts(ovntest.Facts(1, false))
 	node := &topology.Node{Name: "n1", Placed: true, ID: 1, Object: &objects.Node{Ready: true}, Facts: facts,
 		Outside: facts.Gateway.Network}
-	web := &pod{object: &objects.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}}
+	web := &pod{Pod: ovntest.Pod{Trimmed: &objects.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}}}
 	k := objects.Key{Kind: objects.EgressKind, Name: "a"}
 	there := map[part.Event]any{k: &objects.EgressIP{
 		Custom:    objects.Custom{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "1", Generation: 1}},
@@ -84,7 +65,7 @@ func TestPart(t *testing.T) {
 		want   string
 	}{
 		{"it comes, and no node has a gateway", func() {}, []part.Event{k}, "Egress/nodes:8 EgressIP/a:2 False"},
-		{"a pod comes", func() { c.pods["shop/web"] = web; c.Touch("shop/web") }, nil, "pods shop/web, in 2 sets"},
+		{"a pod comes", func() { c.There["shop/web"] = web; c.Touch("shop/web") }, nil, "pods shop/web, in 2 sets"},
 		{"a node comes", func() { c.nodes = append(c.nodes, node); p.Replan() }, nil, "EgressIP/a:14 True, in 2 sets"},
 		{"its rows are asked for again", func() {}, []part.Event{part.Signal{What: part.Again, Name: "EgressIP/a"}},
 			"EgressIP/a:14, in 2 sets"},
@@ -99,11 +80,11 @@ func TestPart(t *testing.T) {
 		for _, owner := range p.Dirty(false) {
 			list = append(list, fmt.Sprintf("%s:%d", owner, len(p.Change(owner).Rows)))
 		}
-		if len(c.touched) > 0 {
-			list = append(list, "pods "+strings.Join(slices.Sorted(maps.Keys(c.touched)), " "))
+		if len(c.Looked) > 0 {
+			list = append(list, "pods "+strings.Join(slices.Sorted(maps.Keys(c.Looked)), " "))
 		}
 		for _, note := range out.TakeNotes() {
-			list = append(list, strings.Trim(strings.SplitAfter(note.Value, `"status":"`)[1][:5], `",`))
+			list = append(list, strings.Trim(strings.SplitAfter(ovntest.Written(note), `"status":"`)[1][:5], `",`))
 		}
 		got := strings.Join(list, " ")
 		change := ovsdb.Change{}
@@ -114,6 +95,6 @@ func TestPart(t *testing.T) {
 			t.Errorf("%s:\n%s, want\n%s", step.name, got, step.want)
 		}
 		p.Clean()
-		clear(c.touched)
+		clear(c.Looked)
 	}
 }

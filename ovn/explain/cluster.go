@@ -11,7 +11,6 @@ import (
 	"math/bits"
 	"net/netip"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -24,6 +23,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn"
 	"github.com/weftnet/weft/ovn/acl"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovn/settings"
 )
@@ -33,10 +33,7 @@ type Cluster struct {
 	pods       map[string]*pod // by namespace/name
 	names      []string        // of pods, sorted
 	namespaces map[string]labels.Set
-	nodes      map[netip.Addr]string   // by their addresses
-	hosts      map[string][]netip.Addr // by node: those from which its host reaches pods
-	gates      map[string]gate         // by node
-	ranges     []netip.Prefix          // of Services' addresses, as far as nodes have them noted
+	nodes      nodes
 	services   map[string]*corev1.Service
 	balanced   *ovn.Rehearsal            // of nodes, Services and their slices: who gets which endpoints
 	policies   map[string]*policy.Policy // by their rows' owner
@@ -44,7 +41,7 @@ type Cluster struct {
 	// desired are the rows that the objects ask for; actual, if not nil, those that are there.
 	desired, actual *acl.Tables
 	rows            acl.Rows // of desired
-	problems        []Problem
+	problems        []objects.Problem
 	running         bool
 }
 
@@ -62,32 +59,19 @@ type pod struct {
 
 func (p *pod) key() string { return p.namespace + "/" + p.name }
 
-// Problem is what a policy's owner would be told.
-type Problem struct {
-	Object string // as "NetworkPolicy prod/web"
-	Reason string
-	Text   string
-}
-
-func (p Problem) String() string { return p.Object + ": " + p.Reason + ": " + p.Text }
-
-// Limit says of a problem that it is none of the policy's, but something that Windows nodes cannot do.
-func (p Problem) Limit() bool { return p.Reason == "NoSCTPOnWindows" }
-
 // New takes in objects: pods, namespaces, nodes, Services and their slices, and policies of every kind.
 // podCIDRs are the ranges of pods' addresses; empty: those that the controller has noted at the nodes, or
 // DefaultPodCIDRs.
-func New(objects []runtime.Object, podCIDRs []string) (*Cluster, error) {
-	return newCluster(objects, podCIDRs, false)
+func New(all []runtime.Object, podCIDRs []string) (*Cluster, error) {
+	return newCluster(all, podCIDRs, false)
 }
 
 // newCluster does so of manifests, whose pods get addresses, or of a running cluster, whose pods have some.
-func newCluster(objects []runtime.Object, podCIDRs []string, running bool) (*Cluster, error) {
+func newCluster(all []runtime.Object, podCIDRs []string, running bool) (*Cluster, error) {
 	c := &Cluster{running: running, pods: map[string]*pod{}, namespaces: map[string]labels.Set{},
-		nodes: map[netip.Addr]string{}, hosts: map[string][]netip.Addr{},
-		gates: map[string]gate{}, services: map[string]*corev1.Service{}, policies: map[string]*policy.Policy{}}
+		nodes: newNodes(), services: map[string]*corev1.Service{}, policies: map[string]*policy.Policy{}}
 	var kept, balancing []runtime.Object
-	for _, o := range objects {
+	for _, o := range all {
 		if c.take(o) {
 			kept = append(kept, o)
 		}
@@ -96,7 +80,7 @@ func newCluster(objects []runtime.Object, podCIDRs []string, running bool) (*Clu
 			balancing = append(balancing, o)
 		}
 	}
-	config, err := configOf(objects, podCIDRs)
+	config, err := configOf(all, podCIDRs)
 	if err != nil {
 		return nil, err
 	}
@@ -125,11 +109,9 @@ func newCluster(objects []runtime.Object, podCIDRs []string, running bool) (*Clu
 	slices.SortFunc(c.order, func(a, b *policy.Policy) int {
 		return cmp.Or(cmp.Compare(a.Tier, b.Tier), cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.String(), b.String()))
 	})
-	for _, text := range offline.Problems {
-		if p, ok := policyProblem(text); ok {
-			c.problems = append(c.problems, p)
-		}
-	}
+	c.problems = slices.DeleteFunc(offline.Problems, func(p objects.Problem) bool {
+		return !slices.Contains(kinds, policy.Kind(p.Kind.String()))
+	})
 	if c.rows, err = acl.FromChanges(offline.Changes); err != nil {
 		return nil, err
 	}
@@ -143,7 +125,7 @@ func (c *Cluster) take(o runtime.Object) bool {
 	case *corev1.Namespace:
 		c.namespaces[o.Name] = labels.Merge(o.Labels, labels.Set{corev1.LabelMetadataName: o.Name})
 	case *corev1.Node:
-		c.takeNode(o)
+		c.nodes.take(o)
 	case *corev1.Service:
 		c.services[o.Namespace+"/"+o.Name] = o
 		return false
@@ -202,33 +184,27 @@ func (c *Cluster) takePod(o *corev1.Pod) bool {
 	return false
 }
 
-// Problems are what is wrong with policies.
-func (c *Cluster) Problems() []Problem { return c.problems }
+// Problems are what the owners of policies would be told of them.
+func (c *Cluster) Problems() []objects.Problem { return c.problems }
 
-// policyProblem reads "Kind namespace/name: Reason: text" of a policy.
-func policyProblem(text string) (p Problem, ok bool) {
-	parts := strings.SplitN(text, ": ", 3)
-	kind, _, _ := strings.Cut(text, " ")
-	switch policy.Kind(kind) {
-	case policy.NetworkPolicy, policy.ClusterNetworkPolicy, policy.AdminNetworkPolicy, policy.BaselineAdminNetworkPolicy:
-		return Problem{parts[0], parts[1], parts[2]}, len(parts) == 3
-	}
-	return p, false
+// about says whether a problem is a policy's.
+func about(p objects.Problem, o *policy.Policy) bool {
+	return p.Kind.String() == string(o.Kind) && p.Object.Namespace == o.Namespace && p.Object.Name == o.Name
 }
 
 // DefaultPodCIDRs are the ranges of pods that have no addresses yet.
 var DefaultPodCIDRs = []string{"10.244.0.0/16", "fd00:10:244::/48"}
 
 // configOf is a controller's for these objects. No Northbound is dialled.
-func configOf(objects []runtime.Object, podCIDRs []string) (settings.Config, error) {
+func configOf(all []runtime.Object, podCIDRs []string) (settings.Config, error) {
 	config := settings.DefaultConfig()
 	config.Northbound = []string{"unix:none"}
 	config.AllocateNodeCIDRs = true
-	nodes := 1 // that of pods without a node
+	count := 1 // that of pods without a node
 	network, err := contract.NodeNetwork{}, error(nil)
-	for _, o := range objects {
+	for _, o := range all {
 		if node, ok := o.(*corev1.Node); ok {
-			nodes++
+			count++
 			if len(network.ClusterCIDRs) == 0 {
 				if network, _, err = contract.Parse[contract.NodeNetwork](node.Annotations,
 					contract.NodeNetworkAnnotation); err != nil {
@@ -258,7 +234,7 @@ func configOf(objects []runtime.Object, podCIDRs []string) (settings.Config, err
 			return config, fmt.Errorf("pod-cidrs: %q is not a CIDR; write it like 10.244.0.0/16 or fd00:10:244::/48", text)
 		}
 		// As noted, or else as large as all nodes can have them: pods of manifests are all on one.
-		share := cidr.Bits() + bits.Len(uint(nodes))
+		share := cidr.Bits() + bits.Len(uint(count))
 		for _, noted := range network.PodCIDRs {
 			if noted.Addr().Is4() == cidr.Addr().Is4() {
 				share = noted.Bits()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/acl"
+	"github.com/weftnet/weft/ovn/services"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -19,10 +20,22 @@ type gate struct {
 	facts   contract.NodeFacts
 }
 
-func (c *Cluster) takeNode(o *corev1.Node) {
+// nodes are a cluster's, and by what they are entered.
+type nodes struct {
+	named  map[netip.Addr]string   // by their addresses
+	hosts  map[string][]netip.Addr // by node: those from which its host reaches pods
+	gates  map[string]gate         // by node
+	ranges []netip.Prefix          // of Services' addresses, as far as nodes have them noted
+}
+
+func newNodes() nodes {
+	return nodes{named: map[netip.Addr]string{}, hosts: map[string][]netip.Addr{}, gates: map[string]gate{}}
+}
+
+func (n *nodes) take(o *corev1.Node) {
 	for _, a := range o.Status.Addresses {
 		if addr, err := netip.ParseAddr(a.Address); err == nil {
-			c.nodes[addr] = o.Name
+			n.named[addr] = o.Name
 		}
 	}
 	var g gate
@@ -30,12 +43,12 @@ func (c *Cluster) takeNode(o *corev1.Node) {
 	if ok && err == nil {
 		g.network = network
 		for _, subnet := range network.PodCIDRs {
-			c.hosts[o.Name] = append(c.hosts[o.Name], contract.ManagementAddress(subnet))
-			c.nodes[contract.ManagementAddress(subnet)] = o.Name
+			n.hosts[o.Name] = append(n.hosts[o.Name], contract.ManagementAddress(subnet))
+			n.named[contract.ManagementAddress(subnet)] = o.Name
 		}
 		for _, p := range network.ServiceCIDRs {
-			if !slices.Contains(c.ranges, p) {
-				c.ranges = append(c.ranges, p)
+			if !slices.Contains(n.ranges, p) {
+				n.ranges = append(n.ranges, p)
 			}
 		}
 	}
@@ -43,10 +56,10 @@ func (c *Cluster) takeNode(o *corev1.Node) {
 		err == nil {
 		g.facts = facts
 		for _, addr := range g.addresses() {
-			c.nodes[addr] = o.Name
+			n.named[addr] = o.Name
 		}
 	}
-	c.gates[o.Name] = g
+	n.gates[o.Name] = g
 }
 
 // addresses are those that the node's NodePorts have.
@@ -59,12 +72,52 @@ func (g *gate) addresses() []netip.Addr {
 }
 
 // nodePortsOf is the node whose NodePorts an address has, "" if it has none.
-func (c *Cluster) nodePortsOf(addr netip.Addr) string {
-	node := c.nodes[addr]
-	if g, ok := c.gates[node]; ok && slices.Contains(g.addresses(), addr) {
+func (n *nodes) nodePortsOf(addr netip.Addr) string {
+	node := n.named[addr]
+	if g, ok := n.gates[node]; ok && slices.Contains(g.addresses(), addr) {
 		return node
 	}
 	return ""
+}
+
+// sources are the addresses from which a target is reached: a host reaches pods from those that it has among them,
+// where a program does not choose another.
+func (n *nodes) sources(from *pod, to target) []netip.Addr {
+	among := n.hosts[from.node]
+	if from.why == "" || from.port == "" || to.why != "" || to.gateway != nil ||
+		slices.Contains(among, from.addresses[0]) {
+		return from.addresses
+	}
+	var list []netip.Addr
+	for _, addr := range among {
+		if slices.ContainsFunc(from.addresses, func(own netip.Addr) bool { return own.Is4() == addr.Is4() }) {
+			list = append(list, addr)
+		}
+	}
+	if len(list) == 0 {
+		return from.addresses
+	}
+	return list
+}
+
+// doors are by which a client may come to a Service's address, in the order in which it meets them: its own node's
+// switch, then the gateway of the node whose address it is, or any. Where a gateway is missing, the switches tell
+// whose the address is.
+func (n *nodes) doors(addr netip.Addr, from *pod) []services.Door {
+	var list []services.Door
+	if from.port != "" {
+		list = append(list, services.Door{Node: from.node})
+	}
+	names := slices.Sorted(maps.Keys(n.gates))
+	if owner := n.nodePortsOf(addr); owner != "" {
+		names = slices.Insert(names, 0, owner)
+	}
+	for _, outside := range []bool{true, false} {
+		for _, node := range names {
+			list = append(list, services.Door{Node: node, Outside: outside})
+		}
+	}
+	return append(list, services.Door{})
 }
 
 // gateway is a gateway router that balances a connection on its way to a Service: the client's own switch sees
@@ -79,20 +132,20 @@ type gateway struct {
 
 // gatewayOf finds the one between a client and a Service, nil if there is none: pods and hosts have ClusterIPs,
 // addresses outside and their own node's NodePorts balanced on their switch.
-func (c *Cluster) gatewayOf(f *front, from *pod) (*gateway, error) {
+func (n *nodes) gatewayOf(f *front, from *pod) (*gateway, error) {
 	if !f.at.IsValid() || f.sort == clusterIP || from.port != "" && (f.node == "" || f.node == from.node) {
 		return nil, nil
 	}
 	g := &gateway{node: f.node, asked: f.at,
 		local: f.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal}
 	if g.node == "" { // any that has one
-		for _, node := range slices.Sorted(maps.Keys(c.gates)) {
-			if g.node == "" && c.gates[node].facts.Gateway != nil {
+		for _, node := range slices.Sorted(maps.Keys(n.gates)) {
+			if g.node == "" && n.gates[node].facts.Gateway != nil {
 				g.node = node
 			}
 		}
 	}
-	to := c.gates[g.node]
+	to := n.gates[g.node]
 	switch {
 	case to.facts.Gateway == nil && f.node != "":
 		return nil, fmt.Errorf("%s: Node %s has no gateway, so that none but clients on it reach its NodePorts; ask for "+
@@ -104,7 +157,7 @@ func (c *Cluster) gatewayOf(f *front, from *pod) (*gateway, error) {
 			"the client; ask from that, or for one of its gateway's addresses: %s",
 			f.at, f.node, listing(texts(contract.Addrs(to.facts.Gateway.Addresses))))
 	case g.local:
-		g.client = c.outside(from, f.at.Addr())
+		g.client = n.outside(from, f.at.Addr())
 		return g, nil
 	}
 	for _, join := range to.network.JoinCIDRs {
@@ -119,14 +172,14 @@ func (c *Cluster) gatewayOf(f *front, from *pod) (*gateway, error) {
 }
 
 // outside is the address that a client has outside of the cluster, if it is another there.
-func (c *Cluster) outside(from *pod, family netip.Addr) netip.Addr {
+func (n *nodes) outside(from *pod, family netip.Addr) netip.Addr {
 	of := func(list []netip.Addr) netip.Addr {
 		if i := slices.IndexFunc(list, func(a netip.Addr) bool { return a.Is4() == family.Is4() }); i >= 0 {
 			return list[i]
 		}
 		return netip.Addr{}
 	}
-	gate := c.gates[from.node].facts.Gateway
+	gate := n.gates[from.node].facts.Gateway
 	switch {
 	case from.why != "": // a host, or who is outside
 		return of(from.addresses)

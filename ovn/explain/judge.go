@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn"
 	"github.com/weftnet/weft/ovn/acl"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/policy"
 )
 
@@ -20,7 +20,7 @@ type Answer struct {
 	Service string
 	Paths   []Path
 	// Problems are those of policies that select one of the ends, or may.
-	Problems []Problem
+	Problems []objects.Problem
 }
 
 // Allowed says whether all connections are.
@@ -70,7 +70,7 @@ func (c *Cluster) Ask(q Question, family string) (*Answer, error) {
 		a.Service = f.text()
 	}
 	for _, to := range targets {
-		for _, src := range c.sources(from, to) {
+		for _, src := range c.nodes.sources(from, to) {
 			for _, dst := range to.addresses {
 				if src.Is4() == dst.Is4() && (family == "" || src.Is4() == (family == "ipv4")) {
 					a.Paths = append(a.Paths, c.judge(q, from, to, src, dst))
@@ -93,39 +93,18 @@ func (c *Cluster) Ask(q Question, family string) (*Answer, error) {
 	return a, nil
 }
 
-// sources are the addresses from which a target is reached: a host reaches pods from those that it has among them,
-// where a program does not choose another.
-func (c *Cluster) sources(from *pod, to target) []netip.Addr {
-	among := c.hosts[from.node]
-	if from.why == "" || from.port == "" || to.why != "" || to.gateway != nil ||
-		slices.Contains(among, from.addresses[0]) {
-		return from.addresses
-	}
-	var list []netip.Addr
-	for _, addr := range among {
-		if slices.ContainsFunc(from.addresses, func(own netip.Addr) bool { return own.Is4() == addr.Is4() }) {
-			list = append(list, addr)
-		}
-	}
-	if len(list) == 0 {
-		return from.addresses
-	}
-	return list
-}
-
 // problemsOf are those of policies that select one of some pods, or may: nobody knows whom one selects whose subject
 // cannot be read.
-func (c *Cluster) problemsOf(pods []*pod) []Problem {
-	var list []Problem
+func (c *Cluster) problemsOf(pods []*pod) []objects.Problem {
+	var list []objects.Problem
 	for _, problem := range c.problems {
-		i := slices.IndexFunc(c.order, func(o *policy.Policy) bool { return o.String() == problem.Object })
-		_, name, _ := strings.Cut(problem.Object, " ")
-		namespace, _, namespaced := strings.Cut(name, "/")
+		i := slices.IndexFunc(c.order, func(o *policy.Policy) bool { return about(problem, o) })
+		namespace := problem.Object.Namespace
 		if slices.ContainsFunc(pods, func(p *pod) bool {
 			if i >= 0 {
 				return c.selects(c.order[i].Subject, p)
 			}
-			return p.why == "" && (!namespaced || namespace == p.namespace)
+			return p.why == "" && (namespace == "" || namespace == p.namespace)
 		}) {
 			list = append(list, problem)
 		}
@@ -149,7 +128,7 @@ func (c *Cluster) end(e End) (*pod, error) {
 		return p, nil
 	}
 	outside := &pod{addresses: []netip.Addr{e.Addr}, why: "is no pod's address"}
-	if node := c.nodes[e.Addr]; node != "" {
+	if node := c.nodes.named[e.Addr]; node != "" {
 		outside.port, outside.node, outside.why = contract.ManagementPort(node), node, "is an address of Node "+node
 	}
 	return outside, nil

@@ -109,7 +109,7 @@ func TestProblemsOfEnds(t *testing.T) {
 		}
 		var objects []string
 		for _, p := range a.Problems {
-			objects = append(objects, p.Object)
+			objects = append(objects, p.Key().String())
 		}
 		if got := strings.Join(objects, " "); got != q.want {
 			t.Errorf("%s -> %s: told are %q", q.from, q.to, got)

@@ -81,7 +81,7 @@ func (c *Cluster) frontAt(q Question, from *pod) (*front, error) {
 		return nil, nil
 	}
 	at := netip.AddrPortFrom(addr, q.Port)
-	for _, door := range c.doors(addr, from) {
+	for _, door := range c.nodes.doors(addr, from) {
 		b, ok := c.balanced.Behind(q.Protocol, at, door)
 		if !ok {
 			continue
@@ -92,7 +92,7 @@ func (c *Cluster) frontAt(q Question, from *pod) (*front, error) {
 		})
 		f := &front{Service: s, port: s.Spec.Ports[i], at: at, sort: sortOf(s, addr)}
 		if b.NodePort {
-			f.sort, f.node = nodePort, c.nodePortsOf(addr)
+			f.sort, f.node = nodePort, c.nodes.nodePortsOf(addr)
 		}
 		return f, nil
 	}
@@ -109,38 +109,18 @@ func (c *Cluster) frontAt(q Question, from *pod) (*front, error) {
 	return nil, c.unserved(addr)
 }
 
-// doors are by which a client may come to a Service's address, in the order in which it meets them: its own node's
-// switch, then the gateway of the node whose address it is, or any. Where a gateway is missing, the switches tell
-// whose the address is.
-func (c *Cluster) doors(addr netip.Addr, from *pod) []services.Door {
-	var list []services.Door
-	if from.port != "" {
-		list = append(list, services.Door{Node: from.node})
-	}
-	nodes := slices.Sorted(maps.Keys(c.gates))
-	if owner := c.nodePortsOf(addr); owner != "" {
-		nodes = slices.Insert(nodes, 0, owner)
-	}
-	for _, outside := range []bool{true, false} {
-		for _, node := range nodes {
-			list = append(list, services.Door{Node: node, Outside: outside})
-		}
-	}
-	return append(list, services.Door{})
-}
-
 // unserved says of an address in the Services' ranges that none has it.
 func (c *Cluster) unserved(addr netip.Addr) error {
-	i := slices.IndexFunc(c.ranges, func(p netip.Prefix) bool { return p.Contains(addr) })
+	i := slices.IndexFunc(c.nodes.ranges, func(p netip.Prefix) bool { return p.Contains(addr) })
 	switch {
 	case i < 0:
 		return nil
 	case c.running:
 		return fmt.Errorf("%s is in the Services' range %s, and no Service has it; ask for one that is there, as "+
-			"svc/NAMESPACE/NAME:PORT", addr, c.ranges[i])
+			"svc/NAMESPACE/NAME:PORT", addr, c.nodes.ranges[i])
 	}
 	return fmt.Errorf("%s is in the Services' range %s, and manifests do not say where a Service leads; ask about its "+
-		"pods, at their own port", addr, c.ranges[i])
+		"pods, at their own port", addr, c.nodes.ranges[i])
 }
 
 // byAge are the Services that weft serves, the older first: of two that want one address and port it has it.
@@ -218,7 +198,7 @@ func (c *Cluster) targets(q Question, f *front, from *pod) ([]target, error) {
 		}
 		return []target{{pod: p, number: q.Port}}, nil
 	}
-	gateway, err := c.gatewayOf(f, from)
+	gateway, err := c.nodes.gatewayOf(f, from)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +208,7 @@ func (c *Cluster) targets(q Question, f *front, from *pod) ([]target, error) {
 			f.where(from, gateway))
 	}
 	for i := range list {
-		if f.sort == loadBalancer && !c.admitted(f, from) {
+		if f.sort == loadBalancer && !f.admits(from) {
 			list[i].barredBy = f.key()
 		}
 	}
@@ -273,7 +253,7 @@ func (c *Cluster) behind(q Question, f *front, from *pod, by *gateway) []target 
 		doors = []services.Door{{Node: by.node, Outside: true}}
 	case by != nil: // any that has one
 		doors = nil
-		for _, node := range slices.Sorted(maps.Keys(c.gates)) {
+		for _, node := range slices.Sorted(maps.Keys(c.nodes.gates)) {
 			doors = append(doors, services.Door{Node: node, Outside: true})
 		}
 	}
@@ -295,8 +275,8 @@ func (c *Cluster) behind(q Question, f *front, from *pod, by *gateway) []target 
 	return list
 }
 
-// admitted says whether a Service's source ranges have a client, or the client is a node's host.
-func (c *Cluster) admitted(f *front, from *pod) bool {
+// admits says whether a Service's source ranges have a client, or the client is a node's host.
+func (f *front) admits(from *pod) bool {
 	if len(f.Spec.LoadBalancerSourceRanges) == 0 || from.why != "" && from.port != "" {
 		return true
 	}

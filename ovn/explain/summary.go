@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/policy"
 )
 
@@ -34,8 +35,8 @@ func (c *Cluster) Summary() string {
 
 // crowdedOut says that a policy is not in force, since others have taken all the room of its priority.
 func (c *Cluster) crowdedOut(o *policy.Policy) bool {
-	return slices.ContainsFunc(c.problems, func(p Problem) bool {
-		return p.Object == o.String() && p.Reason == "PriorityFull"
+	return slices.ContainsFunc(c.problems, func(p objects.Problem) bool {
+		return about(p, o) && p.Reason == "PriorityFull"
 	})
 }
 

@@ -397,7 +397,7 @@ func (b *Part) noteNode(n *topology.Node) {
 	}
 	value := contract.Format(network)
 	if value != n.Object.Network {
-		b.Note(part.NewAnnotation(objects.NodeKind, &n.Object.ObjectMeta, contract.NodeNetworkAnnotation, value))
+		b.Note(part.Annotate(objects.NodeKind, &n.Object.ObjectMeta, contract.NodeNetworkAnnotation, part.Text(value)))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/contract"
 )
@@ -63,6 +64,21 @@ func ParseAnnotation[T any](key, value string) (T, error) {
 	}
 	return parsed, nil
 }
+
+// Reference names one incarnation of an object.
+type Reference struct {
+	Kind            *Kind
+	Namespace, Name string
+	UID             types.UID
+}
+
+// ReferenceTo names an object of a kind.
+func ReferenceTo(k *Kind, object *metav1.ObjectMeta) Reference {
+	return Reference{k, object.Namespace, object.Name, object.UID}
+}
+
+// Key is that of the object, whatever its incarnation.
+func (r Reference) Key() Key { return Key{r.Kind, FullName(r.Namespace, r.Name)} }
 
 func FullName(namespace, name string) string {
 	if namespace == "" {

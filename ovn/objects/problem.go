@@ -15,6 +15,7 @@ type Problem struct {
 	Kind    *Kind
 	Object  *metav1.ObjectMeta
 	Reason  string // CamelCase, for machines
+	Field   string // with which the message begins, as "spec.priority"; "" of a problem that is no one field's
 	Message string // what, and the remedy
 	// Lasting: it is so for as long as the object is, and no mistake. Its Event is not repeated when a
 	// controller starts.
@@ -25,6 +26,13 @@ type Problem struct {
 
 func Problemf(kind *Kind, meta *metav1.ObjectMeta, reason, format string, args ...any) Problem {
 	return Problem{Kind: kind, Object: meta, Reason: reason, Message: Cut(fmt.Sprintf(format, args...), MaxMessage)}
+}
+
+// Fieldf is a problem of one field of an object.
+func Fieldf(kind *Kind, meta *metav1.ObjectMeta, reason, field, format string, args ...any) Problem {
+	p := Problemf(kind, meta, reason, "%s: %s", field, fmt.Sprintf(format, args...))
+	p.Field = field
+	return p
 }
 
 // MaxTold bounds what is told of one object for one reason.
@@ -53,7 +61,7 @@ func Few(found []Problem) []Problem {
 	for _, p := range list {
 		if more := untold[of(p)]; more > 0 {
 			delete(untold, of(p))
-			p.Message = fmt.Sprintf("the same holds for %d more of its parts", more)
+			p.Field, p.Message = "", fmt.Sprintf("the same holds for %d more of its parts", more)
 			list = append(list, p)
 		}
 	}
@@ -121,9 +129,10 @@ func (p Problem) Reference() *corev1.ObjectReference {
 		ResourceVersion: p.Object.ResourceVersion}
 }
 
-func (p Problem) String() string {
-	return fmt.Sprintf("%s %s: %s: %s", p.Kind, FullName(p.Object.Namespace, p.Object.Name), p.Reason, p.Message)
-}
+// Key is that of the problem's object.
+func (p Problem) Key() Key { return ReferenceTo(p.Kind, p.Object).Key() }
+
+func (p Problem) String() string { return fmt.Sprintf("%s: %s: %s", p.Key(), p.Reason, p.Message) }
 
 // What users write may be long: an annotation has 256 KiB. An Event's message has 1,024 bytes, and what
 // it quotes must leave room for the remedy.

@@ -1,14 +1,17 @@
-// Package ovntest has what the tests of several packages of the translation begin with: settings, and what nodes'
-// agents say. Tests alone import it.
+// Package ovntest has what the tests of several packages of the translation begin with: settings, what nodes' agents
+// say, made-up pods, and what patches write. Tests alone import it.
 package ovntest
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -71,4 +74,19 @@ func EditFacts(n int, dual bool, change func(*contract.NodeFacts)) string {
 	f := ReadFacts(Facts(n, dual))
 	change(&f)
 	return contract.Format(f)
+}
+
+// Writing is when what tests read of patches is written.
+var Writing = time.Unix(1700000000, 0)
+
+// Written is what a patch gives an object: the value of its annotation, or its status.
+func Written(p part.Patch) string {
+	if a, ok := p.Body.(part.Annotation); ok {
+		return a.Value.At(Writing)
+	}
+	text, err := json.Marshal(p.Body.At(Writing))
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }

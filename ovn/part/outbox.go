@@ -3,10 +3,8 @@ package part
 import (
 	"encoding/json"
 	"hash/maphash"
+	"maps"
 	"reflect"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
@@ -14,7 +12,7 @@ import (
 
 // Outbox is what the translation has to say beside rows. All parts of a cluster share one.
 type Outbox struct {
-	Notes    []Annotation
+	Notes    []Patch
 	Expected []Event
 	Problems []objects.Problem
 	Told     map[ovsdb.Owner]map[uint64]struct{} // hashes of messages
@@ -23,24 +21,8 @@ type Outbox struct {
 // NewOutbox is an outbox of which nobody has told anything.
 func NewOutbox() *Outbox { return &Outbox{Told: map[ovsdb.Owner]map[uint64]struct{}{}} }
 
-// Annotation is one that an object shall have.
-type Annotation struct {
-	Kind            *objects.Kind
-	Namespace, Name string
-	UID             types.UID
-	Key, Value      string
-}
-
-// NewAnnotation is one of an object, by a key and with a value.
-func NewAnnotation(k *objects.Kind, object *metav1.ObjectMeta, key, value string) Annotation {
-	return Annotation{k, object.Namespace, object.Name, object.UID, key, value}
-}
-
-// StatusKey stands for an annotation's key where the value is the object's status.
-const StatusKey = "status"
-
-// Note has an object get an annotation or a status.
-func (o *Outbox) Note(a Annotation) { o.Notes = append(o.Notes, a) }
+// Note has an object patched.
+func (o *Outbox) Note(p Patch) { o.Notes = append(o.Notes, p) }
 
 // Expect has an event given to the parts after a while: see [Wait].
 func (o *Outbox) Expect(e Event) { o.Expected = append(o.Expected, e) }
@@ -70,33 +52,30 @@ func (o *Outbox) Tell(owner ovsdb.Owner, found ...objects.Problem) {
 }
 
 // NoteStatus has an object's status written where it is not what it shall be. Noted is what was asked for last.
-func (o *Outbox) NoteStatus(k *objects.Kind, object *objects.Custom, status map[string]any, noted *string) {
-	text, err := json.Marshal(status)
-	if err != nil { // numbers, strings and conditions
-		panic(err)
-	}
-	if string(text) == *noted {
+func (o *Outbox) NoteStatus(k *objects.Kind, object *objects.Custom, status Body, noted *Body) {
+	if reflect.DeepEqual(status, *noted) {
 		return
 	}
-	asked := *noted != "" // for another one, which may not have been written yet
-	*noted = string(text)
+	asked := *noted != nil // for another one, which may not have been written yet
+	*noted = status
+	if asked || !has(object, status) {
+		o.Note(PatchStatus(k, &object.ObjectMeta, status))
+	}
+}
+
+// has says whether an object's status is this one already.
+func has(object *objects.Custom, status Body) bool {
 	var want, have map[string]any
+	text := marshal(status)
 	if json.Unmarshal(text, &want) != nil {
 		panic(string(text))
 	}
-	for field, value := range want {
-		if value == nil {
-			delete(want, field)
-		}
-	}
-	if !asked && json.Unmarshal([]byte(object.Status), &have) == nil && reflect.DeepEqual(want, have) {
-		return
-	}
-	o.Note(NewAnnotation(k, &object.ObjectMeta, StatusKey, string(text)))
+	maps.DeleteFunc(want, func(_ string, value any) bool { return value == nil })
+	return json.Unmarshal([]byte(object.Status), &have) == nil && reflect.DeepEqual(want, have)
 }
 
-// TakeNotes returns the annotations that objects lack, once.
-func (o *Outbox) TakeNotes() []Annotation {
+// TakeNotes returns the patches that objects need, once.
+func (o *Outbox) TakeNotes() []Patch {
 	notes := o.Notes
 	o.Notes = nil
 	return notes

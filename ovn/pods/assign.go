@@ -233,7 +233,7 @@ func (b *Part) notePod(p *Pod, explained bool) []objects.Problem {
 	if value == o.Network {
 		return nil
 	}
-	b.Note(part.NewAnnotation(objects.PodKind, &o.ObjectMeta, contract.PodNetworkAnnotation, value))
+	b.Note(part.Annotate(objects.PodKind, &o.ObjectMeta, contract.PodNetworkAnnotation, part.Text(value)))
 	if o.Network == "" || explained {
 		return nil
 	}

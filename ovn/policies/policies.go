@@ -133,7 +133,7 @@ type policyState struct {
 	key    objects.Key
 	object *objects.PolicyObject
 	uses   []use
-	note   string // status that was asked for last
+	note   part.Patch // with the status that was asked for last, if any was
 }
 
 // use is what a policy needs of a set: the port group or the address sets of a selection, or those of the
@@ -163,7 +163,7 @@ func (b *Part) update(k objects.Key, object *objects.PolicyObject) {
 	if p.object != nil && object != nil && object.UID == p.object.UID && object.Generation == p.object.Generation {
 		again := p.object.Logging == object.Logging && b.noteAgain(p, object)
 		if p.object = object; !again {
-			p.note = "" // somebody has changed the status, or it was written
+			p.forgetNote() // somebody has changed the status, or it was written
 			b.dirty[k] = struct{}{}
 		}
 		return

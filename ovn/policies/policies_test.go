@@ -17,6 +17,7 @@ import (
 	"github.com/weftnet/weft/ovn/domains"
 	"github.com/weftnet/weft/ovn/northbound/northboundtest"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovn/settings"
@@ -24,52 +25,16 @@ import (
 
 // pod is one that has an address.
 type pod struct {
-	object   *objects.Pod
+	ovntest.Pod
 	selected Selected
 }
 
-func (p *pod) Object() *objects.Pod { return p.object }
-func (p *pod) Addresses() []netip.Prefix {
-	return []netip.Prefix{netip.MustParsePrefix("10.244.0.3/24")}
-}
 func (p *pod) Selected() *Selected { return &p.selected }
 
 // cluster is all that the parts see: pods of the namespace shop, and no nodes.
-type cluster struct {
-	pods    map[string]*pod
-	touched map[string]bool
-}
-
-func (c *cluster) At(key string) (Pod, bool) {
-	p, ok := c.pods[key]
-	return p, ok
-}
+type cluster struct{ ovntest.Pods[Pod] }
 
 func (c *cluster) Namespaces() iter.Seq[string] { return slices.Values([]string{"shop"}) }
-
-func (c *cluster) In(string) iter.Seq2[string, Pod] {
-	return func(yield func(string, Pod) bool) {
-		for key, p := range c.pods {
-			if !yield(key, p) {
-				return
-			}
-		}
-	}
-}
-
-func (c *cluster) Touched() iter.Seq2[string, Pod] {
-	return func(yield func(string, Pod) bool) {
-		for key := range c.touched {
-			if p := c.pods[key]; p != nil && !yield(key, p) {
-				return
-			}
-		}
-	}
-}
-
-func (c *cluster) Touch(key string) { c.touched[key] = true }
-
-func (c *cluster) Labels(string) (objects.LabelSet, bool) { return objects.LabelSet{}, true }
 
 // noNodes are those of a cluster without any.
 type noNodes struct{}
@@ -83,7 +48,7 @@ func (noNodes) Touch(string)     {}
 // TestParts plays the life of a policy with a named port, and of a pod that it selects. It says after each step what is
 // dirty, at which stage and with how many rows, and which pods are looked at again.
 func TestParts(t *testing.T) {
-	c := &cluster{pods: map[string]*pod{}, touched: map[string]bool{}}
+	c := &cluster{ovntest.NewPods[Pod]()}
 	out, s := part.NewOutbox(), &settings.Settings{Pods: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}}
 	clock := &part.Clock{}
 	selections, nodeSets := NewSelections(out, s, c, c), NewNodeSets(out, noNodes{})
@@ -98,8 +63,9 @@ func TestParts(t *testing.T) {
 	trimmed, _ := objects.NetworkPolicyKind.Trim(object)
 	k := objects.Key{Kind: objects.NetworkPolicyKind, Name: "shop/web"}
 	there := map[part.Event]any{k: trimmed}
-	web := &pod{object: &objects.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: types.UID("2")},
-		Ports: []objects.ContainerPort{{Name: "http", Protocol: policy.TCP, Number: 8080}}}}
+	web := &pod{Pod: ovntest.Pod{Trimmed: &objects.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: types.UID("2")},
+		Ports:      []objects.ContainerPort{{Name: "http", Protocol: policy.TCP, Number: 8080}}}}}
 
 	for _, step := range []struct {
 		name   string
@@ -109,12 +75,12 @@ func TestParts(t *testing.T) {
 	}{
 		{"a policy comes", func() {}, []part.Event{k},
 			"Pods/shop: pods *:1@1 Policies/common:10@5 NetworkPolicy/shop/web:1@5"},
-		{"a pod comes: its number has a group and an ACL", func() { c.pods["shop/web-1"] = web; c.Touch("shop/web-1") }, nil,
+		{"a pod comes: its number has a group and an ACL", func() { c.There["shop/web-1"] = web; c.Touch("shop/web-1") }, nil,
 			"Pods/shop: pods *:2@1 NetworkPolicy/shop/web:2@3 pods shop/web-1"},
 		{"its rows are asked for again", func() {},
 			[]part.Event{part.Signal{What: part.Again, Name: "NetworkPolicy/shop/web"}},
 			"NetworkPolicy/shop/web:2@5"},
-		{"the pod goes, and its number waits", func() { selections.Leave(web); delete(c.pods, "shop/web-1") }, nil, ""},
+		{"the pod goes, and its number waits", func() { selections.Leave(web); delete(c.There, "shop/web-1") }, nil, ""},
 		{"the ACL goes first", func() {}, []part.Event{part.Signal{What: lingering, Name: "shop: pods *"}},
 			"Pods/shop: pods *:2@1 NetworkPolicy/shop/web:1@3"},
 		{"then its group", func() {}, []part.Event{part.Signal{What: lingering, Name: "shop: pods *"}},
@@ -137,8 +103,8 @@ func TestParts(t *testing.T) {
 				list = append(list, fmt.Sprintf("%s:%d@%d", owner, len(northboundtest.Change(t, p, owner).Rows), at))
 			}
 		}
-		if len(c.touched) > 0 {
-			list = append(list, "pods "+strings.Join(slices.Sorted(maps.Keys(c.touched)), " "))
+		if len(c.Looked) > 0 {
+			list = append(list, "pods "+strings.Join(slices.Sorted(maps.Keys(c.Looked)), " "))
 		}
 		if got := strings.Join(list, " "); got != step.want {
 			t.Errorf("%s:\n%s, want\n%s", step.name, got, step.want)
@@ -146,7 +112,7 @@ func TestParts(t *testing.T) {
 		for _, p := range parts {
 			p.Clean()
 		}
-		clear(c.touched)
+		clear(c.Looked)
 	}
 	if n, ports := selections.Size(); n+ports > 0 || policies.Any() {
 		t.Errorf("%d selections and %d named ports remain", n, ports)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -27,7 +28,7 @@ func (b *Part) policyProblems(p *policyState, refused int) []objects.Problem {
 			"%s; the policy is not in force until it is corrected", p.object.Wrong))
 	}
 	for _, wrong := range p.object.Problems {
-		found = append(found, objects.Problemf(kind, meta, "BadPolicy", "%v", wrong))
+		found = append(found, objects.Fieldf(kind, meta, "BadPolicy", wrong.Field, "%s", wrong.Text))
 	}
 	if p.object.Policy == nil {
 		return found
@@ -41,8 +42,8 @@ func (p *policyState) namedProblems(refused int) []objects.Problem {
 	if refused == 0 {
 		return nil
 	}
-	return []objects.Problem{objects.Problemf(p.key.Kind, &p.object.ObjectMeta, "BadPolicy",
-		"spec: %d numbers behind its named ports are beyond the %d terms, numbers times selectors and prefixes beside "+
+	return []objects.Problem{objects.Fieldf(p.key.Kind, &p.object.ObjectMeta, "BadPolicy", "spec",
+		"%d numbers behind its named ports are beyond the %d terms, numbers times selectors and prefixes beside "+
 			"them, that a policy may have, and match nothing; write numbers, or make several policies of it",
 		refused, maxNamedTerms)}
 }
@@ -74,8 +75,8 @@ func (b *Part) rankProblems(p *policyState) []objects.Problem {
 	}
 	list := b.ranks[at]
 	if _, room := b.slot(p); !room {
-		return []objects.Problem{objects.Problemf(kind, meta, "PriorityFull",
-			"spec.priority: other policies of priority %d in the tier %s have so many rules that there is no room for this "+
+		return []objects.Problem{objects.Fieldf(kind, meta, "PriorityFull", "spec.priority",
+			"other policies of priority %d in the tier %s have so many rules that there is no room for this "+
 				"one's, which is not in force; give it another priority", at.priority, at.tier)}
 	}
 	i := slices.Index(list, p)
@@ -89,8 +90,8 @@ func (b *Part) rankProblems(p *policyState) []objects.Problem {
 	if p.object.CreationTimestamp.IsZero() && other.object.CreationTimestamp.IsZero() {
 		first = "and the one of them that is applied first decides first"
 	}
-	return []objects.Problem{objects.Problemf(kind, meta, "SamePriority",
-		"spec.priority: %d in the tier %s is also that of %s %s, %s; give each a priority of its own", at.priority, at.tier,
+	return []objects.Problem{objects.Fieldf(kind, meta, "SamePriority", "spec.priority",
+		"%d in the tier %s is also that of %s %s, %s; give each a priority of its own", at.priority, at.tier,
 		other.key.Kind, other.key.Name, first)}
 }
 
@@ -181,55 +182,82 @@ func (b *Part) notePolicy(p *policyState, acls, refused int) {
 	conditions := append(slices.DeleteFunc(slices.Clone(o.Conditions), func(c metav1.Condition) bool {
 		return c.Type == v1alpha1.Ready
 	}), now)
-	text := marshal(map[string]any{"conditions": conditions})
-	if p.note == text || o.Status == marshal(map[string]any{"conditions": []metav1.Condition{now}}) {
+	note := part.PatchStatus(p.key.Kind, &o.ObjectMeta, readiness{conditions})
+	if p.note.Equal(note) || o.Status == marshal(readiness{part.Conditions{now}}) {
 		return
 	}
-	p.note = text
-	b.later(p, part.NewAnnotation(p.key.Kind, &o.ObjectMeta, part.StatusKey, text))
+	p.note = note
+	b.later(p)
 }
 
-// noteNetworkPolicy does so for a kind without a status, by an annotation. It keeps the time of the one that
-// is there where it says the same.
+// readiness is the status of a cluster-wide policy.
+type readiness struct {
+	Conditions part.Conditions `json:"conditions"`
+}
+
+// At is part of [part.Body].
+func (r readiness) At(now time.Time) any { return readiness{r.Conditions.At(now)} }
+
+// noteNetworkPolicy does so for a kind without a status, by an annotation.
 func (b *Part) noteNetworkPolicy(p *policyState, now contract.PolicyStatus) {
 	o := p.object
-	before, _ := objects.ParseAnnotation[contract.PolicyStatus](contract.PolicyStatusAnnotation, o.Noted)
-	same := before.UID == now.UID && before.Generation == now.Generation && before.InForce == now.InForce
-	if same && before.Since != nil && !before.Since.Before(o.CreationTimestamp.Time) &&
-		before.Since.Unix() <= b.clock.Now() {
-		now.Since = before.Since
-	}
-	text := contract.Format(now)
-	if p.note == text {
+	now.Since = b.since(o, now)
+	note := part.Annotate(p.key.Kind, &o.ObjectMeta, contract.PolicyStatusAnnotation, annotated(now))
+	if p.note.Equal(note) {
 		return
 	}
-	if p.note = text; o.Noted != text {
-		b.later(p, p.notice())
+	if p.note = note; o.Noted != contract.Format(now) {
+		b.later(p)
 	}
+}
+
+// since is the time of the status that a policy has already, where that one says the same and can be true. It is nil
+// otherwise.
+func (b *Part) since(o *objects.PolicyObject, now contract.PolicyStatus) *time.Time {
+	before, _ := objects.ParseAnnotation[contract.PolicyStatus](contract.PolicyStatusAnnotation, o.Noted)
+	if before.UID != now.UID || before.Generation != now.Generation || before.InForce != now.InForce ||
+		before.Since == nil || before.Since.Before(o.CreationTimestamp.Time) || before.Since.Unix() > b.clock.Now() {
+		return nil
+	}
+	return before.Since
+}
+
+// annotated is the status of a NetworkPolicy as an annotation has it.
+type annotated contract.PolicyStatus
+
+// At is part of [part.Value].
+func (s annotated) At(now time.Time) string {
+	if s.Since == nil {
+		now = now.UTC().Truncate(time.Second)
+		s.Since = &now
+	}
+	return contract.Format(contract.PolicyStatus(s))
 }
 
 // forgetNote has the note of a policy, which may be gone, worked out anew with its rows.
 func (p *policyState) forgetNote() {
 	if p != nil {
-		p.note = ""
+		p.note = part.Patch{}
 	}
-}
-
-// notice is the note that a NetworkPolicy shall have.
-func (p *policyState) notice() part.Annotation {
-	return part.NewAnnotation(p.key.Kind, &p.object.ObjectMeta, contract.PolicyStatusAnnotation, p.note)
 }
 
 // noteAgain puts a NetworkPolicy's note back where somebody has changed it, and nothing else: whoever owns the policy
-// may write the note, as often as he likes. It says whether that is all that there is to do.
+// may write the note, as often as he likes. A note that was without a time has the one with which it was written. It
+// says whether that is all that there is to do.
 func (b *Part) noteAgain(p *policyState, now *objects.PolicyObject) bool {
-	if p.key.Kind != objects.NetworkPolicyKind || p.note == "" {
+	note, ok := p.note.Body.(part.Annotation)
+	if !ok {
 		return false
+	}
+	status := note.Value.(annotated)
+	if status.Since == nil {
+		status.Since = b.since(now, contract.PolicyStatus(status))
+		p.note.Body = part.Annotation{Key: note.Key, Value: status}
 	}
 	_, waits := b.unwritten[northbound.PolicyOwner(p.key)]
 	_, dirty := b.dirty[p.key]
-	if now.Noted != p.note && !waits && !dirty {
-		b.Note(p.notice())
+	if now.Noted != contract.Format(contract.PolicyStatus(status)) && !waits && !dirty {
+		b.Note(p.note)
 	}
 	return true
 }
@@ -237,12 +265,12 @@ func (b *Part) noteAgain(p *policyState, now *objects.PolicyObject) bool {
 // unwrittenStatus is the status of a policy whose rows are on their way.
 type unwrittenStatus struct {
 	of   objects.Key
-	note part.Annotation
+	note part.Patch
 }
 
-// later keeps a note until the rows that it speaks of are written.
-func (b *Part) later(p *policyState, a part.Annotation) {
-	b.unwritten[northbound.PolicyOwner(p.key)] = unwrittenStatus{p.key, a}
+// later keeps a policy's note until the rows that it speaks of are written.
+func (b *Part) later(p *policyState) {
+	b.unwritten[northbound.PolicyOwner(p.key)] = unwrittenStatus{p.key, p.note}
 }
 
 // Written takes in what has become of changes: a status speaks of rows that are there, and of sets that are

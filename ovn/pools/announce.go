@@ -1,13 +1,13 @@
 package pools
 
 import (
-	"encoding/json"
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
@@ -21,27 +21,57 @@ import (
 // Owner is whose problems those of a Service's addresses are; no rows have it.
 func Owner(service string) ovsdb.Owner { return ovsdb.Owner("AddressPool for Service/" + service) }
 
+// balancerStatus is the status of a Service as far as it is about its load balancer. Without a list of addresses the
+// one that is there is taken away.
+type balancerStatus struct {
+	LoadBalancer struct {
+		Ingress []corev1.LoadBalancerIngress `json:"ingress"`
+	} `json:"loadBalancer"`
+}
+
+// At is part of [part.Body].
+func (s balancerStatus) At(time.Time) any { return s }
+
+// noted is a status that was asked for: of which Service, with which addresses, and in place of which.
+type noted struct {
+	of               types.UID
+	ingress, instead string
+}
+
 // noteBalancer has a Service's status name the addresses that it has.
 func (b *Part) noteBalancer(name string, s *objects.Service) {
 	h := b.of[name]
 	if slices.Equal(h.addresses, objects.ParseAddrs(s.Balancer.Ingress)) {
-		h.noted = ""
+		h.noted = noted{}
 		return
 	}
+	asked := noted{s.UID, strings.Join(ipam.Texts(h.addresses), ","), s.Balancer.Ingress}
+	if asked == h.noted {
+		return
+	}
+	h.noted = asked
 	mode := corev1.LoadBalancerIPModeVIP
-	ingress := []corev1.LoadBalancerIngress{}
+	status := balancerStatus{}
+	status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{}
 	for _, addr := range h.addresses {
-		ingress = append(ingress, corev1.LoadBalancerIngress{IP: addr.String(), IPMode: &mode})
+		status.LoadBalancer.Ingress = append(status.LoadBalancer.Ingress,
+			corev1.LoadBalancerIngress{IP: addr.String(), IPMode: &mode})
 	}
-	text, err := json.Marshal(map[string]any{"loadBalancer": map[string]any{"ingress": ingress}})
-	if err != nil { // strings alone
-		panic(err)
-	}
-	value := string(text)
-	if asked := value + " of " + string(s.UID) + " in place of " + s.Balancer.Ingress; asked != h.noted {
-		h.noted = asked
-		b.Note(part.NewAnnotation(objects.ServiceKind, &s.ObjectMeta, part.StatusKey, value))
-	}
+	b.Note(part.PatchStatus(objects.ServiceKind, &s.ObjectMeta, status))
+}
+
+// poolStatus is an AddressPool's.
+type poolStatus struct {
+	Conditions         part.Conditions `json:"conditions"`
+	Free               int64           `json:"free"`
+	ObservedGeneration int64           `json:"observedGeneration"`
+	Used               int64           `json:"used"`
+}
+
+// At is part of [part.Body].
+func (s poolStatus) At(now time.Time) any {
+	s.Conditions = s.Conditions.At(now)
+	return s
 }
 
 // notePool has an AddressPool's status written.
@@ -56,8 +86,8 @@ func (b *Part) notePool(p *state) {
 	case free == 0:
 		ready = p.object.Ready(true, "UsedUp", "all addresses are taken; add to spec.ranges")
 	}
-	b.NoteStatus(objects.PoolKind, &p.object.Custom, map[string]any{"observedGeneration": p.object.Generation,
-		"conditions": []metav1.Condition{ready}, "used": used, "free": free}, &p.noted)
+	b.NoteStatus(objects.PoolKind, &p.object.Custom, poolStatus{part.Conditions{ready}, free, p.object.Generation, used},
+		&p.noted)
 }
 
 // announce decides by which node's gateway router a Service's addresses are answered on the network that has them.

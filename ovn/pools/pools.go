@@ -107,13 +107,13 @@ type state struct {
 	wrong  string // what is wrong with some of it
 	silent string // ranges that no node can announce, if any
 	reason string
-	noted  string
+	noted  part.Body // status that was asked for last
 }
 
 // holding is what a Service has.
 type holding struct {
 	addresses []netip.Addr // in the order of the Service's families
-	noted     string       // what status was asked for last, of which object, and what it had then
+	noted     noted        // what was asked for last
 }
 
 // Allocates says whether a Service's addresses come from pools.
@@ -133,7 +133,7 @@ func (b *Part) update(names []string, batch *part.Batch) {
 		// Its status alone is another: what Weft has written, or another hand.
 		if object != nil && p != nil && p.object.AsksTheSame(&object.Custom) {
 			if p.object.Status != object.Status {
-				p.noted = ""
+				p.noted = nil
 			}
 			p.object = object
 			b.addresses.Move(p.Pool)
@@ -149,7 +149,7 @@ func (b *Part) update(names []string, batch *part.Batch) {
 			b.all[name] = p
 		}
 		if p.object == nil || p.object.UID != object.UID || p.object.Status != object.Status {
-			p.noted = ""
+			p.noted = nil
 		}
 		p.object = object
 	}
@@ -202,8 +202,7 @@ func (b *Part) giveUp() {
 		}
 		b.left[name] = struct{}{}
 		if b.poolOf(s.Balancer.Ingress) {
-			b.Note(part.NewAnnotation(objects.ServiceKind, &s.ObjectMeta, part.StatusKey,
-				`{"loadBalancer":{"ingress":null}}`))
+			b.Note(part.PatchStatus(objects.ServiceKind, &s.ObjectMeta, balancerStatus{}))
 		}
 	}
 }

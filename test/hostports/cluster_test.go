@@ -19,6 +19,8 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/hostservice"
 	"github.com/weftnet/weft/ovn"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 )
 
@@ -120,30 +122,32 @@ func (c *cluster) apply(now, gone []runtime.Object) error {
 }
 
 // write is what becomes of an object by what the controller writes to it; nil if that is nothing to anybody.
-func (c *cluster) write(note ovn.Note) (runtime.Object, error) {
-	switch {
-	case note.Kind == "Node" && note.Key == contract.NodeNetworkAnnotation:
-		network, _, err := contract.Parse[contract.NodeNetwork](map[string]string{note.Key: note.Value}, note.Key)
-		c.networks[note.Name] = network
+func (c *cluster) write(p part.Patch) (runtime.Object, error) {
+	var patch struct {
+		Metadata metav1.ObjectMeta
+		Status   corev1.ServiceStatus
+	}
+	if err := json.Unmarshal(p.JSON(time.Now()), &patch); err != nil {
 		return nil, err
-	case note.Kind == "Pod" && note.Key == contract.PodNetworkAnnotation:
-		p, ok := c.objects[keyOf(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: note.Name}})].(*corev1.Pod)
-		if !ok {
-			return nil, nil
+	}
+	meta := metav1.ObjectMeta{Name: p.Name}
+	switch p.Kind {
+	case objects.NodeKind:
+		network, _, err := contract.Parse[contract.NodeNetwork](patch.Metadata.Annotations, contract.NodeNetworkAnnotation)
+		c.networks[p.Name] = network
+		return nil, err
+	case objects.PodKind:
+		if there, ok := c.objects[keyOf(&corev1.Pod{ObjectMeta: meta})].(*corev1.Pod); ok {
+			there = there.DeepCopy()
+			there.Annotations = patch.Metadata.Annotations
+			return there, nil
 		}
-		p = p.DeepCopy()
-		p.Annotations = map[string]string{note.Key: note.Value}
-		return p, nil
-	case note.Kind == "Service" && note.Key == "status":
-		s, ok := c.objects[keyOf(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: note.Name}})].(*corev1.Service)
-		if !ok {
-			return nil, nil
+	case objects.ServiceKind:
+		if there, ok := c.objects[keyOf(&corev1.Service{ObjectMeta: meta})].(*corev1.Service); ok {
+			there = there.DeepCopy()
+			there.Status.LoadBalancer.Ingress = patch.Status.LoadBalancer.Ingress
+			return there, nil
 		}
-		s = s.DeepCopy()
-		var status corev1.ServiceStatus
-		err := json.Unmarshal([]byte(note.Value), &status)
-		s.Status.LoadBalancer.Ingress = status.LoadBalancer.Ingress
-		return s, err
 	}
 	return nil, nil
 }

@@ -45,7 +45,7 @@ func newCourt(s *scene, knp *kubeNetworkPolicies) (*court, error) {
 		return nil, err
 	}
 	for _, p := range c.offline.Problems {
-		if !strings.Contains(p, ": SamePriority: ") {
+		if p.Reason != "SamePriority" {
 			return nil, fmt.Errorf("a problem: %s", p)
 		}
 	}

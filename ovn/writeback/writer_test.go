@@ -2,7 +2,6 @@ package writeback
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,9 +26,9 @@ import (
 	"github.com/weftnet/weft/ovn/part"
 )
 
-// TestAnnotationRequest pins what is sent: a merge patch that holds for one incarnation of the object
+// TestRequest pins what is sent: a merge patch that holds for one incarnation of the object
 // only, and asks for no more than metadata back.
-func TestAnnotationRequest(t *testing.T) {
+func TestRequest(t *testing.T) {
 	type seen struct{ method, path, contentType, accept, body string }
 	var got seen
 	status := http.StatusOK
@@ -47,8 +46,9 @@ func TestAnnotationRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	write := Through(client)
-	pod := part.NewAnnotation(objects.PodKind,
-		&metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u1"}, contract.PodNetworkAnnotation, `{"mac":"m"}`)
+	pod := part.Annotate(objects.PodKind,
+		&metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u1"}, contract.PodNetworkAnnotation,
+		part.Text(`{"mac":"m"}`))
 	if err := write(context.Background(), pod); err != nil {
 		t.Fatal(err)
 	}
@@ -56,13 +56,16 @@ func TestAnnotationRequest(t *testing.T) {
 		`{"metadata":{"uid":"u1","annotations":{"weft.net/pod-network":"{\"mac\":\"m\"}"}}}`}); got != want {
 		t.Errorf("sent %+v, want %+v", got, want)
 	}
-	if err := write(context.Background(), part.NewAnnotation(objects.NodeKind,
-		&metav1.ObjectMeta{Name: "l1", UID: "u2"}, contract.NodeNetworkAnnotation, "{}")); err != nil ||
+	if err := write(context.Background(), part.Annotate(objects.NodeKind,
+		&metav1.ObjectMeta{Name: "l1", UID: "u2"}, contract.NodeNetworkAnnotation, part.Text("{}"))); err != nil ||
 		got.path != "/api/v1/nodes/l1" {
 		t.Errorf("node: %v at %s", err, got.path)
 	}
-	if !json.Valid([]byte(got.body)) {
-		t.Errorf("body %s", got.body)
+	guard := part.PatchStatus(objects.ClusterPolicyKind, &metav1.ObjectMeta{Name: "guard", UID: "u3"}, ready{true})
+	if err := write(context.Background(), guard); err != nil ||
+		got.path != "/apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies/guard/status" ||
+		got.body != `{"metadata":{"uid":"u3"},"status":{"ready":true}}` {
+		t.Errorf("status: %v, %+v", err, got)
 	}
 	for code, fails := range map[int]bool{http.StatusNotFound: false, http.StatusConflict: false,
 		http.StatusForbidden: true, http.StatusInternalServerError: true} {
@@ -72,6 +75,13 @@ func TestAnnotationRequest(t *testing.T) {
 		}
 	}
 }
+
+// ready is a status.
+type ready struct {
+	Ready bool `json:"ready"`
+}
+
+func (r ready) At(time.Time) any { return r }
 
 // notebook is what was written, and how the writes go.
 type notebook struct {
@@ -87,7 +97,7 @@ type notebook struct {
 	most    int
 }
 
-func (n *notebook) write(_ context.Context, a part.Annotation) error {
+func (n *notebook) write(_ context.Context, p part.Patch) error {
 	n.mu.Lock()
 	n.abreast++
 	n.most = max(n.most, n.abreast)
@@ -97,14 +107,14 @@ func (n *notebook) write(_ context.Context, a part.Annotation) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.abreast--
-	n.tried = append(n.tried, a.Name)
-	if err := n.errs[a.Name]; err != nil {
+	n.tried = append(n.tried, p.Name)
+	if err := n.errs[p.Name]; err != nil {
 		return err
 	}
 	if n.fail {
 		return errors.New("unavailable")
 	}
-	n.values = append(n.values, a.Name+"="+a.Value)
+	n.values = append(n.values, p.Name+"="+p.Body.(part.Annotation).Value.At(time.Now()))
 	return nil
 }
 
@@ -116,14 +126,15 @@ func (n *notebook) look(see func()) {
 	see()
 }
 
-func annotating(t *testing.T, n *notebook) (w *Writer, failures *int) {
+// writing is a writer at work.
+func writing(t *testing.T, n *notebook) (w *Writer, failures *int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	failures = new(int)
 	w = New(n.write, func(k objects.Key) bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		return !slices.Contains(n.gone, k.Name)
-	}, func(part.Annotation, error) {
+	}, func(part.Patch, error) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		*failures++
@@ -144,36 +155,37 @@ func annotating(t *testing.T, n *notebook) (w *Writer, failures *int) {
 	return w, failures
 }
 
-func note(name, value string) part.Annotation {
-	return part.Annotation{Kind: objects.PodKind, Namespace: "default", Name: name, Value: value}
+func note(name, value string) part.Patch {
+	return part.Annotate(objects.PodKind, &metav1.ObjectMeta{Namespace: "default", Name: name, UID: "u1"},
+		contract.PodNetworkAnnotation, part.Text(value))
 }
 
-func TestAnnotatorWritesAbreast(t *testing.T) {
+func TestWriterWritesAbreast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &notebook{takes: time.Second}
-		w, _ := annotating(t, n)
-		var notes []part.Annotation
+		w, _ := writing(t, n)
+		var notes []part.Patch
 		for i := range 100 {
 			notes = append(notes, note(string(rune('A'+i)), "x"))
 		}
 		w.Set(notes)
-		time.Sleep(100/annotators*time.Second + time.Second/2)
+		time.Sleep(100/writers*time.Second + time.Second/2)
 		synctest.Wait()
-		if len(n.values) != 100 || n.most != annotators {
+		if len(n.values) != 100 || n.most != writers {
 			t.Errorf("%d written, %d abreast", len(n.values), n.most)
 		}
 	})
 }
 
-func TestAnnotatorWritesTheNewest(t *testing.T) {
+func TestWriterWritesTheNewest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &notebook{takes: time.Second}
-		w, _ := annotating(t, n)
-		w.Set([]part.Annotation{note("web", "1")})
+		w, _ := writing(t, n)
+		w.Set([]part.Patch{note("web", "1")})
 		synctest.Wait()
-		w.Set([]part.Annotation{note("web", "1")}) // being written
-		w.Set([]part.Annotation{note("web", "2")})
-		w.Set([]part.Annotation{note("web", "3")})
+		w.Set([]part.Patch{note("web", "1")}) // being written
+		w.Set([]part.Patch{note("web", "2")})
+		w.Set([]part.Patch{note("web", "3")})
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if len(n.values) != 2 || n.values[0] != "web=1" || n.values[1] != "web=3" || n.most != 1 {
@@ -182,12 +194,12 @@ func TestAnnotatorWritesTheNewest(t *testing.T) {
 	})
 }
 
-func TestAnnotatorWritesOnce(t *testing.T) {
+func TestWriterWritesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &notebook{takes: time.Second}
-		w, _ := annotating(t, n)
+		w, _ := writing(t, n)
 		for range 3 { // the object's other events come before its annotation
-			w.Set([]part.Annotation{note("web", "1")})
+			w.Set([]part.Patch{note("web", "1")})
 			synctest.Wait()
 		}
 		time.Sleep(5 * time.Second)
@@ -198,11 +210,11 @@ func TestAnnotatorWritesOnce(t *testing.T) {
 	})
 }
 
-func TestAnnotatorTriesAgain(t *testing.T) {
+func TestWriterTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &notebook{fail: true}
-		w, failures := annotating(t, n)
-		w.Set([]part.Annotation{note("web", "1"), note("db", "1")})
+		w, failures := writing(t, n)
+		w.Set([]part.Patch{note("web", "1"), note("db", "1")})
 		time.Sleep(3500 * time.Millisecond)
 		synctest.Wait()
 		n.mu.Lock()
@@ -211,7 +223,7 @@ func TestAnnotatorTriesAgain(t *testing.T) {
 			t.Errorf("%d failures, wrote %s", *failures, n.values)
 		}
 		n.mu.Unlock()
-		time.Sleep(lastAnnotationPause)
+		time.Sleep(lastPause)
 		synctest.Wait()
 		if len(n.values) != 2 {
 			t.Errorf("wrote %s", n.values)
@@ -219,20 +231,20 @@ func TestAnnotatorTriesAgain(t *testing.T) {
 	})
 }
 
-// TestAnnotationsOfWhatIsGone: nobody waits for them, whatever the API server says.
-func TestAnnotationsOfWhatIsGone(t *testing.T) {
+// TestPatchesOfWhatIsGone: nobody waits for them, whatever the API server says.
+func TestPatchesOfWhatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &notebook{errs: map[string]error{"web": tooLong}}
-		w, failures := annotating(t, n)
-		w.Set([]part.Annotation{note("web", "1")})
-		time.Sleep(3 * refusedAnnotationPause / 2)
+		w, failures := writing(t, n)
+		w.Set([]part.Patch{note("web", "1")})
+		time.Sleep(3 * refusedPause / 2)
 		n.look(func() {
 			if *failures != 2 {
 				t.Errorf("%d tries of an object that is there", *failures)
 			}
 			n.gone = []string{"default/web"}
 		})
-		time.Sleep(5 * refusedAnnotationPause)
+		time.Sleep(5 * refusedPause)
 		n.look(func() {
 			if *failures != 3 || len(w.wanted) > 0 {
 				t.Errorf("%d tries, and %d are to come", *failures, len(w.wanted))
@@ -241,22 +253,18 @@ func TestAnnotationsOfWhatIsGone(t *testing.T) {
 	})
 }
 
-// TestAnnotationsAreWrittenInTurn: whoever waits longest is next, also when it is wanted anew meanwhile.
-func TestAnnotationsAreWrittenInTurn(t *testing.T) {
+// TestPatchesAreMadeInTurn: whoever waits longest is next, also when it is wanted anew meanwhile.
+func TestPatchesAreMadeInTurn(t *testing.T) {
 	w := New(nil, nil, nil, nil)
-	note := func(name, value string) part.Annotation {
-		return part.Annotation{Kind: objects.PodKind, Namespace: "default", Name: name, Key: contract.PodNetworkAnnotation,
-			Value: value}
-	}
-	var want []part.Annotation
+	var want []part.Patch
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
-		w.Set([]part.Annotation{note(name, "old")})
+		w.Set([]part.Patch{note(name, "old")})
 		want = append(want, note(name, "new"))
 	}
-	w.Set([]part.Annotation{note("e", "new"), note("a", "new"), note("f", "new"), note("b", "new"), note("d", "new"),
+	w.Set([]part.Patch{note("e", "new"), note("a", "new"), note("f", "new"), note("b", "new"), note("d", "new"),
 		note("c", "new")})
 	for _, expected := range want {
-		if got := w.next(); got == nil || got.Annotation != expected {
+		if got := w.next(); got == nil || !got.Equal(expected) {
 			t.Errorf("next is %v; want %v", got, expected)
 		}
 	}
@@ -269,21 +277,21 @@ func TestAnnotationsAreWrittenInTurn(t *testing.T) {
 var tooLong = apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "fat",
 	field.ErrorList{field.TooLong(field.NewPath("metadata", "annotations"), "", 262144)})
 
-// TestRefusedAnnotationsStandInNobodysWay: their objects are told once, they are tried once a minute,
+// TestRefusedPatchesStandInNobodysWay: their objects are told once, they are tried once a minute,
 // and all others are written at once.
-func TestRefusedAnnotationsStandInNobodysWay(t *testing.T) {
+func TestRefusedPatchesStandInNobodysWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &notebook{errs: map[string]error{}}
-		w, _ := annotating(t, n)
-		var fat []part.Annotation
-		for i := range 3 * annotators {
+		w, _ := writing(t, n)
+		var fat []part.Patch
+		for i := range 3 * writers {
 			name := fmt.Sprint("fat-", i)
 			n.errs[name] = tooLong
 			fat = append(fat, note(name, "x"))
 		}
 		w.Set(fat)
 		synctest.Wait()
-		w.Set([]part.Annotation{note("web", "1")})
+		w.Set([]part.Patch{note("web", "1")})
 		n.look(func() {
 			if len(n.values) != 1 {
 				t.Errorf("wrote %s beside those that are refused", n.values)
@@ -298,14 +306,16 @@ func TestRefusedAnnotationsStandInNobodysWay(t *testing.T) {
 				t.Errorf("tried %s within a minute", n.tried)
 			}
 		})
-		w.Set([]part.Annotation{{Kind: objects.PodKind, Namespace: "default", Name: "fat-0", UID: "another", Value: "x"}})
+		another := note("fat-0", "x")
+		another.UID = "another"
+		w.Set([]part.Patch{another})
 		n.look(func() {
 			if len(n.tried) != 2+len(fat) {
 				t.Error("a pod waits for another one that had its name")
 			}
 		})
 		n.look(func() { delete(n.errs, "fat-1") })
-		time.Sleep(refusedAnnotationPause)
+		time.Sleep(refusedPause)
 		n.look(func() {
 			if !slices.Contains(n.values, "fat-1=x") {
 				t.Errorf("wrote %s after a minute", n.values)
@@ -323,28 +333,29 @@ func TestRefusedAnnotationsStandInNobodysWay(t *testing.T) {
 // TestRefusalsTellWhatIsAtStake: a pod without its annotation has no network, a policy is in force all the same.
 func TestRefusalsTellWhatIsAtStake(t *testing.T) {
 	for _, c := range []struct {
-		part.Annotation
+		part.Patch
 		want, not string
 	}{
-		{part.Annotation{Kind: objects.PodKind, Key: contract.PodNetworkAnnotation}, "no network", "policy"},
-		{part.Annotation{Kind: objects.NetworkPolicyKind, Key: contract.PolicyStatusAnnotation},
+		{note("web", "x"), "no network", "policy"},
+		{part.Annotate(objects.NetworkPolicyKind, &metav1.ObjectMeta{}, contract.PolicyStatusAnnotation, part.Text("{}")),
 			"let the controller patch NetworkPolicies", "no network"},
-		{part.Annotation{Kind: objects.ClusterPolicyKind, Key: part.StatusKey}, "give it to the controller", "no network"},
+		{part.PatchStatus(objects.ClusterPolicyKind, &metav1.ObjectMeta{}, ready{}), "give it to the controller",
+			"no network"},
 	} {
-		it := &wish{Annotation: c.Annotation}
+		it := &wish{Patch: c.Patch}
 		text := it.refusal(tooLong).Message
 		if !strings.Contains(text, c.want) || strings.Contains(text, c.not) {
-			t.Errorf("%s: %s", c.Key, text)
+			t.Errorf("%s: %s", c.Kind, text)
 		}
 	}
 }
 
-// TestAnnotatorHonoursRetryAfter of an API server that has too much to do.
-func TestAnnotatorHonoursRetryAfter(t *testing.T) {
+// TestWriterHonoursRetryAfter of an API server that has too much to do.
+func TestWriterHonoursRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &notebook{errs: map[string]error{"web": apierrors.NewTooManyRequests("later", 20)}}
-		w, _ := annotating(t, n)
-		w.Set([]part.Annotation{note("web", "1")})
+		w, _ := writing(t, n)
+		w.Set([]part.Patch{note("web", "1")})
 		time.Sleep(19 * time.Second)
 		n.look(func() {
 			if len(n.tried) != 1 {
