@@ -30,7 +30,7 @@ func TestRoutersForgetNeighbours(t *testing.T) {
 		}
 		d.ovn.NB("set", "Logical_Router", router, "options:mac_binding_age_threshold=2") // so that it can be waited for
 	}
-	d.ovn.NB("--timeout=25", "--wait=hv", "sync")
+	d.ovn.NB("--timeout=100", "--wait=hv", "sync")
 	for _, to := range []string{"203.0.113.100:8080", "[2001:db8::100]:8080", silent + ":8080"} {
 		if got := d.ask("a", "", "tcp", to); got.err != nil {
 			t.Fatalf("%s: %v", to, got.err)

@@ -42,7 +42,7 @@ func TestBalancersAreRenamedInPlace(t *testing.T) {
 		}
 	}
 	apply := func() []string {
-		d.ovn.NB("--timeout=25", "--wait=hv", "sync")
+		d.ovn.NB("--timeout=100", "--wait=hv", "sync")
 		control := filepath.Join(filepath.Dir(strings.TrimPrefix(d.ovn.OVSDatabase(), "unix:")), nodetest.Vswitchd+".ctl")
 		state := []string{
 			d.ovn.NB("--bare", "--columns=_uuid", "list", "Load_Balancer"),

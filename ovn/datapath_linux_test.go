@@ -97,7 +97,7 @@ func (d *datapath) touch(keys []part.Event) {
 			d.t.Fatal(err)
 		}
 	}
-	d.ovn.NB("--timeout=25", "--wait=hv", "sync")
+	d.ovn.NB("--timeout=100", "--wait=hv", "sync")
 	d.revalidate()
 }
 
