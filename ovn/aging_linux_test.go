@@ -103,7 +103,7 @@ func (d *datapath) livesOn(namespace, to, what string, known func() string) {
 	defer conn.Close()
 	var longest time.Duration
 	last, changes := known(), 0
-	for deadline := time.Now().Add(60 * time.Second); changes < 6; {
+	for deadline := time.Now().Add(nodetest.Patience); changes < 6; {
 		if time.Now().After(deadline) {
 			d.t.Fatalf("%s: no %s: %s", to, what, last)
 		}

@@ -30,7 +30,7 @@ func TestBalancersAreRenamedInPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		if text, _, err := exchange(conn, true); err != nil || !strings.HasPrefix(text, "a ") {
+		if text, _, err := exchange(conn, true, d.patience); err != nil || !strings.HasPrefix(text, "a ") {
 			t.Fatalf("the Service answers %q: %v", text, err)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
 
@@ -146,7 +147,7 @@ func (s *southbound) as(node string) (endpoint string) {
 // until waits for what comes soon, on a busy machine less so.
 func (s *southbound) until(what string, condition func() bool) {
 	s.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(nodetest.Patience); !condition(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.Fatal(what)
 		}
@@ -356,6 +357,7 @@ func TestNobodyGetsRoundTheGuard(t *testing.T) {
 // TestRowsThatAreNewToTheReplica: a node may have seen a row before the guard has.
 func TestRowsThatAreNewToTheReplica(t *testing.T) {
 	s := newSouthbound(t)
+	s.guard.patience = nodetest.Patience
 	db := s.as("l2")
 	for i := range 20 {
 		s.forgive()
