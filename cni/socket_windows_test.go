@@ -66,7 +66,7 @@ func TestPipeOfAStrangerIsNotTheAgents(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if conn, err := cni.Dial(ctx, socket); err == nil {
 		conn.Close()

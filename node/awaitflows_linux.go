@@ -55,15 +55,22 @@ type awaited struct {
 
 // come waits for them.
 func (a awaited) come(ctx context.Context) error {
+	if flows, err := complete(ctx, a.count); err != nil {
+		name := strings.TrimSuffix(filepath.Base(a.bridge.Address), ".mgmt")
+		return fmt.Errorf("the flows of %s are not complete: %d have come: %w", name, flows, err)
+	}
+	return nil
+}
+
+// complete counts flows until there are some and their number stays the same. The error is that of ctx.
+func complete(ctx context.Context, count func(context.Context) (uint32, error)) (flows uint32, err error) {
 	tick := time.NewTicker(flowsPeriod)
 	defer tick.Stop()
-	var flows uint32
 	since := time.Now()
 	for {
-		now, err := a.count(ctx)
+		now, err := count(ctx)
 		if ctx.Err() != nil {
-			name := strings.TrimSuffix(filepath.Base(a.bridge.Address), ".mgmt")
-			return fmt.Errorf("the flows of %s are not complete: %d have come: %w", name, flows, context.Cause(ctx))
+			return flows, context.Cause(ctx)
 		}
 		if err != nil { // ovs-vswitchd may be on its way
 			now = 0
@@ -72,7 +79,7 @@ func (a awaited) come(ctx context.Context) error {
 			flows, since = now, time.Now()
 		}
 		if flows > 0 && time.Since(since) >= flowsStill {
-			return nil
+			return flows, nil
 		}
 		select {
 		case <-tick.C:

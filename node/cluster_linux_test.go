@@ -102,7 +102,7 @@ func newClusterOver(tb testing.TB, extension *hyperv.Extension) *cluster {
 	c.config.EncapAddress = netip.MustParseAddr("172.30.0.1")
 	c.config.CNISocket = filepath.Join(dir, "weft", "cni.sock")
 	c.config.CNIConfDir, c.config.DataDir = filepath.Join(dir, "net.d"), filepath.Join(dir, "data")
-	c.config.CNITimeout = 20 * time.Second
+	c.config.CNITimeout = nodetest.Patience
 	c.config.MetricsAddress = ""
 	c.client = fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: "node-uid"}})
 	c.topology()

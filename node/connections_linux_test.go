@@ -262,7 +262,7 @@ func TestAPodAtItsBound(t *testing.T) {
 		t.Helper()
 		b.bounded()
 		for _, conn := range kept {
-			if _, err := ask(conn, 5*time.Second); err != nil {
+			if _, err := ask(conn, nodetest.Patience); err != nil {
 				t.Errorf("a connection that is there ends: %v", err)
 			}
 		}
@@ -397,7 +397,7 @@ func (b *boundedNode) fillFromOutside() {
 	b.refused("a pod whose clients have its bound", client{b.outside, netip.AddrPortFrom(gatewayHost, 30080)},
 		client{b.other.sandbox, netip.AddrPortFrom(outsideHost, 80)})
 	for _, conn := range held {
-		if _, err := ask(conn, 5*time.Second); err != nil {
+		if _, err := ask(conn, nodetest.Patience); err != nil {
 			b.tb.Errorf("a client's connection ends: %v", err)
 		}
 	}

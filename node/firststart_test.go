@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/hns/hnstest"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/windows"
 	"github.com/weftnet/weft/node/windows/windowstest"
@@ -124,7 +125,7 @@ type firstStart struct {
 
 func newFirstStart(t *testing.T) *firstStart {
 	t.Helper()
-	s := &firstStart{n: newUplinkNode(t, nil), takeUpTime: 20 * time.Second,
+	s := &firstStart{n: newUplinkNode(t, nil), takeUpTime: nodetest.Patience,
 		Bench: windowstest.New(t, func(c *windows.Config) { c.AddressTime = 500 * time.Millisecond })}
 	s.daemon = &extensionDaemon{n: s.n, machine: s.Bench}
 	ctx, cancel := context.WithCancel(t.Context())

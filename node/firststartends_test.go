@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hns/hnstest"
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/openvswitch/openvswitchtest"
 	"github.com/weftnet/weft/node/windows"
 )
@@ -186,7 +187,7 @@ func (s *firstStart) endsAndStarts(moves bool, e ending, l loss) {
 		s.alone()
 	}
 	l.mend(s)
-	s.takeUpTime = 2 * time.Second
+	s.takeUpTime = nodetest.Patience
 	s.whole(s.start())
 }
 
@@ -273,7 +274,7 @@ func TestBridgeThatHasWorkedStays(t *testing.T) {
 				t.Fatalf("it was taken away\n%s", s.Dump())
 			}
 			loss.mend(s)
-			s.takeUpTime = 2 * time.Second
+			s.takeUpTime = nodetest.Patience
 			s.whole(s.start())
 		})
 	}

@@ -257,10 +257,14 @@ func (g *gatewayCluster) echo(ns string, port int) {
 	}()
 }
 
-// open connects, and ask wants an answer.
+// open connects within moments or not at all, and ask wants an answer.
 func open(ns string, to netip.Addr, port uint16) (net.Conn, error) {
+	return dial(ns, to, port, 2*time.Second)
+}
+
+func dial(ns string, to netip.Addr, port uint16, limit time.Duration) (net.Conn, error) {
 	return inside(ns, func() (net.Conn, error) {
-		return net.DialTimeout("tcp", netip.AddrPortFrom(to, port).String(), 2*time.Second)
+		return net.DialTimeout("tcp", netip.AddrPortFrom(to, port).String(), limit)
 	})
 }
 
@@ -336,11 +340,11 @@ func TestGatewayWithTheHostsAddresses(t *testing.T) {
 	for i, host := range []netip.Addr{gatewayHost, gatewayHost6} {
 		g.visits(g.outside, host, 30081, contract.HostClients[i])
 		for range 8 { // each at once: a lost first packet would come again
-			conn, err := open(g.outside, host, 30081)
+			conn, err := dial(g.outside, host, 30081, nodetest.Patience)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if seen, err := ask(conn, 2*time.Second); err != nil || seen != contract.HostClients[i].String() {
+			if seen, err := ask(conn, nodetest.Patience); err != nil || seen != contract.HostClients[i].String() {
 				t.Errorf("%v port 30081 sees %s, %v", host, seen, err)
 			}
 			conn.Close()
@@ -386,7 +390,7 @@ func TestFlowsOutliveVswitchd(t *testing.T) {
 	talks := map[string]net.Conn{}
 	for name, to := range map[string]netip.Addr{"IPv4": gatewayHost, "IPv6": gatewayHost6} {
 		g.visits(g.outside, to, 22, map[string]netip.Addr{"IPv4": outsideHost, "IPv6": outsideHost6}[name])
-		conn, err := open(g.outside, to, 22)
+		conn, err := dial(g.outside, to, 22, nodetest.Patience)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -412,7 +416,7 @@ func TestFlowsOutliveVswitchd(t *testing.T) {
 	t.Logf("flows are back %v after ovs-vswitchd, and %v after its bridge", time.Since(began).Round(time.Millisecond),
 		time.Since(plain).Round(time.Millisecond))
 	for name, conn := range talks {
-		if _, err := ask(conn, 15*time.Second); err != nil {
+		if _, err := ask(conn, nodetest.Patience); err != nil {
 			t.Errorf("%s: the host's connection broke: %v", name, err)
 		}
 		t.Logf("%s: the host's connection goes on %v after ovs-vswitchd's start", name,

@@ -130,7 +130,7 @@ func freeAddress(t *testing.T) string {
 // holds waits for what the agent says of the chassis host.
 func (h *agentTunnel) holds(t *testing.T, says string) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(nodetest.Patience); ; {
 		text := ""
 		if err := h.status(time.Now()); err != nil {
 			text = err.Error()

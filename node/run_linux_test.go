@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 // TestSystemdIsToldOfTheStart: the agent has started before it has spoken to an API server, which may be away.
@@ -21,7 +23,7 @@ func TestSystemdIsToldOfTheStart(t *testing.T) {
 	if err := Run(t.Context(), c); err == nil {
 		t.Error("an agent without credentials runs")
 	}
-	if err := systemd.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := systemd.SetReadDeadline(time.Now().Add(nodetest.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	message := make([]byte, 100)

@@ -282,7 +282,7 @@ func (h *uplinkHost) session(address, client string) *session {
 	var listener net.Listener
 	s := &session{name: client + " to " + address}
 	dial := func() (err error) {
-		s.conn, err = net.DialTimeout("tcp", listener.Addr().String(), 10*time.Second)
+		s.conn, err = net.DialTimeout("tcp", listener.Addr().String(), nodetest.Patience)
 		return
 	}
 	var err error

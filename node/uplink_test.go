@@ -17,6 +17,7 @@ import (
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/openvswitch/openvswitchtest"
 	"github.com/weftnet/weft/node/platform"
@@ -38,7 +39,7 @@ func newUplinkNode(t *testing.T, daemon *openvswitchtest.Vswitchd) *bareNode {
 	})
 	n.gateway.Times.TakeUp = 300 * time.Millisecond
 	if daemon != nil {
-		n.gateway.Times.TakeUp = 5 * time.Second
+		n.gateway.Times.TakeUp = nodetest.Patience
 		go daemon.Run(t.Context(), n.ovs)
 	}
 	n.health.Set(health.Flows, nil) // a part of the agent that does not run here
@@ -133,10 +134,14 @@ func TestUplinkDoesNotWaitForTheController(t *testing.T) {
 	}
 }
 
+// refusalTime is waited in full for a port that is refused, and the stand-in's answers have to fit in.
+const refusalTime = 10 * time.Second
+
 // A bridge that does not work would keep the host off the network.
 func TestHostGetsItsAdapterBack(t *testing.T) {
+	t.Parallel()
 	n := newUplinkNode(t, &openvswitchtest.Vswitchd{Refuses: "Ethernet"})
-	n.gateway.Times.TakeUp = 2 * time.Second // the stand-in's answers have to fit in
+	n.gateway.Times.TakeUp = refusalTime
 	n.gateway.ReconcileUplinkOnce(t.Context())
 	if n.platform.Called("ReleaseUplink") != 1 || !strings.Contains(n.uplinkProblem(), "Ethernet") {
 		t.Errorf("%d calls; %s", n.platform.Called("ReleaseUplink"), n.uplinkProblem())
@@ -151,8 +156,9 @@ func TestHostGetsItsAdapterBack(t *testing.T) {
 // ovs-vswitchd on Windows ends over each bridge that it finds without a switch, and then nobody could
 // tell it that there is one.
 func TestFirstStartThatFailsLeavesNoBridge(t *testing.T) {
+	t.Parallel()
 	n := newUplinkNode(t, &openvswitchtest.Vswitchd{Refuses: "Ethernet"})
-	n.gateway.Times.TakeUp = 2 * time.Second
+	n.gateway.Times.TakeUp = refusalTime
 	n.loseSwitch()
 	rest := n.gateway.ReconcileUplinkOnce(t.Context())
 	if n.platform.Called("ReleaseUplink") != 1 || n.platform.BridgesAtRelease != 0 {
@@ -173,7 +179,6 @@ func (n *bareNode) loseSwitch() {
 // bridge is gone, and the adapter is not taken before it has answered.
 func TestDaemonIsAskedOverNoBridgeWhereThereIsNoSwitch(t *testing.T) {
 	n := newUplinkNode(t, nil)
-	n.gateway.Times.TakeUp = 2 * time.Second
 	n.loseSwitch()
 	root, err := n.ovs.Root()
 	if err != nil {
@@ -192,7 +197,7 @@ func TestDaemonIsAskedOverNoBridgeWhereThereIsNoSwitch(t *testing.T) {
 			n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil, n.uplinkProblem())
 	}
 	go (&openvswitchtest.Vswitchd{}).Run(t.Context(), n.ovs)
-	n.gateway.Times.TakeUp = 5 * time.Second
+	n.gateway.Times.TakeUp = nodetest.Patience
 	n.gateway.ReconcileUplinkOnce(t.Context())
 	if problem := n.health.Problems()[health.Uplink]; problem != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 		t.Errorf("no uplink over a daemon that lives: %v", problem)
@@ -228,7 +233,7 @@ func TestBridgesOfALostSwitchGoBeforeTheNextIsMade(t *testing.T) {
 			n.gateway.ReconcileUplinkOnce(t.Context())
 			if restarted {
 				n.gateway = n.newGateway()
-				n.gateway.Times.TakeUp = 5 * time.Second
+				n.gateway.Times.TakeUp = nodetest.Patience
 			}
 			n.loseSwitch()
 			n.gateway.ReconcileUplinkOnce(t.Context())
@@ -299,7 +304,7 @@ func TestChassisHostWaitsForTheUplink(t *testing.T) {
 	defer conn.Close()
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the network is lost", platform.ErrNoUplink))
 	fresh.gateway.ReconcileUplinkOnce(t.Context())
-	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second)) // refused where it is closed, as it shall be
+	_ = conn.SetReadDeadline(time.Now().Add(nodetest.Patience)) // refused where it is closed, as it shall be
 	if _, err := io.Copy(io.Discard, conn); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the stream is open over a lost network: %v", err)
 	}

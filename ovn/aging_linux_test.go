@@ -30,7 +30,7 @@ func TestRoutersForgetNeighbours(t *testing.T) {
 		}
 		d.ovn.NB("set", "Logical_Router", router, "options:mac_binding_age_threshold=2") // so that it can be waited for
 	}
-	d.ovn.NB("--timeout=25", "--wait=hv", "sync")
+	d.ovn.NB("--timeout=100", "--wait=hv", "sync")
 	for _, to := range []string{"203.0.113.100:8080", "[2001:db8::100]:8080", silent + ":8080"} {
 		if got := d.ask("a", "", "tcp", to); got.err != nil {
 			t.Fatalf("%s: %v", to, got.err)
@@ -103,7 +103,7 @@ func (d *datapath) livesOn(namespace, to, what string, known func() string) {
 	defer conn.Close()
 	var longest time.Duration
 	last, changes := known(), 0
-	for deadline := time.Now().Add(60 * time.Second); changes < 6; {
+	for deadline := time.Now().Add(nodetest.Patience); changes < 6; {
 		if time.Now().After(deadline) {
 			d.t.Fatalf("%s: no %s: %s", to, what, last)
 		}

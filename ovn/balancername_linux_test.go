@@ -30,7 +30,7 @@ func TestBalancersAreRenamedInPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		if text, _, err := exchange(conn, true); err != nil || !strings.HasPrefix(text, "a ") {
+		if text, _, err := exchange(conn, true, d.patience); err != nil || !strings.HasPrefix(text, "a ") {
 			t.Fatalf("the Service answers %q: %v", text, err)
 		}
 	})
@@ -41,7 +41,7 @@ func TestBalancersAreRenamedInPlace(t *testing.T) {
 		}
 	}
 	apply := func() []string {
-		d.ovn.NB("--timeout=25", "--wait=hv", "sync")
+		d.ovn.NB("--timeout=100", "--wait=hv", "sync")
 		control := filepath.Join(filepath.Dir(strings.TrimPrefix(d.ovn.OVSDatabase(), "unix:")), nodetest.Vswitchd+".ctl")
 		state := []string{
 			d.ovn.NB("--bare", "--columns=_uuid", "list", "Load_Balancer"),

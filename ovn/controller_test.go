@@ -29,6 +29,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
@@ -77,7 +78,7 @@ func (d *deployment) startThrough(dial func(*controller, context.Context) (datab
 	d.t.Helper()
 	config := ovntest.Config()
 	config.Northbound = []string{d.northbound.Endpoint}
-	config.Identity, config.LeaseDuration = identity, 3*time.Second
+	config.Identity, config.LeaseDuration = identity, 12*time.Second // a busy machine renews it late
 	if edit != nil {
 		edit(&config)
 	}
@@ -132,13 +133,12 @@ func annotateThroughFake(client kubernetes.Interface, own dynamic.Interface) wri
 // eventually waits until condition holds.
 func (d *deployment) eventually(what string, condition func() bool) {
 	d.t.Helper()
-	const patience = time.Minute
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), nodetest.Patience)
 	defer cancel()
 	for !condition() {
 		select {
 		case <-ctx.Done():
-			d.t.Fatalf("waited %s until %s; the Northbound:\n%s", patience, what, ovsdb.Dump(d.view))
+			d.t.Fatalf("waited %s until %s; the Northbound:\n%s", nodetest.Patience, what, ovsdb.Dump(d.view))
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

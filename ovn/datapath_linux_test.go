@@ -71,7 +71,7 @@ func newDatapath(t *testing.T, s *settings.Settings) *datapath {
 	schema := ovsdbtest.Northbound(t)
 	d := &datapath{world: newWorld(), t: t, ovn: o, c: newCluster(s),
 		engine: ovsdb.NewEngine(ovsdbtest.Connect(t, schema, o.Northbound(), northbound.Tables...))}
-	d.patience = 4 * time.Second
+	d.patience = nodetest.Patience
 	d.port.Store(10000) // below those that the kernel gives
 	n1 := d.node("n1", "10.244.0.0/24", "fd00:10:244::/64")
 	n1.Facts = ovntest.Facts(1, true)
@@ -97,7 +97,7 @@ func (d *datapath) touch(keys []part.Event) {
 			d.t.Fatal(err)
 		}
 	}
-	d.ovn.NB("--timeout=25", "--wait=hv", "sync")
+	d.ovn.NB("--timeout=100", "--wait=hv", "sync")
 	d.revalidate()
 }
 
@@ -276,7 +276,7 @@ func (d *datapath) ask(namespace, from, network, to string) (a reply) {
 		return a
 	}
 	defer conn.Close()
-	text, tries, err := exchange(conn, network == "udp")
+	text, tries, err := exchange(conn, network == "udp", d.patience)
 	a.after, a.tries, a.err = time.Since(start), tries, err
 	if a.err != nil {
 		return a
@@ -287,12 +287,14 @@ func (d *datapath) ask(namespace, from, network, to string) (a reply) {
 	return a
 }
 
-func exchange(conn net.Conn, datagrams bool) (text string, tries int, err error) {
+// exchange asks who answers. A datagram is sent ten times before patience ends it.
+func exchange(conn net.Conn, datagrams bool, patience time.Duration) (text string, tries int, err error) {
 	buffer := make([]byte, 200)
-	wait := 4 * time.Second
+	wait := nodetest.Patience
 	if datagrams {
 		wait = 300 * time.Millisecond
 	}
+	began := time.Now()
 	for tries = 1; ; tries++ {
 		if datagrams {
 			if _, err := conn.Write([]byte("who")); err != nil {
@@ -306,7 +308,7 @@ func exchange(conn net.Conn, datagrams bool) (text string, tries int, err error)
 		if err == nil {
 			return string(buffer[:n]), tries, nil
 		}
-		if !datagrams || tries == 10 {
+		if !datagrams || tries >= 10 && time.Since(began) >= patience {
 			return "", tries, err
 		}
 	}

@@ -33,7 +33,7 @@ func TestSelectedPodsLeaveByTheirAddress(t *testing.T) {
 		ovsdbtest.Run(t, "ovn-sbctl", "--db="+o.southbound.Endpoint, "chassis-add", chassis, "geneve",
 			fmt.Sprintf("192.0.2.%d", 1+i))
 	}
-	ovsdbtest.Run(t, "ovn-nbctl", "--timeout=60", "--db="+o.northbound.Endpoint, "--wait=sb", "sync")
+	ovsdbtest.Run(t, "ovn-nbctl", "--timeout=300", "--db="+o.northbound.Endpoint, "--wait=sb", "sync")
 
 	pod := func(port, subnet string, at byte) string {
 		return fmt.Sprintf("inport==%q && eth.src==0a:58:0a:f4:%02x:%02x && eth.dst==0a:58:0a:f4:%02x:01 && ip.ttl==64 && ",

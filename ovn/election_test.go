@@ -30,7 +30,7 @@ func TestHangingAPIServerEndsTheWorkInTime(t *testing.T) {
 	})
 	// A third of the Lease is between the end of the work and that of the Lease: as long as a busy machine lets nobody
 	// work.
-	c := d.start("only", func(c *settings.Config) { c.LeaseDuration = 12 * time.Second })
+	c := d.start("only", func(c *settings.Config) { c.LeaseDuration = 30 * time.Second })
 	d.eventually("it leads and has annotated all", func() bool { return d.port("default_one") != nil && d.patches() == 2 })
 	hangs.Store(true)
 	d.eventually("it stops", func() bool { return c.leader.Load() == nil })

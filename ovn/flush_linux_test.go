@@ -48,7 +48,7 @@ func TestSocketsLeaveWhoIsGone(t *testing.T) {
 				serve(name)
 				start := time.Now()
 				nodetest.Eventually(t, 5*time.Second, func() error {
-					if text, _, err := exchange(conn, true); err != nil || !strings.HasPrefix(text, name+" ") {
+					if text, _, err := exchange(conn, true, 0); err != nil || !strings.HasPrefix(text, name+" ") {
 						return fmt.Errorf("%q answers: %v", text, err)
 					}
 					return nil

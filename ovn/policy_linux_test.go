@@ -83,7 +83,7 @@ func TestPoliciesWithPackets(t *testing.T) {
 			}
 			for _, list := range everybody {
 				for _, c := range list {
-					d.patience = 4 * time.Second
+					d.patience = nodetest.Patience
 					if no[c] {
 						d.patience = 300 * time.Millisecond
 					}
@@ -208,7 +208,7 @@ func TestLocalAddressesPassNoPolicy(t *testing.T) {
 	}
 	check := func(pods bool) {
 		t.Helper()
-		d.patience = 4 * time.Second
+		d.patience = nodetest.Patience
 		for from, to := range map[string]string{"host": a, "b": "[fd00:10:244::2]:8080"} {
 			if got := d.ask(from, "", "tcp", to); got.err != nil {
 				t.Errorf("%s to %s: %v", from, to, got.err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 )
@@ -44,7 +45,7 @@ func TestSourceRangesWithPackets(t *testing.T) {
 				no[c] = true
 			}
 			for _, c := range everybody {
-				d.patience = 4 * time.Second
+				d.patience = nodetest.Patience
 				if no[c] {
 					d.patience = 300 * time.Millisecond
 				}

@@ -240,7 +240,7 @@ func TestNothingReachesTunnels(t *testing.T) {
 				errands = append(errands, d.balanced("a client to the node by a Service", "outside",
 					map[string]string{"198.51.100.67": contract.HostAliases[0].String()}, "lr gw-n1")...)
 			}
-			d.ovn.NB("--timeout=25", "--wait=hv", "sync")
+			d.ovn.NB("--timeout=100", "--wait=hv", "sync")
 			d.revalidate()
 			for _, name := range d.strayed(hears, errands) {
 				t.Errorf("%s reaches the tunnels", name)

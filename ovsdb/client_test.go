@@ -39,13 +39,6 @@ func (w *warnings) String() string {
 
 func (w *warnings) logger() *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
-// connectBriefly gives up after a moment.
-func connectBriefly(t *testing.T, config ovsdb.Config) (*ovsdb.Client, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	return ovsdb.Connect(ctx, config)
-}
-
 func TestReading(t *testing.T) {
 	both(t, func(t *testing.T, s *stage) {
 		s.replace(node("l1"), pod("a", "l1", "10.244.1.3"), pod("b", "l1", "10.244.1.4"))

@@ -29,10 +29,11 @@ func pipe(t *testing.T, interval time.Duration) (*session, net.Conn) {
 
 func await[T any](t *testing.T, what string, from <-chan T) (value T) {
 	t.Helper()
+	const patience = 2 * time.Minute
 	select {
 	case value = <-from:
-	case <-time.After(2 * time.Minute):
-		t.Fatalf("waited 10 s for %s", what)
+	case <-time.After(patience):
+		t.Fatalf("waited %s for %s", patience, what)
 	}
 	return value
 }

@@ -65,7 +65,7 @@ func TestServiceLives(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := filepath.Join(state, "weft-node.log")
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(nodetest.Patience); ; time.Sleep(10 * time.Millisecond) {
 		text, _ := os.ReadFile(log) // there may be none yet
 		if strings.Contains(string(text), "no Host Networking Service") {
 			t.Fatalf("the Wine prefix has no emulated HNS: make it by test/lab/scripts/wine.sh; the log is %q", text)
@@ -86,10 +86,9 @@ func TestServiceLives(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
-	ready := time.Now()
 	if err := withService(func(s *mgr.Service) error { return awaitReady(t.Context(), s, time.Second) }); err == nil ||
-		!strings.Contains(err.Error(), "not ready after 1s: ask the agent") || time.Since(ready) > 10*time.Second {
-		t.Errorf("an agent without Open vSwitch is ready after %v: %v", time.Since(ready), err)
+		!strings.Contains(err.Error(), "not ready after 1s: ask the agent") {
+		t.Errorf("an agent without Open vSwitch is ready: %v", err)
 	}
 	if err := withService(stopService); err != nil {
 		t.Fatal(err)

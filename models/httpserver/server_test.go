@@ -14,12 +14,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 // start serves /healthz, /hold, which answers when release is closed, and /slow, which takes three times as long as a
 // request may.
-func start(t *testing.T, limits Limits) (at string, holding <-chan struct{}, release chan struct{}) {
+func start(t *testing.T, listener net.Listener, limits Limits) (holding <-chan struct{}, release chan struct{}) {
 	t.Helper()
 	began, release := make(chan struct{}, 100), make(chan struct{})
 	mux := http.NewServeMux()
@@ -37,10 +38,6 @@ func start(t *testing.T, limits Limits) (at string, holding <-chan struct{}, rel
 			http.Error(w, "the request was given up", http.StatusServiceUnavailable)
 		}
 	})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- Serve(ctx, listener, mux, limits) }()
@@ -50,19 +47,31 @@ func start(t *testing.T, limits Limits) (at string, holding <-chan struct{}, rel
 			t.Errorf("the server ends with %v", err)
 		}
 	})
-	return listener.Addr().String(), began, release
+	return began, release
 }
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listener
+}
+
+// patience is how long a test waits for what has to happen, on the busiest of machines.
+const patience = 2 * time.Minute
 
 // dial connects from an address of the loopback network.
 func dial(t *testing.T, from, to string) net.Conn {
 	t.Helper()
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 10 * time.Second}
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: patience}
 	c, err := d.DialContext(t.Context(), "tcp", to)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -95,7 +104,9 @@ var long = Limits{Connections: 8, PerClient: 4, Header: time.Minute, Request: ti
 // probe, neither of the same client nor of another.
 func TestNewcomersAreAnswered(t *testing.T) {
 	for _, asks := range []bool{false, true} {
-		at, _, _ := start(t, long)
+		listener := listen(t)
+		at := listener.Addr().String()
+		start(t, listener, long)
 		var held []net.Conn
 		for i := range 3 * long.Connections {
 			c := dial(t, fmt.Sprintf("127.0.0.%d", 2+i%5), at)
@@ -128,7 +139,9 @@ func stillOpen(held []net.Conn) (open int) {
 
 // TestRequestsInHandAreKept: a client that has all of its requests in hand gets no more, and others are answered.
 func TestRequestsInHandAreKept(t *testing.T) {
-	at, holding, release := start(t, long)
+	listener := listen(t)
+	at := listener.Addr().String()
+	holding, release := start(t, listener, long)
 	var held []net.Conn
 	for range long.PerClient {
 		c := dial(t, "127.0.0.2", at)
@@ -152,25 +165,52 @@ func TestRequestsInHandAreKept(t *testing.T) {
 
 // TestTimesAreBounds: whoever is silent, half silent, or does not read is left.
 func TestTimesAreBounds(t *testing.T) {
-	short := Limits{Connections: 8, PerClient: 8, Header: 100 * time.Millisecond, Request: 200 * time.Millisecond,
-		Answer: time.Minute, Idle: 100 * time.Millisecond}
-	at, _, _ := start(t, short)
-	for what, sends := range map[string]string{
-		"nothing": "", "half a header": "GET /healthz HTTP/1.1\r\nHo",
-		"half a body": "POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1234",
-		"a request":   "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
-	} {
-		c := dial(t, "127.0.0.2", at)
-		_, _ = io.WriteString(c, sends)
-		if _, err := io.Copy(io.Discard, c); err != nil { // to its end
-			t.Errorf("after %s the connection is held: %v", what, err)
+	synctest.Test(t, func(t *testing.T) {
+		short := Limits{Connections: 8, PerClient: 8, Header: time.Second, Request: 2 * time.Second,
+			Answer: time.Minute, Idle: time.Second}
+		listener := make(pipes)
+		start(t, listener, short)
+		dial := func() net.Conn {
+			t.Helper()
+			ours, theirs := net.Pipe()
+			listener <- theirs
+			if err := ours.SetDeadline(time.Now().Add(patience)); err != nil {
+				t.Fatal(err)
+			}
+			return ours
 		}
-	}
-	slow := dial(t, "127.0.0.2", at)
-	if ask(slow, "/slow"); answered(slow) != "HTTP/1.1 200" {
-		t.Error("an answer that takes longer than a request may is given up")
-	}
+		for what, sends := range map[string]string{
+			"nothing": "", "half a header": "GET /healthz HTTP/1.1\r\nHo",
+			"half a body": "POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1234",
+			"a request":   "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+		} {
+			c := dial()
+			_, _ = io.WriteString(c, sends)
+			if _, err := io.Copy(io.Discard, c); err != nil { // to its end
+				t.Errorf("after %s the connection is held: %v", what, err)
+			}
+		}
+		slow := dial()
+		defer slow.Close()
+		if ask(slow, "/slow"); answered(slow) != "HTTP/1.1 200" {
+			t.Error("an answer that takes longer than a request may is given up")
+		}
+	})
 }
+
+// pipes is a listener without a network, for tests with a clock of their own.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, open := <-p; open {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error { close(p); return nil }
+
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 func TestLimitsAreSet(t *testing.T) {
 	server := New(http.NotFoundHandler(), Endpoints)

@@ -54,7 +54,7 @@ func newBareNodeWith(t *testing.T, change func(*nodeconfig.Config, *platformtest
 	config := nodeconfig.Default()
 	config.NodeName, config.EncapAddress = "n1", netip.MustParseAddr("172.30.0.1")
 	config.HNSNetwork, config.Gateway, config.Chassis = "", "", nodeconfig.ChassisLocal // those of any system
-	config.CNITimeout, config.StateDir = 5*time.Second, nodetest.Folder(t)
+	config.CNITimeout, config.StateDir = nodetest.Patience, nodetest.Folder(t)
 	n := &bareNode{t: t, platform: platformtest.New(), client: fake.NewClientset()}
 	if change != nil {
 		change(&config, n.platform)

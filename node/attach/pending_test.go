@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform/platformtest"
 )
@@ -98,12 +99,29 @@ func TestDeviceThatDoesNotCome(t *testing.T) {
 	n.event(reasonAttached)
 }
 
+// late makes the agent believe that it has waited for the pod's device for long, once what it has found is so.
+func (n *bareNode) late(call *cni.Call, found func(*pendingPort) bool) {
+	n.t.Helper()
+	nodetest.Eventually(n.t, 10*time.Second, func() error {
+		n.pending.mu.Lock()
+		defer n.pending.mu.Unlock()
+		one := n.pending.waiting[cni.HostInterface(call.Attachment)]
+		if one == nil || one.busy || !found(one) {
+			return errors.New("the agent has not found it so")
+		}
+		one.since = one.since.Add(-n.config.VNICTimeout)
+		return nil
+	})
+}
+
 func TestDeviceThatCannotBeConfigured(t *testing.T) {
-	n := newLateNode(t, func(c *nodeconfig.Config) { c.VNICTimeout = 50 * time.Millisecond })
+	n := newLateNode(t, nil)
 	call := n.Pod("web", "u1", nil)
 	n.MustAdd(call)
-	n.platform.Failing("ConfigureEndpoint", errors.New("HNS is busy"))
+	busy := errors.New("HNS is busy")
+	n.platform.Failing("ConfigureEndpoint", busy)
 	n.platform.StartSandbox(call.Netns)
+	n.late(call, func(p *pendingPort) bool { return errors.Is(p.problem, busy) })
 	if text := n.event(reasonNotAttached); !strings.Contains(text, "HNS is busy") {
 		t.Errorf("the Event says %q", text)
 	}
@@ -112,14 +130,12 @@ func TestDeviceThatCannotBeConfigured(t *testing.T) {
 }
 
 func TestDeviceWithoutFlows(t *testing.T) {
-	n := newBareNodeWith(t, func(c *nodeconfig.Config, f *platformtest.Fake) {
-		f.Deferred, c.VNICTimeout = true,
-			50*time.Millisecond
-	})
+	n := newBareNodeWith(t, func(_ *nodeconfig.Config, f *platformtest.Fake) { f.Deferred = true })
 	n.follow() // and no flows
 	call := n.Pod("web", "u1", nil)
 	n.MustAdd(call)
 	n.platform.StartSandbox(call.Netns)
+	n.late(call, func(*pendingPort) bool { device := n.Port(call); return device != nil && n.arrived(device) })
 	if text := n.event(reasonNotAttached); !strings.Contains(text, "no flows") {
 		t.Errorf("the Event says %q", text)
 	}
@@ -140,9 +156,12 @@ func TestDeviceThatGoesAway(t *testing.T) {
 		device := n.Port(call)
 		return device.Type == "" && device.ExternalIDs[openvswitch.AttachedKey] == ""
 	})
-	for n.platform.Called("CreateEndpoint") == made {
-		time.Sleep(time.Millisecond)
-	}
+	nodetest.Eventually(t, 10*time.Second, func() error {
+		if n.platform.Called("CreateEndpoint") == made {
+			return errors.New("the endpoint is not made again")
+		}
+		return nil
+	})
 	n.platform.Failing("CreateEndpoint", nil)
 	n.Whole(call)
 }

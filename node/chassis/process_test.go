@@ -104,7 +104,7 @@ func (p *hostProgram) terminate() {
 	}
 	select {
 	case <-p.exited:
-	case <-time.After(20 * time.Second):
+	case <-time.After(nodetest.Patience):
 		p.tb.Fatal("it does not end")
 	}
 	if code := p.ProcessState.ExitCode(); code != 0 {

@@ -115,7 +115,7 @@ func testOVN(t *testing.T, with bool) {
 		"sticky", "options:affinity_timeout=600", "--", "ls-lb-add", "s", "sticky",
 		"--", "lb-add", "sound", vip+":80", address["c"]+":8080", "udp", "--", "ls-lb-add", "s", "sound",
 		"--", "lb-add", "ftp", "10.96.0.4:2121", address["a"]+":21", "--", "ls-lb-add", "s", "ftp")
-	o.NB("--wait=hv", "--timeout=30", "sync")
+	o.NB("--wait=hv", "--timeout=100", "sync")
 
 	reaches := func(from, to string, port int, want ...string) {
 		t.Helper()
@@ -152,7 +152,7 @@ func testOVN(t *testing.T, with bool) {
 		output, err := exec.Command("ip", "netns", "exec", from, "ping", "-n", "-c1", "-W1", to).CombinedOutput()
 		return string(output), err
 	}
-	o.NB("--wait=hv", "--timeout=30",
+	o.NB("--wait=hv", "--timeout=100",
 		"--", "pg-set-ports", "guarded", "b",
 		"--", "--type=port-group", "acl-add", "guarded", "to-lport", "1000", "outport == @guarded && ip4.src == "+
 			address["a"]+" && tcp.dst == 8080", "allow-related",
@@ -280,7 +280,7 @@ func keepsConnections(t *testing.T, o *nodetest.OVN, control, endpoint string) {
 		if at != "s" {
 			o.NB("lb-add", "plain", vip+":53", endpoint+":8081", "udp", "--", "ls-lb-add", "s", "plain")
 		}
-		o.NB("--wait=hv", "--timeout=30", "sync")
+		o.NB("--wait=hv", "--timeout=100", "sync")
 		nodetest.Eventually(t, 10*time.Second, func() error {
 			output, err := exec.Command("ip", "netns", "exec", "c", "bash", "-c", "echo > /dev/udp/"+vip+"/53").CombinedOutput()
 			if err == nil && !tracked() {
@@ -288,7 +288,7 @@ func keepsConnections(t *testing.T, o *nodetest.OVN, control, endpoint string) {
 			}
 			return errors.Join(err, errIf(err, string(output)))
 		})
-		o.NB("--wait=hv", "--timeout=30", "lb-del", "dns")
+		o.NB("--wait=hv", "--timeout=100", "lb-del", "dns")
 		if !tracked() {
 			t.Errorf("with a load balancer of switch %s the switch has forgotten its connection", at)
 		}

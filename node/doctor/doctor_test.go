@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,7 +38,9 @@ func expect(t *testing.T, findings []Finding, states string, words ...string) {
 
 var errBroken = errors.New("broken")
 
-func TestAHangingCheckHoldsUpNoOther(t *testing.T) {
+func TestAHangingCheckHoldsUpNoOther(t *testing.T) { synctest.Test(t, hangingCheck) }
+
+func hangingCheck(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
 	findings := runChecks(t.Context(), time.Second, []check{

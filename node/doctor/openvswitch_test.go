@@ -6,9 +6,9 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 type fakeVswitch struct {
@@ -116,7 +116,7 @@ func TestHelloOfOpenFlow(t *testing.T) {
 				_, _ = theirs.Write(c.answer)
 				theirs.Close()
 			}()
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), nodetest.Patience)
 			defer cancel()
 			if err := helloOpenFlow(ctx, ours); (err == nil) != c.ok {
 				t.Error(err)

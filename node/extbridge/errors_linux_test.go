@@ -38,16 +38,16 @@ func TestErrorsFindTheirConnections(t *testing.T) {
 					local, remote := netip.AddrPortFrom(at[0], test.port), netip.AddrPortFrom(at[1], 53)
 					if test.port == 0 {
 						w.ask(test.sender, "udp", remote.String())
-						conn, err := dial(test.sender, "udp", "", remote.String())
+						conn, err := dial(test.sender, "udp", "", remote.String(), brief)
 						if err != nil {
 							t.Fatal(err)
 						}
 						defer conn.Close()
-						got, err := say(conn, "hello")
-						if err != nil {
-							t.Fatal(err)
-						}
-						local = got.client
+						nodetest.Eventually(t, 5*time.Second, func() error {
+							got, err := say(conn, "hello", brief)
+							local = got.client
+							return err
+						})
 					} else {
 						remote = w.ask(w.outside, "udp", local.String()).client
 					}

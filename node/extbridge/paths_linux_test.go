@@ -110,12 +110,12 @@ func testPaths(t *testing.T, w *world) {
 		}{{w.outside, on(f.host, 53)}, {"", on(f.outside, 53)}, {w.pod, on(f.outside, 53)}, {w.outside, on(f.host, nodePort)},
 			{w.outside, on(f.host, highPort)}, {w.pod, on(alias, 53)}} {
 			nodetest.Eventually(t, 8*time.Second, func() error {
-				conn, err := dial(test.from, "udp", "", test.to)
+				conn, err := dial(test.from, "udp", "", test.to, brief)
 				if err != nil {
 					return err
 				}
 				defer conn.Close()
-				_, err = say(conn, strings.Repeat("x", 4000))
+				_, err = say(conn, strings.Repeat("x", 4000), brief)
 				return err
 			})
 		}
@@ -130,13 +130,13 @@ func TestNoEntryTakesAPodsConnections(t *testing.T) {
 		w.ask(w.pod, "tcp", on(f.outside, 80)) // neighbours are found
 		w.entries = append(w.entries, Entry{Addr: f.pod, Protocol: "tcp", Port: 40000})
 		w.install()
-		conn, err := dial(w.pod, "tcp", on(f.pod, 40000), on(f.outside, 80))
+		conn, err := dial(w.pod, "tcp", on(f.pod, 40000), on(f.outside, 80), nodetest.Patience)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
 		defer conn.Close()
-		if got, err := say(conn, "hello"); err != nil || got.client.Addr() != f.host {
+		if got, err := say(conn, "hello", nodetest.Patience); err != nil || got.client.Addr() != f.host {
 			t.Errorf("pod %v is %v outside, %v", f.pod, got.client, err)
 		}
 	}

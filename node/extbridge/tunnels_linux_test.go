@@ -22,7 +22,7 @@ func TestNothingReachesTunnels(t *testing.T) {
 	w.install()
 	// ask says something from a port to another one, again and again, and returns an error where no answer comes.
 	ask := func(from namespace, local, remote string, length int) error {
-		conn, err := dial(from, "udp", local, remote)
+		conn, err := dial(from, "udp", local, remote, brief)
 		if err != nil {
 			return err
 		}

@@ -330,10 +330,13 @@ func (w *world) serveUDP(ns namespace, address, name string) {
 	}()
 }
 
+// brief is for one attempt of several.
+const brief = 3 * time.Second
+
 // dial connects from a namespace; a local address may be empty.
-func dial(ns namespace, network, local, remote string) (net.Conn, error) {
+func dial(ns namespace, network, local, remote string, limit time.Duration) (net.Conn, error) {
 	return within(ns, func() (net.Conn, error) {
-		dialer := net.Dialer{Timeout: 3 * time.Second}
+		dialer := net.Dialer{Timeout: limit}
 		dialer.SetMultipathTCP(false)
 		if local != "" {
 			var err error
@@ -357,8 +360,8 @@ type answer struct {
 }
 
 // say sends a line, and reads the answer.
-func say(conn net.Conn, text string) (answer, error) {
-	_ = conn.SetDeadline(time.Now().Add(3 * time.Second)) // sockets have deadlines
+func say(conn net.Conn, text string, limit time.Duration) (answer, error) {
+	_ = conn.SetDeadline(time.Now().Add(limit)) // sockets have deadlines
 	line := text
 	if conn.RemoteAddr().Network() == "tcp" {
 		line += "\n"
@@ -384,12 +387,12 @@ func (w *world) ask(ns namespace, network, remote string) answer {
 	w.tb.Helper()
 	var got answer
 	nodetest.Eventually(w.tb, 8*time.Second, func() error {
-		conn, err := dial(ns, network, "", remote)
+		conn, err := dial(ns, network, "", remote, brief)
 		if err != nil {
 			return err
 		}
 		defer conn.Close()
-		got, err = say(conn, "hello")
+		got, err = say(conn, "hello", brief)
 		if err != nil {
 			err = fmt.Errorf("%s %s: %w", network, remote, err)
 		}

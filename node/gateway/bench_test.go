@@ -3,12 +3,12 @@ package gateway
 import (
 	"net/netip"
 	"testing"
-	"time"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/extbridge"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/openvswitch/openvswitchtest"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/node/platform/platformtest"
@@ -65,7 +65,7 @@ func newUplinkBench(t *testing.T, daemon *openvswitchtest.Vswitchd, change func(
 	})
 	b.fake.Deferred = true
 	b.fake.Uplink = platform.Uplink{Switch: "guid-1", Adapter: "Ethernet", Host: "vEthernet (Ethernet)"}
-	b.Times.TakeUp = 5 * time.Second
+	b.Times.TakeUp = nodetest.Patience
 	go daemon.Run(t.Context(), b.Database)
 	return b
 }

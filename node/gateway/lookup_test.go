@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/node/ctprobe"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/openvswitch/openvswitchtest"
 )
 
@@ -189,7 +190,10 @@ func TestADatapathThatIsReachedByBrInt(t *testing.T) {
 				config.ConntrackLookup = nodeconfig.LookupAuto
 				config.OVSDatabase, config.OVSOpenFlow = "tcp:127.0.0.1:1", c.openFlow
 			})
-			b.Times.Probe = time.Second
+			b.Times.Probe = nodetest.Patience
+			if c.refuses != "" {
+				b.Times.Probe = time.Second // all of which it waits
+			}
 			asked := false
 			b.probe = func(ctx context.Context, dial ctprobe.Dial) (ctprobe.Answer, error) {
 				asked = true

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 // A switch whose questions are answered keeps the connection, until it ends.
@@ -17,7 +19,7 @@ func TestHoldOpenFlow(t *testing.T) {
 	ended := make(chan error, 1)
 	met := 0
 	go func() { ended <- holdOpenFlow(t.Context(), ours, func() { met++ }) }()
-	if err := theirs.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := theirs.SetDeadline(time.Now().Add(nodetest.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	read := func(n int) []byte {

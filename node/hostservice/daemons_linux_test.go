@@ -59,8 +59,8 @@ func TestDaemonThatStartsAfterTheAgentHasItsPorts(t *testing.T) {
 
 	w, _ := watchAs(t, host, func(w *Watcher) {
 		remembers(w)
-		// forgets after 6 s, by which time the daemons have started on a busy machine, too
-		w.daemons.period = 100 * time.Millisecond
+		// forgets after 15 s, by which time the daemons have started on a busy machine, too
+		w.daemons.period = 250 * time.Millisecond
 	})
 	service := everyFamily("10.96.0.20", "fd96::20")
 	service.Spec.Type, service.Spec.ExternalTrafficPolicy,

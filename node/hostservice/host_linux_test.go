@@ -247,7 +247,7 @@ func TestSourceRangesOfTheHostsOwnAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { s.close(true); s.wait() }()
-		dialer := net.Dialer{Timeout: time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(c.client)}}
+		dialer := net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: net.ParseIP(c.client)}}
 		conn, err := dialer.Dial("tcp4", s.listener.Addr().String())
 		if err == nil {
 			defer conn.Close()

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-const patience = 10 * time.Second
+// patience is how long a test waits for what has to happen, on the busiest of machines.
+const patience = 2 * time.Minute
 
 func eventually(t testing.TB, what string, true func() bool) {
 	t.Helper()
-	const limit = 6 * patience
-	for deadline := time.Now().Add(limit); !true(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !true(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", limit, what)
+			t.Fatalf("not within %v: %s", patience, what)
 		}
 	}
 }
@@ -205,13 +205,9 @@ func TestAResetIsPassedOn(t *testing.T) {
 	s.mustRefuse(t)
 }
 
-func TestAClosedPortIsRefusedAtOnce(t *testing.T) {
+func TestAClosedPortIsRefused(t *testing.T) {
 	s := startStreams(t, target{to: closedPort(t)})
-	start := time.Now()
 	s.mustRefuse(t)
-	if took := time.Since(start); took > 5*time.Second { // Windows asks a closed port three times
-		t.Errorf("told after %v", took)
-	}
 	eventually(t, "the failure is counted", func() bool {
 		return measured(t, s.metrics.failures.WithLabelValues(tcp, failedDial)) == 1
 	})

@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -323,7 +324,18 @@ func (n *node) listen(local string) net.PacketConn {
 	var conn net.PacketConn
 	inside(n.tb, n.space, func() (err error) {
 		conn, err = net.ListenPacket("udp", local)
-		return err
+		if err != nil {
+			return err
+		}
+		raw, err := conn.(*net.UDPConn).SyscallConn()
+		if err != nil {
+			return err
+		}
+		// A reader that has no processor for a while loses nothing.
+		forced := raw.Control(func(fd uintptr) {
+			err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 16<<20)
+		})
+		return errors.Join(err, forced)
 	})
 	n.tb.Cleanup(func() { conn.Close() })
 	return conn
@@ -542,12 +554,12 @@ func (a *authority) sign(tb testing.TB, name string) (certificate, key []byte) {
 
 // watchESP looks at so many frames of ESP, and returns an error if there was something in the clear among them.
 func (w *world) watchESP(number int64) error {
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(nodetest.Patience)
 	for w.frames.esp.Load() < number {
 		select {
 		case <-time.After(pace):
 		case <-deadline:
-			return fmt.Errorf("%d frames of ESP in ten seconds", w.frames.esp.Load())
+			return fmt.Errorf("%d frames of ESP in %v", w.frames.esp.Load(), nodetest.Patience)
 		}
 	}
 	if clear, text := w.frames.clear.Load(), w.frames.planted.Load(); clear+text > 0 {

@@ -401,7 +401,7 @@ func TestWatchTellsChangesAndEnds(t *testing.T) {
 		t.Helper()
 		select {
 		case <-changed:
-		case <-time.After(5 * time.Second):
+		case <-time.After(nodetest.Patience):
 			t.Fatal("no change was told")
 		}
 	}

@@ -312,7 +312,7 @@ func (o *OVN) environment() []string {
 // Run runs one of OVN's programs to its end and returns what it printed.
 func (o *OVN) Run(program string, args ...string) string {
 	o.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	var output []byte
 	var err error
@@ -340,5 +340,5 @@ func (o *OVN) NB(args ...string) string {
 
 func (o *OVN) VS(args ...string) string {
 	o.tb.Helper()
-	return o.Run("ovs-vsctl", append([]string{"--timeout=10", "--db=" + o.OVSDatabase()}, args...)...)
+	return o.Run("ovs-vsctl", append([]string{"--timeout=100", "--db=" + o.OVSDatabase()}, args...)...)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 // A switch that answers what is not an answer is told of, and nobody waits for it.
@@ -23,7 +25,7 @@ func TestCountersOfABadSwitch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ours, theirs := net.Pipe()
-			if err := ours.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			if err := ours.SetDeadline(time.Now().Add(nodetest.Patience)); err != nil {
 				t.Fatal(err)
 			}
 			go func() {

@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 // agent is a serving end whose OVSDB echoes and whose br-int is what the test puts there.
@@ -122,7 +124,7 @@ func (l *lines) String() string {
 
 func eventually(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(nodetest.Patience)
 	for !holds() {
 		if time.Now().After(deadline) {
 			tb.Fatalf("not in time: %s", what)
@@ -152,7 +154,7 @@ func mustDial(tb testing.TB, a *agent, credentials Credentials) net.Conn {
 // echoes sends a text and wants it back.
 func echoes(tb testing.TB, conn net.Conn, text string) {
 	tb.Helper()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(nodetest.Patience)); err != nil {
 		tb.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, text); err != nil {
@@ -176,7 +178,7 @@ func TestBytesPassBothWaysAndTheEndIsPassedOn(t *testing.T) {
 		_, _ = conn.Write(sent) // what was lost is missing below
 		_ = conn.(*tls.Conn).CloseWrite()
 	}()
-	if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(nodetest.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	got, err := io.ReadAll(conn)
@@ -400,7 +402,7 @@ func TestAStreamThatBreaksEndsAtBothEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(nodetest.Patience)); err != nil {
 			t.Fatal(err)
 		}
 		return conn, <-inner
@@ -441,8 +443,16 @@ func TestAnAgentThatIsSilentIsGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
+	ctx, giveUp := context.WithCancel(t.Context())
+	defer giveUp()
+	go func() {
+		if conn, err := listener.Accept(); err == nil {
+			defer conn.Close()
+			_, _ = conn.Read(make([]byte, 1)) // the handshake has begun
+			giveUp()
+			_, _ = io.Copy(io.Discard, conn)
+		}
+	}()
 	_, err = Dial(ctx, listener.Addr().String(), OVSDB, host, AgentName(testNode))
 	if refused := new(Error); !errors.As(err, &refused) || refused.Reason != NoHandshake {
 		t.Errorf("%#v", err)

@@ -134,11 +134,7 @@ func TestUnauthenticatedClientsOfManyAddressesDoNotKeepOutTheChassisHost(t *test
 	for i := range maxHandshakes {
 		client(byte(1 + i%4))
 	}
-	begun := time.Now()
 	echoes(t, mustDial(t, a, host), "in spite of them")
-	if took := time.Since(begun); took > handshakeTimeout/2 {
-		t.Errorf("after %v", took)
-	}
 	if reason := <-a.refused; reason != TooMany {
 		t.Errorf("the oldest client: %s", reason)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 // FuzzRun wants an answer or a reason, in time, of whatever a daemon says: an answer is the word of result, and a
@@ -31,7 +33,7 @@ func FuzzRun(f *testing.F) {
 				_, _ = theirs.Write(text) // the other side may have had enough
 			}
 		}()
-		deadline := time.AfterFunc(10*time.Second, func() { panic("no end") })
+		deadline := time.AfterFunc(nodetest.Patience, func() { panic("no end") })
 		defer deadline.Stop()
 		answer, err := Run(t.Context(), ours, "status")
 		var reply struct{ ID, Result, Error any }

@@ -47,7 +47,7 @@ func (n *northbound) write(changes []ovsdb.Change) {
 	if err := n.engine.Replace(context.Background(), changes); err != nil {
 		n.t.Fatal(err)
 	}
-	ovsdbtest.Run(n.t, "ovn-nbctl", "--timeout=60", "--db="+n.northbound.Endpoint, "--wait=sb", "sync")
+	ovsdbtest.Run(n.t, "ovn-nbctl", "--timeout=300", "--db="+n.northbound.Endpoint, "--wait=sb", "sync")
 }
 
 // live are the rows as listed off the Northbound.

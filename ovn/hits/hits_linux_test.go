@@ -89,7 +89,7 @@ func TestHitsOfARealOVN(t *testing.T) {
 	for _, name := range []string{"web", "db"} {
 		plug(t, o, name, offline.Pods["prod/"+name])
 	}
-	o.NB("--timeout=25", "--wait=hv", "sync")
+	o.NB("--timeout=100", "--wait=hv", "sync")
 
 	log := slog.New(forbidden{ovsdbtest.Logger(t).Handler(), t})
 	run := filepath.Dir(strings.TrimPrefix(o.OVSDatabase(), "unix:"))

@@ -229,7 +229,7 @@ func TestMulticast(t *testing.T) {
 			s.names.Replace("{pod1}"))
 		return err == nil && out == ""
 	})
-	if out, err := ovsdbtest.Try(t, "ovn-sbctl", "--timeout=20", "--db="+s.as("l2"), "add", "IGMP_Group", row, "ports",
+	if out, err := ovsdbtest.Try(t, "ovn-sbctl", "--timeout=100", "--db="+s.as("l2"), "add", "IGMP_Group", row, "ports",
 		s.names.Replace("{pod1}")); err == nil {
 		t.Errorf("another node's port was added: %s", out)
 	}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovsdb/certificates"
 )
 
@@ -141,13 +142,13 @@ func (g *gate) serve() (address string, end func()) {
 // connect is as a node does, with what it has.
 func (g *gate) connect(config *tls.Config) (net.Conn, error) {
 	config.InsecureSkipVerify = true // the guard is what is tested
-	d := &net.Dialer{Timeout: 20 * time.Second}
+	d := &net.Dialer{Timeout: nodetest.Patience}
 	conn, err := tls.DialWithDialer(d, "tcp", g.address, config)
 	if err != nil {
 		return nil, err
 	}
 	g.Cleanup(func() { conn.Close() })
-	return conn, conn.SetDeadline(time.Now().Add(20 * time.Second))
+	return conn, conn.SetDeadline(time.Now().Add(nodetest.Patience))
 }
 
 // ask is what the Southbound says to a request.
@@ -374,7 +375,7 @@ func (a addressed) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(a
 func TestThereIsAlwaysRoom(t *testing.T) {
 	g := newGate(t)
 	closed := func(conn net.Conn) bool {
-		conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		conn.SetReadDeadline(time.Now().Add(nodetest.Patience))
 		_, err := conn.Read(make([]byte, 1))
 		return err == io.EOF || err != nil && strings.Contains(err.Error(), "reset")
 	}

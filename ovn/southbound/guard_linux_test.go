@@ -12,6 +12,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
 
@@ -146,7 +147,7 @@ func (s *southbound) as(node string) (endpoint string) {
 // until waits for what comes soon, on a busy machine less so.
 func (s *southbound) until(what string, condition func() bool) {
 	s.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(nodetest.Patience); !condition(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.Fatal(what)
 		}
@@ -247,7 +248,7 @@ func TestNodesWriteTheirOwnAlone(t *testing.T) {
 		{"create RBAC_Role name=mine", "table RBAC_Role"},
 	} {
 		s.forgive() // on a busy machine so many programs take more of the server's time than a node has
-		args := append([]string{"--timeout=20", "--db=" + db}, strings.Fields(s.names.Replace(c.command))...)
+		args := append([]string{"--timeout=100", "--db=" + db}, strings.Fields(s.names.Replace(c.command))...)
 		_, err := ovsdbtest.Try(t, "ovn-sbctl", args...)
 		if (err != nil) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), c.refused) {
 			t.Errorf("%s: %v; want %q", c.command, err, c.refused)
@@ -305,7 +306,7 @@ func TestNobodyGetsRoundTheGuard(t *testing.T) {
 	} {
 		s.forgive()
 		before := ovsdbtest.Run(t, "ovsdb-client", "dump", s.server.Endpoint, "OVN_Southbound")
-		out, _ := ovsdbtest.Try(t, "ovsdb-client", "--timeout=20", "transact", db, s.names.Replace(c.text))
+		out, _ := ovsdbtest.Try(t, "ovsdb-client", "--timeout=100", "transact", db, s.names.Replace(c.text))
 		if !strings.Contains(out, "permission error") {
 			t.Errorf("%s: %s; want a permission error", c.what, out)
 		}
@@ -339,9 +340,9 @@ func TestNobodyGetsRoundTheGuard(t *testing.T) {
 		t.Errorf("an operation of any length: %.200s %v", out, err)
 	}
 	before += 2
-	if out, _ := ovsdbtest.Try(t, "ovsdb-client", "--timeout=1", "steal", db, "ovn_northd"); strings.Contains(out,
-		"true") || refused() != before+1 {
-		t.Errorf("northd's lock was stolen: %s", out)
+	if out, err := ask(conn, "steal", `["ovn_northd"]`); err != nil || strings.Contains(out, "true") ||
+		refused() != before+1 {
+		t.Errorf("northd's lock was stolen: %s %v", out, err)
 	}
 	for _, table := range []string{"Chassis", "Port_Binding", "Datapath_Binding"} {
 		s.forgive()
@@ -356,6 +357,7 @@ func TestNobodyGetsRoundTheGuard(t *testing.T) {
 // TestRowsThatAreNewToTheReplica: a node may have seen a row before the guard has.
 func TestRowsThatAreNewToTheReplica(t *testing.T) {
 	s := newSouthbound(t)
+	s.guard.patience = nodetest.Patience
 	db := s.as("l2")
 	for i := range 20 {
 		s.forgive()
@@ -363,7 +365,7 @@ func TestRowsThatAreNewToTheReplica(t *testing.T) {
 		ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "--id=@d", "create", "Datapath_Binding",
 			fmt.Sprintf("tunnel_key=%d", 10+i), "--",
 			"create", "Port_Binding", "datapath=@d", "tunnel_key=1", "logical_port="+port, "options:requested-chassis=l2")
-		if _, err := ovsdbtest.Try(t, "ovn-sbctl", "--timeout=20", "--db="+db, "set", "Port_Binding", port,
+		if _, err := ovsdbtest.Try(t, "ovn-sbctl", "--timeout=100", "--db="+db, "set", "Port_Binding", port,
 			s.names.Replace("chassis={l2}")); err != nil {
 			t.Errorf("%s: %v", port, err)
 		}

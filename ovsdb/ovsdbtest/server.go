@@ -162,9 +162,10 @@ func executable(path string) bool {
 
 func waitUntil(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !condition(); {
+	const patience = 2 * time.Minute
+	for deadline := time.Now().Add(patience); !condition(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited 30 s until %s", what)
+			t.Fatalf("waited %s until %s", patience, what)
 		}
 		time.Sleep(time.Millisecond)
 	}

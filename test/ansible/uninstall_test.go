@@ -156,7 +156,7 @@ func uninstallLeavesNothing(t *testing.T) {
 			t.Fatalf("of %s there was only %v before", of, first[of])
 		}
 		var left []string
-		within := time.Now().Add(30 * time.Second)
+		within := time.Now().Add(2 * time.Minute)
 		eventually(t, time.Minute, "what is left on "+of+" is told", func() error {
 			lines, err := state(of)
 			if err != nil {

@@ -90,7 +90,7 @@ func Start(t *testing.T) *Server {
 		"--proxy-client-cert-file="+write("front-proxy.crt", string(proxy.Cert)), "--proxy-client-key-file="+
 			write("front-proxy.key", string(proxy.Key)),
 		"--enable-aggregator-routing=true")
-	s := &Server{FrontProxy: frontProxy, url: "https://127.0.0.1:" + port, client: &http.Client{Timeout: 20 * time.Second,
+	s := &Server{FrontProxy: frontProxy, url: "https://127.0.0.1:" + port, client: &http.Client{Timeout: time.Minute,
 		// it makes its certificate itself
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}}
 	kubeconfig, err := pki.Kubeconfig("administrator", api.Cluster{Server: s.url, InsecureSkipTLSVerify: true},

@@ -45,7 +45,7 @@ func serveDatabase(b testing.TB, name, dir, file string) *database {
 	d.server = start(b, name, dir, ovnProgram(b, "ovsdb-server"), "--remote=p"+d.remote, "--unixctl="+filepath.Join(dir,
 		name+".ctl"),
 		"--no-chdir", "-vconsole:warn", d.file)
-	until(b, 20*time.Second, name+" listening", d.server, func(context.Context) error {
+	until(b, 2*time.Minute, name+" listening", d.server, func(context.Context) error {
 		_, err := os.Stat(strings.TrimPrefix(d.remote, "unix:"))
 		return err
 	})

@@ -239,7 +239,7 @@ func (c *controller) profile(b testing.TB, dir string) (wait func()) {
 		}
 		return os.WriteFile(filepath.Join(dir, file), text, 0o644)
 	}
-	until(b, 10*time.Second, "profile of the controller", c.process, func(ctx context.Context) error {
+	until(b, 2*time.Minute, "profile of the controller", c.process, func(ctx context.Context) error {
 		return fetch(ctx, "/healthz", "healthz.txt")
 	})
 	done := make(chan error, 1)

@@ -287,7 +287,7 @@ func hungDelete(t *testing.T) {
 		_, err := other.cni("ADD")
 		add <- err
 	}()
-	if err := within(t, 20*time.Second, "another pod's ADD", add); err != nil {
+	if err := within(t, 40*time.Second, "another pod's ADD", add); err != nil {
 		t.Errorf("another pod's ADD: %v", err)
 	}
 	other.start(t)

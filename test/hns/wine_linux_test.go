@@ -74,7 +74,7 @@ func TestTour(t *testing.T) {
 	address := serveRPC(t, m.service, m.plane)
 	prefix, home := winePrefix(t)
 	run := func(t *testing.T, only string, more ...string) {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		command := exec.CommandContext(ctx, WineProgram, program, "-test.v", "-test.run", only)
 		command.Env = append(append(WineEnv(prefix, home, address), "HNS_TOUR_ADAPTER=Ethernet", "HNS_TOUR_NAMESPACE="+

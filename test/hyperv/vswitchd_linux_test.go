@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -131,7 +130,7 @@ func (p pod) ping(to string, requests int) int {
 func (p pod) pingSized(to string, requests, size int) int {
 	p.n.t.Helper()
 	command := exec.CommandContext(p.n.t.Context(), "ip", "netns", "exec", p.name, "ping", "-n", "-q", "-i", "0.05", "-W",
-		"5", "-c", fmt.Sprint(requests),
+		"10", "-c", fmt.Sprint(requests),
 		"-s", fmt.Sprint(size), to)
 	output, _ := command.CombinedOutput() // no answer is an error of ping's
 	var sent, received int
@@ -146,7 +145,7 @@ func (p pod) pingSized(to string, requests, size int) int {
 
 func run(t testing.TB, words ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), nodetest.Patience)
 	defer cancel()
 	output, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput()
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/health"
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/openvswitch/openvswitchtest"
 	"github.com/weftnet/weft/node/platform/platformtest"
@@ -36,7 +37,7 @@ type Node struct {
 // Until waits for what events in the replica bring about.
 func (n *Node) Until(condition func() bool) {
 	n.T.Helper()
-	ctx, cancel := context.WithTimeout(n.T.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(n.T.Context(), nodetest.Patience)
 	defer cancel()
 	if err := n.Database.WaitFor(ctx, condition); err != nil {
 		n.T.Fatalf("%v; problems: %v", err, n.Health.Problems().All())

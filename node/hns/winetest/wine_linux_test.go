@@ -69,7 +69,7 @@ func dependOn(t *testing.T, folders ...string) {
 
 // run runs a package's tests in Windows' form.
 func run(t *testing.T, env []string, program string) {
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute) // for what hangs; a busy machine takes more than two
+	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute) // for what hangs; a busy machine takes more than three
 	defer cancel()
 	command := exec.CommandContext(ctx, hns.WineProgram, program, "-test.v", "-test.run",
 		cmp.Or(os.Getenv("WEFT_TEST_RUN"), "^TestEmulated"))

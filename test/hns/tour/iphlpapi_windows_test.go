@@ -272,7 +272,7 @@ func TestNotices(t *testing.T) {
 	}
 	missing := map[string]bool{"add 192.0.2.7": true, "delete 192.0.2.7": true, "add 192.0.2.0/24": true,
 		"interface": true}
-	for late := time.After(10 * time.Second); len(missing) > 0; {
+	for late := time.After(2 * time.Minute); len(missing) > 0; {
 		select {
 		case what := <-seen:
 			delete(missing, what)

@@ -136,8 +136,8 @@ func (l Lab) Apply(t testing.TB, manifest string, deletion ...string) {
 	})
 }
 
-// Eventually polls a condition until it holds, or an idle machine's limit has passed several times; the last
-// error is the story.
+// Eventually polls a condition until it holds, or an idle machine's limit has passed several times, and a minute as
+// well; the last error is the story.
 func Eventually(t testing.TB, within time.Duration, what string, condition func() error) {
 	t.Helper()
 	if err := Poll(within, condition); err != nil {
@@ -145,12 +145,17 @@ func Eventually(t testing.TB, within time.Duration, what string, condition func(
 	}
 }
 
-// patience is how many times longer a machine takes that runs other tests at the same time.
-const patience = 3
+const (
+	// slower is how many times longer a machine takes that runs other tests at the same time.
+	slower = 3
+	// shortest is for what an idle machine does in moments. A busy one may leave a process without a processor for many
+	// seconds.
+	shortest = time.Minute
+)
 
 // Poll is Eventually that returns the last error.
 func Poll(within time.Duration, condition func() error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience*within)
+	ctx, cancel := context.WithTimeout(context.Background(), max(slower*within, shortest))
 	defer cancel()
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weftnet/weft/test/lab/labtest"
@@ -66,19 +67,21 @@ func TestWhatAManifestMakesIsRemoved(t *testing.T) {
 }
 
 func TestPollEndsWithTheLastError(t *testing.T) {
-	tries := 0
-	if err := labtest.Poll(time.Minute, func() error {
-		if tries++; tries < 3 {
-			return errors.New("not yet")
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		if err := labtest.Poll(time.Minute, func() error {
+			if tries++; tries < 3 {
+				return errors.New("not yet")
+			}
+			return nil
+		}); err != nil || tries != 3 {
+			t.Errorf("%v after %d tries", err, tries)
 		}
-		return nil
-	}); err != nil || tries != 3 {
-		t.Errorf("%v after %d tries", err, tries)
-	}
-	never := errors.New("never")
-	if err := labtest.Poll(10*time.Millisecond, func() error { return never }); !errors.Is(err, never) {
-		t.Errorf("the error is %v", err)
-	}
+		never := errors.New("never")
+		if err := labtest.Poll(10*time.Millisecond, func() error { return never }); !errors.Is(err, never) {
+			t.Errorf("the error is %v", err)
+		}
+	})
 }
 
 // ended is a package's tests with that exit code.
