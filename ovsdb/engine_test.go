@@ -205,11 +205,13 @@ func TestTogether(t *testing.T) {
 		s.apply(changes...)
 		return s.transactions() - before
 	}
-	if n := add(1000, func(i int) ovsdb.Change { return pod(fmt.Sprint("p", i), "l1", fmt.Sprint("10.244.1.", i)) }); n != 1 {
+	newPod := func(i int) ovsdb.Change { return pod(fmt.Sprint("p", i), "l1", fmt.Sprint("10.244.1.", i)) }
+	if n := add(1000, newPod); n != 1 {
 		t.Errorf("a thousand pods are %d transactions", n)
 	}
 	// One operation each.
-	if n := add(20000, func(i int) ovsdb.Change { return addressSet(fmt.Sprint("s", i)) }); n < 2 || n > 10 {
+	newSet := func(i int) ovsdb.Change { return addressSet(fmt.Sprint("s", i)) }
+	if n := add(20000, newSet); n < 2 || n > 10 {
 		t.Errorf("twenty thousand sets of addresses are %d transactions", n)
 	}
 }
