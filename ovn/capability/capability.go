@@ -120,7 +120,7 @@ var Limits = []Limit{
 	{
 		Feature: "nd_ext",
 		Effect: "ovs-vswitchd refuses flows that rewrite the options of neighbour discovery, and all flows of their " +
-			"transaction; so it is on Linux' kernel datapath",
+			"transaction; Linux' kernel datapath has this limit, too",
 		Answer: "no flow does: the host has permanent neighbours, gateway routers have rows Static_MAC_Binding. A flow " +
 			"that a bridge refuses does not take others along, and is told",
 		Source:  "ofproto/ofproto-dpif.c: check_nd_extensions, check_actions",
@@ -130,7 +130,7 @@ var Limits = []Limit{
 	{
 		Feature: "unknown actions",
 		Effect:  "skipped without a word; as the last of a packet's they end in an error",
-		Answer:  "nothing: ovs-vswitchd probes for those that OVN uses, but for trunc",
+		Answer:  "nothing: ovs-vswitchd probes for those that OVN uses, except for trunc",
 		Source:  "Actions.c: OvsDoExecuteActions",
 		Forbids: []string{"set_masked", "push_eth", "pop_eth", "push_nsh", "pop_nsh", "add_mpls", "dec_ttl", "psample",
 			"tunnel_push", "tunnel_pop", "lb_output", "action ", "ct part ", "ct nat part "},
@@ -152,7 +152,7 @@ var Limits = []Limit{
 	{
 		Feature: "recirculation",
 		Effect: "a packet that asks for more than ten further passes is dropped. Passes within each other, of which the " +
-			"driver has five levels, come about nowhere: each pass has ended when the next one begins",
+			"driver has five levels, never happen: each pass has ended when the next one begins",
 		Answer: "nothing: the longest way takes seven, from outside by the gateway and a load balancer to a pod with " +
 			"policies",
 		Source: "Recirc.h: DEFERRED_ACTION_QUEUE_SIZE, DEFERRED_ACTION_EXEC_LEVEL; Recirc.c: OvsAddDeferredActions, " +
@@ -363,8 +363,8 @@ var Limits = []Limit{
 			"it has once it is translated. They look for the end of a command without a bound, wait for a lock that they " +
 			"hold, and keep connections that are gone: a pod could stop the machine",
 		Answer: "unless its key conntrack-ftp is true, the agent has no such connection begin: packets of ports 21 and 69, " +
-			"of TCP and UDP, are dropped, and so are those that a Service leads to such a port. What the host itself sends " +
-			"and gets on its uplink is not tracked",
+			"of TCP and UDP, are dropped, and so are those that a Service leads to such a port. Packets that the host itself " +
+			"sends and gets on its uplink are not tracked",
 		Source: "Conntrack.c: OvsCtExecute_, OvsDetectFtpPacket, OvsDetectFtp6Packet, OvsDetectTftpPacket, " +
 			"OvsDetectTftp6Packet; Conntrack-ftp.c: OvsCtHandleFtp; Conntrack-tcp.c: OvsCtHandleTftp; Conntrack-related.c: " +
 			"OvsCtRelatedLookup, OvsCtRelatedEntryCreate, OvsCtRelatedKeyAreSame",
@@ -448,7 +448,7 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "limits of zones",
-		Effect: "0, which OVN and Open vSwitch have for no limit, lets no connection come about. A default limit " +
+		Effect: "0, which OVN and Open vSwitch have for no limit, lets no connection begin. A default limit " +
 			"(ct_zone_default_limit) takes the place of each zone's own",
 		Answer: "no row has 0: a zone that is not bounded may have the whole table. weft sets no default limit",
 		Source: "Conntrack.c: OvsCtExecute_, OvsCtSetZoneLimit",

@@ -38,6 +38,7 @@ func TestFindings(t *testing.T) {
 		"part of a word": {"Marshall it, a here-of.", nil},
 		"a subject":      {"It is.\nWhat is\nhere goes", []string{`2: "What": begin with a noun: a user that …, a packet that …`}},
 		"after a colon":  {"It is there: whoever has it", []string{`1: "whoever": begin with a noun: a user that …, a packet that …`}},
+		"a title":        {"It is. [What is left](#left): all. See [who is whose](#a).", []string{`1: "is whose": name what it is`}},
 		"topics":         {"Nodes: what is there.", nil},
 		"a head":         {"| who | what |", nil},
 		"in a cell":      {"| a | It is. What has it is |", []string{`1: "What": begin with a noun: a user that …, a packet that …`}},

@@ -71,13 +71,16 @@ func blocks(content string) []block {
 	return found
 }
 
+// title begins the text of a link, which names a page or a section as its heading does, and may be a question's words.
+const title = "\u2060"
+
 // plain is a text with a word in place of each piece of code and each address, and without links' targets and emphasis.
 // Its lines stay as many as they were.
 func plain(text string) string {
 	text = code.ReplaceAllStringFunc(text, func(c string) string {
 		return "`x`" + strings.Repeat("\n", strings.Count(c, "\n"))
 	})
-	text = link.ReplaceAllString(text, "$1")
+	text = link.ReplaceAllString(text, title+"$1")
 	text = address.ReplaceAllString(text, "`x`")
 	return strings.ReplaceAll(text, "*", "")
 }
