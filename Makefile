@@ -53,12 +53,8 @@ vet:
 	cd test/oracle && go vet ./...
 	cd test/oracle/services && go vet ./...
 
-# Documents that are written so that a reader with English from school understands them: see CONTRIBUTING.md. Two are not
-# yet.
-PROSE = $(filter-out docs/architecture.md docs/conformance.md,$(shell git ls-files '*.md'))
-
 lint:
-	go run ./test/prose $(PROSE)
+	go run ./test/prose $$(git ls-files '*.md')
 	go run ./test/columns $$(git ls-files '*.go' '*.md')
 	go tool staticcheck -tags $(TEST_TAGS) ./...
 	GOOS=windows $$(go tool -n staticcheck) ./cmd/... ./cni/... ./node/...
