@@ -24,7 +24,7 @@ func nodeCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.String("kubeconfig", "", "credentials for the API server; empty inside a pod")
 	f.String("node-name", strings.ToLower(hostname), "this node's name in Kubernetes")
-	f.StringSlice("ovn-southbound", nil, "endpoints of the OVN Southbound as ovn-controller shall dial them, e.g. "+
+	f.StringSlice("ovn-southbound", nil, "endpoints of the OVN Southbound as ovn-controller dials them, e.g. "+
 		"ssl:192.0.2.1:6642,ssl:192.0.2.2:6642")
 	f.String("ovn-rundir", "", "where ovn-controller has its control socket; found beside the OVS database's if empty")
 	f.String("ovs-database", defaults.OVSDatabase, "this node's Open_vSwitch database")

@@ -199,7 +199,7 @@ func (h *host) keep(m *member, n node, assigned string, hosts []candidate) {
 	}
 	if m.status.outOfReach(time.Now()) >= time.Duration(h.patience.Load()) &&
 		reachableElsewhere(m.name, h.config.Identity, hosts) && h.markUnreachable(m.name) {
-		m.log.Warn("the node's agent is not reached from here; another host shall try")
+		m.log.Warn("the node's agent is not reached from here; another host tries now")
 		return // the next renewal says it to the other hosts
 	}
 	if assigned != h.config.Identity && h.sightings.live(assigned) {

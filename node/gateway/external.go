@@ -81,7 +81,7 @@ func gatewayOf(c nodeconfig.Config, bridge string, host platform.HostInterface) 
 	if c.HostGateway() {
 		gateway.HostAddresses, gateway.Addresses, gateway.MAC = true, mainAddresses(host.Addresses), host.MAC.String()
 		if len(gateway.Addresses) == 0 || len(host.MAC) == 0 {
-			return gateway, fmt.Errorf("the host has no usable address on bridge %s, which its gateway shall have; give it "+
+			return gateway, fmt.Errorf("the host has no usable address on bridge %s, and its gateway needs one; give it "+
 				"one there, or set gateway-addresses", bridge)
 		}
 	} else {

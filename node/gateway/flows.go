@@ -237,7 +237,7 @@ func (g *Gateway) applyFlows(ctx context.Context, external External) error {
 	want, target := extbridge.Flows(bridge, entries), g.Config.BridgeTarget(external.Bridge)
 	row := g.Database.Bridge(external.Bridge)
 	if row == nil {
-		return fmt.Errorf("bridge %s, which shall have flows: %w", external.Bridge, platform.ErrNoDevice)
+		return fmt.Errorf("bridge %s, which needs flows: %w", external.Bridge, platform.ErrNoDevice)
 	}
 	if len(want) == 0 && row.ExternalIDs[openvswitch.FlowsKey] == "" {
 		f.mu.Lock()

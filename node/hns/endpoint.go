@@ -82,7 +82,7 @@ func (c *Client) keepOne(ctx context.Context, want Endpoint) (Endpoint, error) {
 			kept = e
 			continue
 		}
-		slog.WarnContext(ctx, "an HNS endpoint is not as it shall be and is made again", "endpoint", e.Name, "id", e.ID,
+		slog.WarnContext(ctx, "an HNS endpoint is not as wanted and is made again", "endpoint", e.Name, "id", e.ID,
 			"addresses", e.Addresses, "namespace", e.Namespace)
 		if err := c.remove(ctx, e); err != nil {
 			return Endpoint{}, err

@@ -65,7 +65,7 @@ func (s *sharing) invalidReason(bridge platform.UplinkBridge, device netlink.Lin
 		return "is a wireless one, whose access point takes one MAC address only; name a wired one"
 	}
 	if holder := bridge.Holder(attributes.Name); holder != "" && holder != s.bridge {
-		return fmt.Sprintf("is a port of the Open vSwitch bridge %s; run `ovs-vsctl del-port %s %s` if weft shall have it "+
+		return fmt.Sprintf("is a port of the Open vSwitch bridge %s; run `ovs-vsctl del-port %s %s` if weft is to have it "+
 			"for %s, or set gateway-bridge", holder, holder, attributes.Name, s.bridge)
 	}
 	if attributes.Name == s.bridge || device.Type() == "openvswitch" {

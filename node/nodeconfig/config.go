@@ -79,7 +79,7 @@ type Config struct {
 	Kubeconfig string
 	// node-name: the Node's name in Kubernetes.
 	NodeName string
-	// ovn-southbound: the Southbound as ovn-controller shall dial it, for example
+	// ovn-southbound: the Southbound as ovn-controller dials it, for example
 	// "ssl:192.0.2.1:6642,ssl:192.0.2.2:6642".
 	OVNSouthbound string
 	// ovn-rundir: where ovn-controller has its control socket. Empty: the folder of the OVS

@@ -257,7 +257,7 @@ func (o *Database) ensurePort(
 		return append(InsertPort(owner, name, want), MutateRow(vswitch.BridgeTable, bridge.UUID, AddTo("ports", uuid))), nil
 	}
 	if holder := o.BridgeOf(port.UUID); holder != nil && holder.UUID != bridge.UUID {
-		return nil, fmt.Errorf("device %s is a port of bridge %s; run `ovs-vsctl del-port %s %s` if weft shall have it "+
+		return nil, fmt.Errorf("device %s is a port of bridge %s; run `ovs-vsctl del-port %s %s` if weft is to have it "+
 			"for %s", name, holder.Name, holder.Name, name, bridgeName)
 	}
 	device := o.Device(name)

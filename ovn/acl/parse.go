@@ -328,7 +328,7 @@ func (p *parser) compare(at token, s *symbol, relation string, vs values) (node,
 	case s.predicate:
 		for _, c := range vs.constants {
 			if positive := c.value.low&1 == 1; positive == (relation == "!=") != p.not {
-				return failure("test for what packets shall be instead, or write an ACL of higher priority for them",
+				return failure("test for what packets have to be instead, or write an ACL of higher priority for them",
 					"%s may not be negated", s.name)
 			}
 		}

@@ -51,7 +51,7 @@ func (o *Outbox) Tell(owner ovsdb.Owner, found ...objects.Problem) {
 	o.Told[owner] = now
 }
 
-// NoteStatus has an object's status written where it is not what it shall be. Noted is what was asked for last.
+// NoteStatus has an object's status written where it is not the wanted one yet. Noted is what was asked for last.
 func (o *Outbox) NoteStatus(k *objects.Kind, object *objects.Custom, status Body, noted *Body) {
 	if reflect.DeepEqual(status, *noted) {
 		return

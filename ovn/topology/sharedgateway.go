@@ -171,12 +171,12 @@ func (b *SharedGateway) Problems(n *Node) []objects.Problem {
 	switch {
 	case b.settings.Shared == nil:
 		found = append(found, objects.Problemf(objects.NodeKind, &n.Object.ObjectMeta, "NoSharedGateway",
-			"its pods shall leave by the shared gateway (gateway: shared), but the controller has no "+
+			"its pods leave by the shared gateway (gateway: shared), but the controller has no "+
 				"shared-gateway-addresses: they reach pods and their node, and nothing else, nor an API server outside; set "+
 				"shared-gateway-addresses and shared-gateway-next-hops for the controller, or gateway: local for the node's agent"))
 	case len(b.members) == 0:
 		found = append(found, objects.Problemf(objects.NodeKind, &n.Object.ObjectMeta, "NoSharedGateway",
-			"its pods shall leave by the shared gateway (gateway: shared), but no node carries it: they reach pods and their "+
+			"its pods leave by the shared gateway (gateway: shared), but no node carries it: they reach pods and their "+
 				"node, and nothing else, nor an API server outside; label Linux nodes that have a gateway with %s=",
 			objects.GatewayLabel))
 	}
