@@ -93,6 +93,6 @@ func Prime(ctx context.Context, socket string) error {
 }
 
 // Leftover says whether an attachment's endpoint may still be on this node. The plugin cannot know:
-// endpoints are HNS's, and to ask it needs more than a program that starts for each call shall load.
+// endpoints are HNS's, and to ask it needs more than a program that starts for each call should load.
 // So a DEL without agent is tried again, and the runtime keeps the sandbox until an agent answers.
 func Leftover(Attachment) bool { return true }

@@ -48,7 +48,7 @@ type reconciler struct {
 func (r *reconciler) enqueue() { r.attention.Set() }
 
 // reconcile looks at the node whenever something may have changed and puts right what is not as it
-// shall be. Nothing is remembered between looks, so a start, a repair and a new setting are one.
+// must be. Nothing is remembered between looks, so a start, a repair and a new setting are one.
 func (r *reconciler) reconcile(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), r.node.informer.HasSynced, r.pods.Informer.HasSynced) {
 		return nil

@@ -206,12 +206,12 @@ func (h *uplinkHost) alone() {
 	}
 }
 
-// has fails unless a device gets what it shall have: the kernel takes a moment for routes to IPv6 addresses.
+// has fails unless a device gets what it must have: the kernel takes a moment for routes to IPv6 addresses.
 func (h *uplinkHost) has(device, want string) {
 	h.t.Helper()
 	nodetest.Eventually(h.t, 3*time.Second, func() error {
 		if now := h.state(device); now != want {
-			return fmt.Errorf("device %s has other things than it shall have:\n%s", device, lineDiff(want, now))
+			return fmt.Errorf("device %s has other things than it must have:\n%s", device, lineDiff(want, now))
 		}
 		return nil
 	})

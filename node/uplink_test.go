@@ -103,7 +103,7 @@ func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
 	n.gateway.ReconcileUplinkOnce(t.Context())
 	n.reconcileOnce(t.Context())
 	if now := n.repairs(); now != before {
-		t.Errorf("%v repairs of what is as it shall be", now-before)
+		t.Errorf("%v repairs of what is as it must be", now-before)
 	}
 }
 
@@ -304,7 +304,7 @@ func TestChassisHostWaitsForTheUplink(t *testing.T) {
 	defer conn.Close()
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the network is lost", platform.ErrNoUplink))
 	fresh.gateway.ReconcileUplinkOnce(t.Context())
-	_ = conn.SetReadDeadline(time.Now().Add(nodetest.Patience)) // refused where it is closed, as it shall be
+	_ = conn.SetReadDeadline(time.Now().Add(nodetest.Patience)) // refused where it is closed, as it must be
 	if _, err := io.Copy(io.Discard, conn); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the stream is open over a lost network: %v", err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/weftnet/weft/node/nodetest"
 )
 
-// gatewayFacts waits for facts of a gateway that are as they shall be.
+// gatewayFacts waits for facts of a gateway that are as they must be.
 func (g *gatewayCluster) gatewayFacts(right func(contract.Gateway) bool) contract.Gateway {
 	g.tb.Helper()
 	var facts contract.NodeFacts

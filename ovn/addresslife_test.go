@@ -33,7 +33,7 @@ import (
 // TestAddressesComeToTheSameAsAColdStart plays random lives of what wants addresses of one small network outside:
 // AddressPools, EgressIPs, host ports, NodePorts, external addresses, nodes and their gateways. Nodes die and live
 // again, and ports move as OVN would move them. Controllers end, at rest or amid their work, with annotations that
-// are written late or never. After each step all that there shall be is what the changes so far come to. A restart
+// are written late or never. After each step all that there must be is what the changes so far come to. A restart
 // at rest writes nothing, neither rows nor annotations, and at the end the Northbound is what a cold start makes of
 // the objects that are left.
 func TestAddressesComeToTheSameAsAColdStart(t *testing.T) {
@@ -160,7 +160,7 @@ func (l *addressLife) follow() {
 	}
 }
 
-// oneList compares what there shall be with what the changes so far come to.
+// oneList compares what there must be with what the changes so far come to.
 func (l *addressLife) oneList() {
 	l.t.Helper()
 	all := map[ovsdb.Owner]ovsdb.Change{}

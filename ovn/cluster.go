@@ -169,7 +169,7 @@ func (c *cluster) take(batch *part.Batch) {
 // takeChanges hands out the changes of all owners that update has touched since the last call.
 func (c *cluster) takeChanges() []ovsdb.Change { return c.handOut(false) }
 
-// takeEverything hands out all that the Northbound shall hold of Weft's.
+// takeEverything hands out all that the Northbound must hold of Weft's.
 func (c *cluster) takeEverything() []ovsdb.Change {
 	return slices.DeleteFunc(c.handOut(true), func(change ovsdb.Change) bool { return len(change.Rows) == 0 })
 }

@@ -236,7 +236,7 @@ func TestNamesOfDomainSets(t *testing.T) {
 	}
 }
 
-// A controller that restarts finds its address sets as they shall be.
+// A controller that restarts finds its address sets as they must be.
 func TestDomainsInTheNorthbound(t *testing.T) {
 	s := newDNSScene(t, "l1")
 	s.saw("l1", "www.example.com 203.0.113.1 90", "www.example.com 2001:db8::1 90")

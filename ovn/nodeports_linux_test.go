@@ -63,7 +63,7 @@ func (d *datapath) visits(list ...visit) {
 }
 
 // TestNodePortsWithPackets: NodePorts, external addresses and host ports, from outside and within, for both
-// policies of who shall see whom.
+// policies of who must see whom.
 func TestNodePortsWithPackets(t *testing.T) {
 	d := newDatapath(t, ovntest.Settings(t, func(c *settings.Config) { ovntest.Dual(c); allowHosts(c) }))
 	d.pods("a", "b")

@@ -34,7 +34,7 @@ func TestTunnelAddressesOutliveTheirController(t *testing.T) {
 		again.begin(records.Records{Nodes: c.records}, w.Keys(), w.Get)
 		for _, name := range []string{"n1", "n2"} {
 			if got := again.nodes.At(name).Tunnels; slices.Contains(got, shared) != (name == c.want) {
-				t.Errorf("with the records %v %s has %v, and %s shall have the address", c.records, name, got, c.want)
+				t.Errorf("with the records %v %s has %v, and %s must have the address", c.records, name, got, c.want)
 			}
 		}
 	}

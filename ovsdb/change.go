@@ -15,7 +15,7 @@ const (
 	KeyMark   = "weft.net/key"
 )
 
-// Row is a row that shall exist, with the values of the columns that weft manages in its table.
+// Row is a row that must exist, with the values of the columns that weft manages in its table.
 type Row struct {
 	// Key tells apart an owner's rows of one table.
 	Key string
@@ -34,7 +34,7 @@ type Membership struct {
 	Values []string
 }
 
-// Change is all that an owner shall have: rows and memberships that it had before and that are
+// Change is all that an owner must have: rows and memberships that it had before and that are
 // not here are removed. A Change without either removes the owner.
 type Change struct {
 	Owner       Owner

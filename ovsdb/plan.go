@@ -324,7 +324,7 @@ func (pl *planner) deleteStale(b *batch, p *planned, rows []target) {
 	}
 }
 
-// members moves the owner's claims from what it had to what it shall have.
+// members moves the owner's claims from what it had to what it must have.
 func (pl *planner) members(b *batch, p *planned) {
 	pl.ledger.claim(p.next, 1)
 	pl.ledger.claim(p.prev, -1)

@@ -81,7 +81,7 @@ func (s *service) Execute(_ []string, requests <-chan svc.ChangeRequest, status 
 }
 
 // logHandler writes to the console. A service has none: it writes to a file, and to the event log what
-// somebody shall see.
+// somebody must see.
 func logHandler(s *settings, options *slog.HandlerOptions) (slog.Handler, error) {
 	if !s.viper.IsSet("service") { // a command that is no daemon of a node
 		return slog.NewTextHandler(os.Stderr, options), nil

@@ -120,7 +120,7 @@ func installService(args, depends []string) error {
 	if err != nil {
 		return err
 	}
-	// Now and not only at its start: the keys that are put there meanwhile shall be nobody else's.
+	// Now and not only at its start: the keys that are put there meanwhile must be nobody else's.
 	if err := node.SecureFolder(agent.StateDir); err != nil {
 		return fmt.Errorf("state-dir: %w", err)
 	}

@@ -35,7 +35,7 @@ func ParseAddr(text string, ipv6 bool) (addr netip.Addr, why string) {
 var leadingZeros = regexp.MustCompile(`(^|\.)0+([0-9])`)
 
 // ParseIP reads an address of an object's; why says what is wrong with one that cannot be read. The API server takes
-// leading zeros for nothing, other programs for octal numbers: nobody shall be sent to an address that its author has
+// leading zeros for nothing, other programs for octal numbers: nobody may be sent to an address that its author has
 // not meant.
 func ParseIP(text string) (addr netip.Addr, why string) {
 	addr, err := netip.ParseAddr(text)

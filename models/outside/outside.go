@@ -83,7 +83,7 @@ type Addresses struct {
 type Unreadable struct{ Field, Text, Why string }
 
 // Read takes them from a Service, which has some number of ports that are served. A load balancer of mode Proxy speaks
-// to the node ports, and whoever asks for its address shall come to it.
+// to the node ports, and whoever asks for its address must come to it.
 func Read(o *corev1.Service, ports int) Addresses {
 	var a Addresses
 	room := max(1, Most/max(1, ports))

@@ -147,12 +147,12 @@ func TestSweepRemovesDevicesWithoutPort(t *testing.T) {
 	n.mustSweep()
 	n.mustSweep()
 	if got := devices(); got != 4 {
-		t.Fatalf("%d devices; only the one whose sandbox is gone shall go before its time", got)
+		t.Fatalf("%d devices; only the one whose sandbox is gone must go before its time", got)
 	}
 	n.portlessTime = time.Nanosecond
 	n.mustSweep()
 	if got := devices(); got != 2 {
-		t.Fatalf("%d devices; the running pod's and the one that a call works on shall stay", got)
+		t.Fatalf("%d devices; the running pod's and the one that a call works on must stay", got)
 	}
 	unlock()
 	n.mustSweep()

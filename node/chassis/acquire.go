@@ -115,7 +115,7 @@ func (h *host) provenSilent(ctx context.Context, identity string) error {
 }
 
 // giveUp ends a member gently and its Lease with it: removed when the node needs none any more, else
-// left to the host that shall have it.
+// left to the host that must have it.
 func (h *host) giveUp(m *member, forGood bool) {
 	m.leave()
 	ctx, cancel := context.WithTimeout(m.term, h.terms.Limit())

@@ -17,7 +17,7 @@ type candidate struct {
 	unreachable map[string]bool
 }
 
-// assign gives each node the host that shall hold it. All hosts come to the same result by
+// assign gives each node the host that must hold it. All hosts come to the same result by
 // themselves when they see the same: a node goes to the live host that weighs most for it (package
 // rendezvous), so that nodes move only from a host that leaves or to one that comes; a host that has
 // a quarter more than its even share is passed over. A host that cannot reach the node comes last.

@@ -35,11 +35,11 @@ type host struct {
 	nodes     cache.Store
 	readings  map[string]reading // for the host's loop only
 	misread   misread
-	patience  atomic.Int64 // how long an agent is tried before another host shall, in nanoseconds
+	patience  atomic.Int64 // how long an agent is tried before another host may try, in nanoseconds
 	sightings *sightings
 	terms     *tenure.Terms
 	wake      signal.Signal // there may be something to do
-	hurry     signal.Signal // the other hosts shall be told something at once
+	hurry     signal.Signal // the other hosts must be told something at once
 	leaving   atomic.Bool   // this host takes no node any more
 	looked    atomic.Int64  // when it was last looked what there is to do, in nanoseconds
 
@@ -82,7 +82,7 @@ func (h *host) held() map[string]*member {
 	return held
 }
 
-// hosted are the nodes that some host shall hold, by name.
+// hosted are the nodes that some host must hold, by name.
 func (h *host) hosted() map[string]node {
 	h.readings = readNodes(h.nodes.List(), h.readings)
 	nodes := map[string]node{}
@@ -133,7 +133,7 @@ func (h *host) unreachableNodes() []string {
 	return sortedKeys(h.unreachable)
 }
 
-// run holds what this host shall hold, until ctx is done, and then gives it back.
+// run holds what this host must hold, until ctx is done, and then gives it back.
 func (h *host) run(ctx context.Context) {
 	ticker := time.NewTicker(h.config.LeaseDuration / 8)
 	defer ticker.Stop()
@@ -223,7 +223,7 @@ func (h *host) markUnreachable(name string) bool {
 }
 
 const (
-	// reachPatience is how long a host tries to reach an agent before another host shall.
+	// reachPatience is how long a host tries to reach an agent before another host may try.
 	reachPatience = 30 * time.Second
 	reachAgain    = 30 * time.Second
 )
@@ -248,7 +248,7 @@ func (h *host) lost(m *member) (by string, lost bool) {
 		tenure.Holder(seen) != h.config.Identity
 }
 
-// due says whether this host shall try to take a node that it does not hold. The host that is to have
+// due says whether this host must try to take a node that it does not hold. The host that is to have
 // it goes first.
 func (h *host) due(name string, mine bool) bool {
 	h.mu.Lock()

@@ -77,7 +77,7 @@ func (c Config) startController(s *spawner, lock *os.File, node, folder string, 
 		return nil, err
 	}
 	// Whoever has a node can have its ovn-controller take any amount of memory. When there is none left
-	// the kernel shall end that one, and not this process, whose end is that of all.
+	// the kernel must end that one, and not this process, whose end is that of all.
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", p.Process.Pid), []byte("500"), 0); err != nil {
 		log.Warn("ovn-controller is not preferred when memory runs out", "error", err)
 	}

@@ -203,7 +203,7 @@ const (
 	refusalPause = 5 * time.Second
 )
 
-// complaint is what shall be told on the Node object now: each reason once, and again when it still
+// complaint is what must be told on the Node object now: each reason once, and again when it still
 // holds much later.
 func (s *status) complaint(now time.Time) (reason, message string) {
 	s.mu.Lock()

@@ -53,7 +53,7 @@ func newFlows(changes Changes) flows {
 	return flows{Changes: changes, groups: map[uint32]found{}, guarded: map[guarded]struct{}{}}
 }
 
-// message returns a message as the switch shall get it, and what it takes besides: nothing of one that it shall not
+// message returns a message as the switch must get it, and what it takes besides: nothing of one that it must not
 // get. After an error it is the one that came, or one that drops.
 func (f *flows) message(m []byte) ([]byte, error) {
 	if !f.Flushes && forgets(m) {

@@ -26,14 +26,14 @@ const (
 )
 
 // Bounds of what is remembered. The network policy API wants 100 addresses a name; the object with all of
-// them shall be well below what an API server stores.
+// them must be well below what an API server stores.
 const (
 	maxAddresses = contract.DomainAddresses // a pattern stands for many, and has what there is room for
 	maxTotal     = contract.DomainAddressesInAll
 )
 
 // book holds the addresses of wanted names. What is wanted by a pattern alone is held as the pattern's, each
-// address once: a zone may answer to any name, and who makes them up shall not fill the book.
+// address once: a zone may answer to any name, and who makes them up must not fill the book.
 type book struct {
 	mu     sync.Mutex
 	wanted map[string]struct{}              // names and patterns

@@ -20,7 +20,7 @@ import (
 
 // Keeper encrypts what the node's tunnels send, see [ipsec.Keeper].
 type Keeper interface {
-	// Guard: from now on nothing passes in the clear that shall not.
+	// Guard: from now on nothing passes in the clear that must not.
 	Guard() error
 	// Keep looks once whether peers are encrypted, and does what they lack.
 	Keep(ctx context.Context, peers []netip.Addr) (ipsec.Status, error)

@@ -172,7 +172,7 @@ func (w *flows) keepFromTunnels(f family) {
 	drop("ct_tp_src", isReply)
 }
 
-// hide translates new connections, to ports that are no entry's. Those that have such a port keep it, if they shall:
+// hide translates new connections, to ports that are no entry's. Those that have such a port keep it, if they must:
 // Linux' kernel sees to that by itself, Hyper-V's begins at one number for all; the price is that it may be any other
 // port if the host has this one. Of an ICMPv6 message Hyper-V's remembers a port of the range for its identifier, and
 // leaves the message as it is (Conntrack-nat.c, OvsNatTranslateCtEntry): no answer would be the connection's.

@@ -7,7 +7,7 @@
 //	lookup     whether the datapath needs a lookup before it commits connections
 //	switch     when ovs-vswitchd has ended, and with it the bridge's flows
 //
-// Each of its loops compares what is there with what shall be, and corrects it. The package decides what is written to
+// Each of its loops compares what is there with what must be, and corrects it. The package decides what is written to
 // bridges, and package openvswitch writes it. It imports platform, openvswitch and health, and knows the agent and
 // the Services by what is in [Parts] alone.
 package gateway

@@ -47,7 +47,7 @@ func (g *Gateway) Facts() (*contract.Gateway, error) {
 	return &external.Gateway, nil
 }
 
-// external describes the bridge to the outside as it is now; errNoGateway where there shall be none. It
+// external describes the bridge to the outside as it is now; errNoGateway where there must be none. It
 // asks the system, and changes nothing.
 func (g *Gateway) external() (External, error) {
 	if !g.Config.OwnGateway() {

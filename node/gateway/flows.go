@@ -178,7 +178,7 @@ func (g *Gateway) FactsPublished() { g.flows.published() }
 // FlowsLost is called when ovs-vswitchd has gone, and has come again.
 func (g *Gateway) FlowsLost() { g.flows.lose() }
 
-// reconcileFlowsOnce makes the flows what they shall be. Flows that ovs-vswitchd has lost come again before
+// reconcileFlowsOnce makes the flows what they must be. Flows that ovs-vswitchd has lost come again before
 // anything else is asked: until then the host's traffic may go astray.
 func (g *Gateway) reconcileFlowsOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, flowsTime)
@@ -292,7 +292,7 @@ func (g *Gateway) installFlows(ctx context.Context, target string, want []*ovs.F
 
 var errNotExamined = errors.New("the flows wait until the datapath has been examined (conntrack-lookup is auto)")
 
-// removeFlows clears the bridges that have flows of the agent's and shall have none, but for one that is
+// removeFlows clears the bridges that have flows of the agent's and must have none, but for one that is
 // still the gateway router's: that has to lose the host's addresses first.
 func (g *Gateway) removeFlows(ctx context.Context, keep string) error {
 	marked := ovsdb.List(g.Database.Client, func(b *vswitch.Bridge) bool {

@@ -116,7 +116,7 @@ func (g *Gateway) HostChanged() {
 // EnqueueUplink has the uplink looked at again.
 func (g *Gateway) EnqueueUplink() { g.uplink.wanted.Set() }
 
-// ReconcileBridges makes the bridges and the settings of ovn-controller what they shall be.
+// ReconcileBridges makes the bridges and the settings of ovn-controller what they must be.
 func (g *Gateway) ReconcileBridges(ctx context.Context) error {
 	if !g.Database.Connected() {
 		return ovsdb.ErrDisconnected

@@ -33,7 +33,7 @@ const (
 )
 
 // sharedUplink is the uplink where host and pods share it. It has a part of its own in the agent,
-// since a look at the node shall not wait for a virtual switch.
+// since a look at the node must not wait for a virtual switch.
 type sharedUplink struct {
 	wanted signal.Signal // it is to be looked at again
 	rest   time.Duration // between passes
@@ -287,7 +287,7 @@ func (g *Gateway) clearUplink(ctx context.Context, host string) error {
 	return nil
 }
 
-// UplinkReady fails as long as host and pods shall share an adapter and do not: its addresses are on the way.
+// UplinkReady fails as long as host and pods must share an adapter and do not: its addresses are on the way.
 func (g *Gateway) UplinkReady() error {
 	if g.Config.SharesAdapter() && g.uplink.get() == (platform.Uplink{}) {
 		return openvswitch.ErrAwaitsUplink

@@ -33,7 +33,7 @@ func (c Config) withDefaults() Config {
 }
 
 // Client calls HNS by a [Worker]. Its methods may be called again with the same arguments: they then
-// find what they shall make and change nothing.
+// find what they are to make and change nothing.
 type Client struct {
 	service Service
 	worker  *Worker

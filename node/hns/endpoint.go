@@ -126,7 +126,7 @@ func (c *Client) create(ctx context.Context, want Endpoint, stale func(Endpoint)
 	return created, nil
 }
 
-// evict removes stale endpoints that have an address that want shall have.
+// evict removes stale endpoints that have an address that want must have.
 func (c *Client) evict(ctx context.Context, want Endpoint, stale func(Endpoint) bool) error {
 	endpoints, err := c.Endpoints(ctx)
 	if err != nil {

@@ -85,7 +85,7 @@ func trimSlice(object any) (any, error) {
 
 // countReady is the number of a node's ready endpoints. A pod of a dual-stack Service is in a slice of each
 // family, and counts once. One that still serves while it terminates does not: a load balancer outside
-// shall look for another node in time.
+// must look for another node in time.
 func countReady(all []*slice, node string) int {
 	families := [2]map[netip.Addr]struct{}{{}, {}}
 	for _, s := range all {

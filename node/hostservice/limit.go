@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// limit bounds how many of something there are: a proxy shall not take the files that the rest of the agent needs.
+// limit bounds how many of something there are: a proxy must not take the files that the rest of the agent needs.
 // Remote clients, such as those that ask by a second network card, have half of it at most: the rest is the host's own.
 type limit struct {
 	most    int64

@@ -16,7 +16,7 @@ type way struct {
 }
 
 // locality is what a socket of such a Service goes by. What the host asks itself is not external: all
-// endpoints are for it, as with policy Cluster, but they shall see the node's address.
+// endpoints are for it, as with policy Cluster, but they must see the node's address.
 type locality struct {
 	ways   []way // to all endpoints that serve, in their order; none: they are not known, or there are none
 	sticky bool  // a client has one endpoint

@@ -99,7 +99,7 @@ type state struct {
 	localities *localities
 }
 
-// plan is what there shall be.
+// plan is what there must be.
 type plan struct {
 	entries  []extbridge.Entry      // sorted
 	sockets  map[socket]target      // what the host listens at

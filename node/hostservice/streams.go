@@ -84,7 +84,7 @@ func network(protocol string, addr netip.Addr) string {
 	return protocol + "6"
 }
 
-// source is the address that an endpoint on this node shall see, which is the one that the client asked; the zero
+// source is the address that an endpoint on this node must see, which is the one that the client asked; the zero
 // one where the system chooses. Its answer comes back by the management port, whatever its owner has for a
 // gateway. A Windows host would send from an address by the adapter that has it, which leads elsewhere.
 func source(asked netip.Addr, w way) netip.Addr {

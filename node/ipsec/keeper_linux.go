@@ -34,7 +34,7 @@ const (
 	openings = 8
 )
 
-// Keeper keeps policies and SAs of one node as they shall be.
+// Keeper keeps policies and SAs of one node as they must be.
 type Keeper struct {
 	config   Config
 	policies policies
@@ -79,10 +79,10 @@ func New(config Config, ns netns.NsHandle) (*Keeper, error) {
 // Close releases the keeper's sockets. What it made stays.
 func (k *Keeper) Close() { k.policies.netlink.Close() }
 
-// Guard makes the kernel's policies those of the mode. From then on nothing passes in the clear that shall not.
+// Guard makes the kernel's policies those of the mode. From then on nothing passes in the clear that must not.
 func (k *Keeper) Guard() error { return k.policies.ensure(k.config.Mode, false) }
 
-// Keep looks once at policies, charon and its SAs, and puts right what is not as it shall be. It returns before peers
+// Keep looks once at policies, charon and its SAs, and puts right what is not as it must be. It returns before peers
 // have answered, and asks for another look then.
 func (k *Keeper) Keep(ctx context.Context, peers []netip.Addr) (Status, error) {
 	status := Status{Missing: peers}

@@ -57,7 +57,7 @@ type steps struct {
 	missing  []netip.Addr
 }
 
-// plan compares associations with what there shall be: for each peer one that this node has opened and that is younger
+// plan compares associations with what there must be: for each peer one that this node has opened and that is younger
 // than renewal and than the credentials, and none that has been renewed or has not been for too long. opening are peers
 // to whom one is being opened.
 func plan(peers []netip.Addr, found []association, opening func(netip.Addr) bool, credentialsAge,

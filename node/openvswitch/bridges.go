@@ -20,7 +20,7 @@ import (
 )
 
 // SetUp: ovn-controller finds its settings and bridges in the node's Open vSwitch. It says whether something had to be
-// written for that; the error also tells what cannot be as it shall be. The uplink is asked for when nobody else works
+// written for that; the error also tells what cannot be as it must be. The uplink is asked for when nobody else works
 // on the bridges.
 func (o *Database) SetUp(
 	ctx context.Context, c nodeconfig.Config, uplink func() platform.Uplink,
@@ -34,7 +34,7 @@ func (o *Database) SetUp(
 	return len(operations) > 0, problem
 }
 
-// settingUp returns what has to be changed for SetUp, nothing when all is as it shall be. The bridges are made at once:
+// settingUp returns what has to be changed for SetUp, nothing when all is as it must be. The bridges are made at once:
 // where the host shares its adapter, what it has on the new switch passes only by the uplink's bridge.
 func (o *Database) settingUp(c nodeconfig.Config, uplink platform.Uplink) ([]libovsdb.Operation, error) {
 	root, err := o.Root()

@@ -22,6 +22,6 @@ type Endpoint struct {
 	Addresses []netip.Prefix
 	Gateways  []netip.Addr
 	MTU       int
-	// DNS is what the sandbox's resolver shall use, where the platform configures it.
+	// DNS is what the sandbox's resolver must use, where the platform configures it.
 	DNS types.DNS
 }

@@ -16,7 +16,7 @@ type Uplink struct {
 	// Host is the host's own interface on the same switch, with its addresses. The bridge bears its
 	// name: Open vSwitch takes an interface that is named like a bridge for that bridge's own port.
 	Host string
-	// MAC and MTU are what Open vSwitch shall give to Host; empty and 0 where it has them already.
+	// MAC and MTU are what Open vSwitch must give to Host; empty and 0 where it has them already.
 	MAC string
 	MTU int
 }

@@ -244,7 +244,7 @@ func within(address netip.Prefix, subnets []netip.Prefix) bool {
 	return false
 }
 
-// HostPorts are the pods that the node's host shall be asked for.
+// HostPorts are the pods that the node's host must be asked for.
 func (p *Watcher) HostPorts(subnets []netip.Prefix) []hostservice.Pod {
 	var list []hostservice.Pod
 	for _, object := range p.Informer.GetStore().List() {

@@ -10,7 +10,7 @@ import (
 )
 
 // The verdict is one byte, accepted, or the byte refused followed by two lengths of two bytes each
-// (big endian) and the two texts: the [Reason] and what a person shall read.
+// (big endian) and the two texts: the [Reason] and what a person reads.
 const (
 	accepted = 0
 	refused  = 1

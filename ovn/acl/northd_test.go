@@ -80,7 +80,7 @@ func (n *northbound) trace(c Connection) string {
 		"--ct=new", "--ct=new", "--ct=new", text)
 }
 
-// desired collects what an owner shall have.
+// desired collects what an owner must have.
 type desired struct{ ovsdb.Change }
 
 func (d *desired) add(table, key string, m libovsdb.Model) (uuid string) {

@@ -136,7 +136,7 @@ type state struct {
 	standing []*topology.Node
 	// pods is how many leave with its addresses; hosting is the chassis that has them now.
 	pods     int
-	counting bool // the status shall have the number later
+	counting bool // the status must have the number later
 	hosting  string
 	noted    part.Body // status that was asked for last
 }

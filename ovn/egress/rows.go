@@ -26,7 +26,7 @@ const AnswerMark = 42
 
 // change is an EgressIP's part of the network: the sets of its pods, the policies that lead them to
 // its router, and the router, which is on all nodes and whose port to the outside is on one of its
-// members at a time, like the shared gateway's. Without a member the policies drop: a pod that shall
+// members at a time, like the shared gateway's. Without a member the policies drop: a pod that must
 // have one address outside does not leave with another.
 func (b *Part) change(name string) ovsdb.Change {
 	r := topology.NewRows(northbound.EgressOwner(name))
@@ -77,7 +77,7 @@ func router(r *topology.Rows, s *settings.Settings, e *state) {
 
 // commonChange is what all EgressIPs share: what stays within the cluster goes its ordinary way, so
 // does what is for nodes, and so do answers: a client outside that came by a node's gateway with an address
-// of its own (externalTrafficPolicy: Local) shall not hear from another one.
+// of its own (externalTrafficPolicy: Local) must not hear from another one.
 func (b *Part) commonChange() ovsdb.Change {
 	r := topology.NewRows(northbound.EgressNodesOwner)
 	if len(b.all) == 0 {

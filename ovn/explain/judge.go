@@ -147,7 +147,7 @@ func (c *Cluster) podAt(addr netip.Addr) *pod {
 // clientPort is one that a client has got from its system; no policy asks for it.
 const clientPort = 40000
 
-// judge follows one connection, by the rows that are there or else by those that shall be.
+// judge follows one connection, by the rows that are there or else by those that must be.
 func (c *Cluster) judge(q Question, from *pod, to target, src, dst netip.Addr) Path {
 	connection := acl.Connection{
 		Packet: acl.Packet{Inport: from.port, Outport: to.port, Src: src, Dst: dst, Proto: protocols[q.Protocol],

@@ -85,7 +85,7 @@ type Source struct {
 	chassis map[part.Event]string
 }
 
-// NewSource begins with what the Northbound says now: a term's first write shall know who lives and who carries.
+// NewSource begins with what the Northbound says now: a term's first write must know who lives and who carries.
 func NewSource(objects Objects, chassis map[part.Event]string) *Source {
 	return &Source{Objects: objects, chassis: maps.Clone(chassis)}
 }

@@ -230,7 +230,7 @@ type view struct {
 	scope string // "" where nothing depends on the node
 	vips  []vip  // backends are those that get traffic
 	// direct: packets come to the endpoints with the client's address, and where there is no endpoint
-	// they are dropped: nobody outside shall think that the Service refuses him.
+	// they are dropped: nobody outside is to think that the Service refuses him.
 	direct bool
 	// part is that of the load balancer's name which tells it from the view's other one, see parts.
 	part string

@@ -378,7 +378,7 @@ func (b *Part) release(subnet netip.Prefix) {
 	}
 }
 
-// NoteAll has all nodes' annotations written that are not what they shall be.
+// NoteAll has all nodes' annotations written that are not what they must be.
 func (b *Part) NoteAll() {
 	for n := range b.Placed() {
 		b.noteNode(n)

@@ -136,7 +136,7 @@ func checkOS(os string) error {
 	return fmt.Errorf("os %q is neither %s nor %s", objects.Quoted(os), contract.Linux, contract.Windows)
 }
 
-// checkHosted checks where a chassis host shall connect to.
+// checkHosted checks where a chassis host must connect to.
 func checkHosted(h *contract.Hosted) error {
 	if h == nil {
 		return nil

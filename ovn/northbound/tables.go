@@ -47,7 +47,7 @@ var Tables = []ovsdb.Table{
 // routerPortPrefix begins the names of weft's router ports: "rto" and what they lead to.
 const routerPortPrefix = "rto"
 
-// Builder collects what an owner shall have.
+// Builder collects what an owner must have.
 type Builder struct {
 	ovsdb.Change
 	columns map[memberOf]int // of Memberships, once there is one to be found

@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 )
 
-// Ready is the condition Ready as it shall be. It keeps the time of the one that is there where the
+// Ready is the condition Ready as it must be. It keeps the time of the one that is there where the
 // status is the same, and has none else: it gets that when it is written.
 func (o *Custom) Ready(ok bool, reason, message string) metav1.Condition {
 	now := metav1.Condition{Type: v1alpha1.Ready, Status: metav1.ConditionFalse, ObservedGeneration: o.Generation,

@@ -20,7 +20,7 @@ type Pod struct {
 	object    *objects.Pod
 	node      *nodePods
 	addresses []netip.Prefix // one a subnet of the node, in the same order
-	// had are addresses that the pod shall get again if it can, known is where from.
+	// had are addresses that the pod must get again if it can, known is where from.
 	had      []netip.Addr
 	known    evidence
 	leaving  egress.Leaving
@@ -222,7 +222,7 @@ func (b *Part) fill(p *Pod, claimed []netip.Addr) []objects.Problem {
 	return nil
 }
 
-// notePod has the pod's annotation written where it is not what it shall be. explained says that the
+// notePod has the pod's annotation written where it is not what it must be. explained says that the
 // user has been told why it changes.
 func (b *Part) notePod(p *Pod, explained bool) []objects.Problem {
 	if len(p.addresses) == 0 {

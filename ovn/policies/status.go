@@ -169,7 +169,7 @@ func (b *Part) policyWord(p *policyState, count, refused int) (ok bool, reason, 
 	return true, "InForce", strings.Join(texts, "; ")
 }
 
-// notePolicy remembers the status that a policy shall have once its rows are there.
+// notePolicy remembers the status that a policy must have once its rows are there.
 func (b *Part) notePolicy(p *policyState, acls, refused int) {
 	ok, reason, message := b.policyWord(p, acls, refused)
 	o := p.object

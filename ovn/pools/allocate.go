@@ -20,7 +20,7 @@ type reservations struct {
 	egress  Egress
 }
 
-// by says whose an address is that no Service is given. What an EgressIP wants it shall have, but not in place of a
+// by says whose an address is that no Service is given. What an EgressIP wants it must have, but not in place of a
 // Service that has it already.
 func (r *reservations) by(addr netip.Addr) (whose string, ok bool) {
 	if whose, ok = r.outside[addr]; ok {

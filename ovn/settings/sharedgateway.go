@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 )
 
-// sharedGateway reads the keys of the shared gateway, nil when there shall be none.
+// sharedGateway reads the keys of the shared gateway, nil when there must be none.
 func (c Config) sharedGateway(s *Settings) (*contract.Gateway, error) {
 	if len(c.SharedGatewayAddresses) == 0 {
 		if len(c.SharedGatewayNextHops) > 0 {

@@ -177,7 +177,7 @@ func (r *replica) isOutside(node, network string) bool {
 }
 
 // hears says whether a node may learn which addresses are behind a switch's port (OVN's FDB): the chassis that has the
-// port does, and of a localnet port that shall learn all that have one on the switch.
+// port does, and of a localnet port that must learn all that have one on the switch.
 func (r *replica) hears(node string, port *sb.PortBinding) bool {
 	if port.Type == "localnet" {
 		return port.Options["localnet_learn_fdb"] == "true" && r.present(node, port.Datapath)

@@ -143,7 +143,7 @@ func waysOut(g *contract.Gateway) string {
 // was lost beyond the gateway. lb_force_snat_ip does so for what opens a connection and for what follows an answer.
 // In between OVN takes the packet for neither: it is new to conntrack, and has its endpoint's address already. The
 // endpoint would answer the client itself, and the connection would never come about. Endpoints on the node
-// itself are told nothing: that of externalTrafficPolicy Local shall see the client, and no network lies before them.
+// itself are told nothing: that of externalTrafficPolicy Local must see the client, and no network lies before them.
 func (r *Rows) sentAgain(s *settings.Settings, routerID, node string, subnet netip.Prefix, join netip.Addr,
 	outside *netip.Prefix) {
 	inward, outward, word := "rtoj-gw-"+node, "rtoe-"+node, northbound.IPWord(join.Is4())

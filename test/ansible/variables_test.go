@@ -139,7 +139,7 @@ func clusterSays(t *testing.T, branches string) string {
 		"weft_kubectl=" + dir + "/kubectl\nweft_kubeconfig=" + dir + "/config\n"
 }
 
-// TestAClusterWithoutFrontProxy is told before anything is touched, unless there shall be no door.
+// TestAClusterWithoutFrontProxy is told before anything is touched, unless there must be no door.
 func TestAClusterWithoutFrontProxy(t *testing.T) {
 	const refusal = "the API server has no front proxy"
 	for _, test := range []struct {

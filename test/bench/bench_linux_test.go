@@ -58,7 +58,7 @@ type suite struct {
 
 type phase func(context.Context, *load.API) (load.Phase, error)
 
-// full is what the Northbound shall say of the whole load.
+// full is what the Northbound must say of the whole load.
 func (s *suite) full() content {
 	return content{s.load.Pods, s.load.Services + s.load.NodePorts, s.load.Backends()}
 }

@@ -30,7 +30,7 @@ type failing struct {
 	Count int
 }
 
-// next takes what the next call of a function shall suffer.
+// next takes what the next call of a function must suffer.
 func (f *faults) next(function string) (time.Duration, Error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -126,7 +126,7 @@ func (s *Service) tellDriver(extension bool) {
 	}
 }
 
-// wanted is the state as the data plane shall have it.
+// wanted is the state as the data plane must have it.
 func (s *Service) wanted() ([]Switch, []VNIC) {
 	var switches []Switch
 	var vnics []VNIC

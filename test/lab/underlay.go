@@ -24,7 +24,7 @@ func (c Config) joinUnderlay(number int) [][]string {
 		return commands
 	}
 	// Here Kubernetes knows the Windows nodes by their underlay addresses. What a Linux node's host sends to
-	// those shall come from the address that Kubernetes knows of it, and so by its default route: only the
+	// those must come from the address that Kubernetes knows of it, and so by its default route: only the
 	// tunnels and the Southbound's client have a route into the underlay.
 	for i, address := range addresses {
 		own, central := c.addrs(underlay, number)[i].String(), c.addrs(underlay, centralNumber)[i].String()
