@@ -169,5 +169,5 @@ bench: lab bin/steady bin/ask ## benchmarks, each beside its floor
 generate: ## models from their schemas
 	go generate ./models/...
 
-clean: ## what was built, but for the lab's slow parts in bin/lab
+clean: ## what was built, except for the lab's slow parts in bin/lab
 	find bin -maxdepth 1 -type f -delete

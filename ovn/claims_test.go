@@ -35,7 +35,7 @@ func (s *scene) outward(name string, age int, number uint16, addresses ...string
 	return o
 }
 
-// served are the VIPs outside of all Services, but for those of ClusterIPs.
+// served are the VIPs outside of all Services, except for those of ClusterIPs.
 func (s *scene) served() string {
 	var list []string
 	for _, owner := range s.c.services.Dirty(true) {

@@ -254,7 +254,7 @@ func BenchmarkTraitEvent(b *testing.B) {
 	}
 }
 
-// onlyNodes are a cluster's in which there is nothing else, but for the range of its ClusterIPs.
+// onlyNodes are a cluster's in which there is nothing else, except for the range of its ClusterIPs.
 func onlyNodes(size int) *world {
 	w := newWorld()
 	w.put(w.serviceCIDR("kubernetes", "10.96.0.0/16"))

@@ -22,7 +22,7 @@ func allowHosts(c *settings.Config) {
 }
 
 // TestHostsKeepTheirAddresses: by spec.externalIPs a Service gets no address of a host at any port, whoever tells of
-// it; by its load balancer it does, but for ports of hosts' own.
+// it; by its load balancer it does, except for ports of hosts' own.
 func TestHostsKeepTheirAddresses(t *testing.T) {
 	config := func(c *settings.Config) {
 		c.Northbound = []string{"ssl:198.51.100.1:6641", "ssl:[2001:db8:9::1]:6641", "ssl:central.example:6641"}

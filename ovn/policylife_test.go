@@ -163,7 +163,7 @@ func (l *policyLife) withLeavers(changes []ovsdb.Change) []ovsdb.Change {
 	return slices.Insert(slices.Clone(changes), at, leavers...)
 }
 
-// change makes changes. Where they are parted each is a moment of its own, but for those of pods: the events of
+// change makes changes. Where they are parted each is a moment of its own, except for those of pods: the events of
 // a namespace are many pods', which no order could spare a moment at which some have their new labels, and
 // others their old ones.
 func (l *policyLife) change(what string, apply func(context.Context, []ovsdb.Change) error,

@@ -279,8 +279,8 @@ func TestOneThatWaits(t *testing.T) {
 }
 
 // TestTheOldestThatWaitsIsFirst: an address that is freed is the oldest Service's of those that its pool serves, also
-// before one that has just come. The others are not looked at, but for those that ask for it: they are told who has it
-// now.
+// before one that has just come. The others are not looked at, except for those that ask for it: they are told who has
+// it now.
 func TestTheOldestThatWaitsIsFirst(t *testing.T) {
 	s := newScene(t, withBalancers)
 	gold := s.addressPool("gold", "203.0.113.80/32")

@@ -124,7 +124,7 @@ func TestPolicyExplainOnACluster(t *testing.T) {
 		"ingress of prod/db: allowed", "warning: ClusterNetworkPolicy same: SamePriority")
 }
 
-// TestPolicyExplainRights asks with the rights that the documents give, but for kinds that the API server does not
+// TestPolicyExplainRights asks with the rights that the documents give, except for kinds that the API server does not
 // have, and of domains with what nodes' agents tell of them.
 func TestPolicyExplainRights(t *testing.T) {
 	s := apiserver.Start(t)

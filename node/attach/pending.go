@@ -322,7 +322,7 @@ func (a *Attacher) complete(ctx context.Context, e platform.Endpoint, device *vs
 func (a *Attacher) endpointOf(device *vswitch.Interface) (platform.Endpoint, error) {
 	attachment, _ := openvswitch.AttachmentOf(device)
 	one, err := a.records.read(device.Name)
-	if err != nil { // lost: what the port knows is enough but for DNS
+	if err != nil { // lost: what the port knows is enough except for DNS
 		one = record{Attachment: attachment, Pod: openvswitch.PodOf(device.ExternalIDs),
 			Sandbox: device.ExternalIDs[openvswitch.NetnsKey], Network: device.ExternalIDs[openvswitch.NetworkKey]}
 	}

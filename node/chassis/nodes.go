@@ -51,7 +51,7 @@ type reading struct {
 	err error
 }
 
-// readNodes reads Nodes, but for those that have not changed since before.
+// readNodes reads Nodes, except for those that have not changed since before.
 func readNodes(objects []any, before map[string]reading) map[string]reading {
 	now := make(map[string]reading, len(objects))
 	for _, object := range objects {

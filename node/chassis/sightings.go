@@ -87,7 +87,7 @@ func (s *sightings) of(name string) sighting {
 	return found
 }
 
-// prune forgets Leases that have not existed for that long, but for the wanted ones.
+// prune forgets Leases that have not existed for that long, except for the wanted ones.
 func (s *sightings) prune(wanted map[string]bool, after time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

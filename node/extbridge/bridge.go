@@ -8,7 +8,7 @@ import (
 )
 
 // A Bridge is a node's external bridge: an uplink, the host behind the bridge's own (LOCAL) port, and OVN
-// behind the patch port of the node's gateway router. A value says all that the flows depend on, but for the
+// behind the patch port of the node's gateway router. A value says all that the flows depend on, except for the
 // entries.
 type Bridge struct {
 	Name string

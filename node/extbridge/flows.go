@@ -15,7 +15,7 @@ import (
 	"github.com/weftnet/weft/node/ctlookup"
 )
 
-// Tables of the bridge. A table that no flow matches in drops, but for the first.
+// Tables of the bridge. A table that no flow matches in drops, except for the first.
 const (
 	tableClassify = 0  // by where a packet comes from
 	tableOutside  = 10 // from outside to the host's MAC, tracked

@@ -73,7 +73,7 @@ func (g *Gateway) external() (External, error) {
 	return e, nil
 }
 
-// gatewayOf is the gateway router, but for its next hops, of a node whose host has so much on the bridge to
+// gatewayOf is the gateway router, except for its next hops, of a node whose host has so much on the bridge to
 // the outside.
 func gatewayOf(c nodeconfig.Config, bridge string, host platform.HostInterface) (contract.Gateway, error) {
 	gateway := contract.Gateway{Network: c.GatewayNetwork, Addresses: c.GatewayAddresses,

@@ -292,7 +292,7 @@ func (g *Gateway) installFlows(ctx context.Context, target string, want []*ovs.F
 
 var errNotExamined = errors.New("the flows wait until the datapath has been examined (conntrack-lookup is auto)")
 
-// removeFlows clears the bridges that have flows of the agent's and must have none, but for one that is
+// removeFlows clears the bridges that have flows of the agent's and must have none, except for one that is
 // still the gateway router's: that has to lose the host's addresses first.
 func (g *Gateway) removeFlows(ctx context.Context, keep string) error {
 	marked := ovsdb.List(g.Database.Client, func(b *vswitch.Bridge) bool {

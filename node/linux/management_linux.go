@@ -49,7 +49,7 @@ func (l *Platform) EnsureManagement(m platform.Management) error {
 	return nil
 }
 
-// ensureAddresses gives the device the addresses it lacks and takes others, but for link-local ones.
+// ensureAddresses gives the device the addresses it lacks and takes others, except for link-local ones.
 func (l *Platform) ensureAddresses(link netlink.Link, wanted []netip.Prefix) error {
 	addrs, err := l.addresses(link)
 	if err != nil {

@@ -275,7 +275,7 @@ func (w *Platform) ensureMAC(adapter hostnet.Adapter, mac net.HardwareAddr) (hos
 	return now, nil
 }
 
-// ensureAddresses gives the adapter the addresses it lacks and takes others, but for link-local ones.
+// ensureAddresses gives the adapter the addresses it lacks and takes others, except for link-local ones.
 func (w *Platform) ensureAddresses(adapter hostnet.Adapter, wanted []netip.Prefix) error {
 	have := map[netip.Prefix]bool{}
 	for _, a := range adapter.Addresses {

@@ -86,7 +86,7 @@ func (f *frontend) nearView(s *objects.Service, to []reach, node, zone string) v
 }
 
 // attachNear puts a frontend's load balancers with what is near to the clients: one in the group of each
-// zone, but for zones with nodes that see something of their own. There each node has its own.
+// zone, except for zones with nodes that see something of their own. There each node has its own.
 func (r *rows) attachNear(s *objects.Service, f *frontend, at AttachPoint, nodes *Nodes, to []reach) {
 	c := classOf(f.protocol)
 	seen := func(node, zone string) (ids []string) { return r.balancers(s, f, f.nearView(s, to, node, zone)) }

@@ -110,7 +110,7 @@ func (r *reader) path(in io.Reader, path string) {
 	}
 }
 
-// directory reads all manifests under a path, but for what is hidden.
+// directory reads all manifests under a path, except for what is hidden.
 func (r *reader) directory(path string) {
 	found := false
 	err := filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {

@@ -54,7 +54,7 @@ const (
 	Common     Stage = iota // what exists once, and what nobody waits for
 	Sets                    // address sets and port groups, which policies name
 	Nodes                   // nodes' switches and routers
-	Numbers                 // policies that are the same, but for the numbers behind their ports' names
+	Numbers                 // policies that are the same, except for the numbers behind their ports' names
 	Ports                   // pods that have a port, or had one
 	Policies                // policies that there are
 	NoPolicies              // policies that are gone

@@ -53,7 +53,7 @@ func (t *namedTerms) take(rule *policy.Rule) bool {
 	return true
 }
 
-// matches are the rule's, but for its subject. A rule that no connection can match has none.
+// matches are the rule's, except for its subject. A rule that no connection can match has none.
 func (b *Part) matches(o *policy.Policy, rule *policy.Rule, terms *namedTerms) []ruleMatch {
 	if rule.Nothing() {
 		return nil

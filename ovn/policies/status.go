@@ -160,7 +160,7 @@ func (b *Part) policyWord(p *policyState, count, refused int) (ok bool, reason, 
 	where := fmt.Sprintf("%s of owner %s in the OVN Northbound, port group %s", acls, northbound.PolicyOwner(p.key),
 		groupName(o.Policy.Subject, "", objects.PortNumber{}))
 	if len(texts) > 0 {
-		return false, "PartlyInForce", "in force but for what is wrong: " + strings.Join(texts, "; ") + "; " + where
+		return false, "PartlyInForce", "in force except for what is wrong: " + strings.Join(texts, "; ") + "; " + where
 	}
 	texts = append([]string{where}, b.missingPorts(o.Policy)...)
 	for _, also := range append(b.rankProblems(p), b.windowsProblems(p)...) {

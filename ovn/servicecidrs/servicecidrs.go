@@ -130,7 +130,7 @@ func occupies(n *topology.Node, p netip.Prefix) string {
 }
 
 // settleRanges brings the ranges of ClusterIPs up to date: those that the controller was started with,
-// and those that the API server has, but for what something else in the cluster has. All nodes' hosts
+// and those that the API server has, except for what something else in the cluster has. All nodes' hosts
 // route them into OVN, which drops what is for no Service of them.
 func (b *Part) settleRanges() {
 	if !b.reoccupied {

@@ -454,7 +454,7 @@ func (s *Settings) JoinAddresses(number int) []netip.Prefix {
 }
 
 // JoinAddress is that of a router by its number. Endpoints see it as the client of what a gateway router balances,
-// but for Services with externalTrafficPolicy: Local.
+// except for Services with externalTrafficPolicy: Local.
 func JoinAddress(join netip.Prefix, number int) netip.Addr { return ipam.Nth(join, uint64(1+number)) }
 
 // MaxNodeID is the largest node ID that has an address in every join range.

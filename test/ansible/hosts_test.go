@@ -116,7 +116,7 @@ func TestAResetHostIsANewOne(t *testing.T) {
 	servers.On(t, host, "systemctl", "is-active", "kubelet", "containerd")
 }
 
-// Kubelets work but for the network: a pod that needs none runs, with the token and the memory that it is given.
+// Kubelets work except for the network: a pod that needs none runs, with the token and the memory that it is given.
 func TestNodesRunPods(t *testing.T) {
 	for _, node := range []string{"l1", "l2"} {
 		servers.Must(t, "reset", node)

@@ -19,8 +19,8 @@ import (
 )
 
 // stateOfHost prints a line for everything that an installation could leave on a host: files by name, kind, mode and
-// owner, settings by what is in them, and what lives in memory; but for logs, caches, and what kubelet and containerd
-// keep.
+// owner, settings by what is in them, and what lives in memory; except for logs, caches, and what kubelet and
+// containerd keep.
 const stateOfHost = `
 find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /var/tmp -o -path /run -o -path /root -o -path /home -o -path /usr/local/lib/weft-test \
 	-o -path /usr -o -path /var/cache -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /var/lib/systemd -o -path /var/lib/containerd -o -path /var/lib/kubelet \

@@ -104,7 +104,7 @@ func plainTCPIsAWarnedOfChoice(t *testing.T) {
 	}
 }
 
-// kubeProxyInKubernetes is what there is of it, but for what the API server makes anew.
+// kubeProxyInKubernetes is what there is of it, except for what the API server makes anew.
 func kubeProxyInKubernetes(t testing.TB) string {
 	t.Helper()
 	found := ""

@@ -311,7 +311,7 @@ func (s *Service) controlDelay(args []string) (string, error) {
 }
 
 // controlRestart: the service stops and is back after some seconds, 2 if not said. Its objects are
-// as before, but for handles.
+// as before, except for handles.
 func (s *Service) controlRestart(args []string) (string, error) {
 	down := 2 * time.Second
 	if len(args) == 1 {

@@ -74,7 +74,7 @@ type VNIC struct {
 }
 
 // Service is an emulated HNS. Its methods may be called concurrently; like HNS it does one thing
-// at a time, but for a call that a fault holds.
+// at a time, except for a call that a fault holds.
 type Service struct {
 	config Config
 	log    *slog.Logger

@@ -7,7 +7,7 @@ import (
 	"hash/fnv"
 )
 
-// hashKey is a hash of what of a key has to be equal but for recirculation and connection tracking:
+// hashKey is a hash of what of a key has to be equal except for recirculation and connection tracking:
 // Flow.c, OvsHashFlow. It is not the driver's own function.
 func hashKey(k *key) uint32 {
 	h := fnv.New32a()

@@ -24,7 +24,7 @@ const (
 	kubeletCredentials = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 )
 
-// nodeFiles make a host a node of the cluster, but for its network: containerd and kubelet are units of its
+// nodeFiles make a host a node of the cluster, except for its network: containerd and kubelet are units of its
 // systemd, and nothing is in /etc/cni/net.d.
 func (c Config) nodeFiles(f files, h host) []machine.File {
 	f.containerd = 1 // both releases' is 1.6 or 1.7

@@ -109,7 +109,7 @@ func (b *Base) Use() (*os.File, error) {
 	return file, unix.Flock(int(file.Fd()), unix.LOCK_SH)
 }
 
-// removeUnused removes the bases of earlier inputs, but for those that a running lab uses.
+// removeUnused removes the bases of earlier inputs, except for those that a running lab uses.
 func removeUnused(dir string) error {
 	bases, err := filepath.Glob(filepath.Join(dir, "unpacked-*"))
 	if err != nil {

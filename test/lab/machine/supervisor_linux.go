@@ -143,7 +143,7 @@ func (s *Supervisor) Reboot() error {
 	return nil
 }
 
-// Off is Reboot, but for the machine's start.
+// Off is Reboot, except for the machine's start.
 func (s *Supervisor) Off() error {
 	if err := os.WriteFile(offFile(s.spec.LabDir, s.spec.Name), nil, 0o644); err != nil {
 		return err
