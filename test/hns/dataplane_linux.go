@@ -167,18 +167,27 @@ func (l *Linux) reconcile() error {
 			s.stopNative()
 			continue
 		}
-		errs = append(errs, s.ensure(l.seen))
+		err := s.ensure(l.seen, l.WMI)
+		if s.deleted = errors.Is(err, errDeleted); s.deleted {
+			s.stopNative()
+			continue
+		}
+		errs = append(errs, err)
 		if l.WMI {
 			errs = append(errs, s.keepNative())
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.vnics)) {
 		v := l.vnics[id]
-		if v.deleted = v.deleted || l.WMI && v.tap != 0 && gone(v.Name, v.tap); v.deleted {
-			errs = append(errs, v.remove())
-			continue
+		var err error
+		if !v.deleted {
+			err = v.ensure(l.WMI)
+			v.deleted = errors.Is(err, errDeleted)
 		}
-		if err := v.ensure(); err != nil {
+		if v.deleted {
+			err = v.remove()
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("vNIC %s of endpoint %s: %w", l.vnics[id].Name, id, err))
 		}
 	}
@@ -268,10 +277,17 @@ func (l *Linux) Devices() any {
 	return devices
 }
 
+// errDeleted: a device that there was is gone, or is another one, and is not made again.
+var errDeleted = errors.New("the device was deleted")
+
 // ensureTap makes a persistent tap of that name, or takes the one that is there: that Open vSwitch
-// has one of an interface's name open is what the lab is built on. It is down when it is new.
-func ensureTap(name string) (link netlink.Link, isNew bool, err error) {
+// has one of an interface's name open is what the lab is built on. It is down when it is new. Where index is not 0, a
+// tap of that index has to be there, else the error is errDeleted.
+func ensureTap(name string, index int) (link netlink.Link, isNew bool, err error) {
 	link, err = netlink.LinkByName(name)
+	if index != 0 && (errors.As(err, &netlink.LinkNotFoundError{}) || err == nil && link.Attrs().Index != index) {
+		return nil, false, errDeleted
+	}
 	if err == nil {
 		if link.Type() != "tuntap" && link.Type() != "tun" {
 			return nil, false, fmt.Errorf("%s is a %s and no tap", name, link.Type())
@@ -288,6 +304,14 @@ func ensureTap(name string) (link netlink.Link, isNew bool, err error) {
 	}
 	link, err = netlink.LinkByName(name)
 	return link, true, err
+}
+
+// known is the index that a device has to have, if any: see [Linux.WMI].
+func known(wmi bool, index int) int {
+	if wmi {
+		return index
+	}
+	return 0
 }
 
 // removeDevice removes a device that may be gone.

@@ -138,6 +138,29 @@ func TestADeletedVNICStaysAway(t *testing.T) {
 	m.check(m.has(bridge, hostV4, hostV6))
 }
 
+// TestADeletedTapIsNotMadeAgain also where it is deleted between one look at it and the next, and where another one has
+// its name by now.
+func TestADeletedTapIsNotMadeAgain(t *testing.T) {
+	m := newMachine(t)
+	tap, isNew, err := ensureTap("tap", 0)
+	m.check(err)
+	if !isNew {
+		t.Fatal("the tap was there before")
+	}
+	index := tap.Attrs().Index
+	if _, isNew, err = ensureTap("tap", index); err != nil || isNew {
+		t.Fatalf("a tap that is there: %v, new: %v", err, isNew)
+	}
+	m.ip("link", "del", "tap")
+	for _, state := range []string{"gone", "another one"} {
+		if _, _, err := ensureTap("tap", index); !errors.Is(err, errDeleted) {
+			t.Errorf("a tap that is %s: %v", state, err)
+		}
+		_, _, err := ensureTap("tap", 0)
+		m.check(err)
+	}
+}
+
 // A switch without a forwarding extension forwards by itself: the host stays reachable. With it nobody else does, and
 // the driver gets the host's vNIC.
 func TestASwitchForwardsUntilItsExtensionDoes(t *testing.T) {

@@ -14,8 +14,9 @@ import (
 // adapter had, and the host's stack sees no frame of the adapter's. Who has changed the vNIC's
 // configuration since, has changed it: it is remembered. But Open vSwitch gives the bridge's MAC to its
 // local port, and takes the device down for it, which costs routes and IPv6 addresses; nothing of the
-// kind happens on Windows, so they come back. seen looks at what has happened to devices, see links.
-func (s *hostSwitch) ensure(seen func() error) error {
+// kind happens on Windows, so they come back. seen looks at what has happened to devices, see links. With wmi, a vNIC
+// that was deleted is errDeleted.
+func (s *hostSwitch) ensure(seen func() error, wmi bool) error {
 	adapter, err := netlink.LinkByName(s.Adapter)
 	if err != nil {
 		return fmt.Errorf("adapter %s of network %s: %w", s.Adapter, s.Network, err)
@@ -32,7 +33,7 @@ func (s *hostSwitch) ensure(seen func() error) error {
 	if err := s.rename(); err != nil {
 		return err
 	}
-	vnic, isNew, err := ensureTap(s.device)
+	vnic, isNew, err := ensureTap(s.device, known(wmi, s.vnic))
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,9 @@ import (
 )
 
 // ensure: the vNIC's tap is on the host, its interface in the compartment, and a wire between them
-// where the switch's extension runs. A compartment that is gone takes the vNIC with it.
-func (v *hostVNIC) ensure() error {
+// where the switch's extension runs. A compartment that is gone takes the vNIC with it. With wmi, a tap that was deleted
+// is errDeleted.
+func (v *hostVNIC) ensure(wmi bool) error {
 	space, err := netns.GetFromPath(v.Netns)
 	if errors.Is(err, os.ErrNotExist) {
 		return errors.Join(fmt.Errorf("compartment %s is gone", v.Netns), v.remove())
@@ -34,7 +35,7 @@ func (v *hostVNIC) ensure() error {
 	if err != nil {
 		return err
 	}
-	tap, isNew, err := ensureTap(v.Name)
+	tap, isNew, err := ensureTap(v.Name, known(wmi, v.tap))
 	if err != nil {
 		return err
 	}
