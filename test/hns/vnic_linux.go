@@ -14,8 +14,8 @@ import (
 )
 
 // ensure: the vNIC's tap is on the host, its interface in the compartment, and a wire between them
-// where the switch's extension runs. A compartment that is gone takes the vNIC with it. With wmi, a tap that was deleted
-// is errDeleted.
+// where the switch's extension runs. A compartment that is gone takes the vNIC with it. With wmi, a tap that was
+// deleted is errDeleted.
 func (v *hostVNIC) ensure(wmi bool) error {
 	space, err := netns.GetFromPath(v.Netns)
 	if errors.Is(err, os.ErrNotExist) {
