@@ -94,7 +94,7 @@ oracle-long: ## 200,000 random cases of policies, asked of the rows and of the o
 
 .PHONY: windows-unit
 windows-unit: $(LAB)/wine/.complete ## the unit tests of what runs on Windows, under Wine
-	test/lab/scripts/wine-test.sh ./cni ./cmd/weft ./node ./node/nodeconfig ./node/attach ./node/gateway ./node/openvswitch ./node/platform/platformtest ./node/pods ./node/windows ./node/hostservice ./node/tunnel ./node/doctor ./node/hns ./node/hostnet ./node/ovsdriver
+	test/lab/scripts/wine-test.sh ./cni ./cmd/weft ./node ./node/nodeconfig ./node/attach ./node/gateway ./node/openvswitch ./node/platform/platformtest ./node/pods ./node/windows ./node/hostservice ./node/tunnel ./node/doctor ./node/hns ./node/hostnet ./node/ovsdriver ./node/statefile
 
 .PHONY: cluster-test
 cluster-test: lab bin/steady bin/ask bin/judge ## a cluster of Linux and Windows nodes: pods, Services, names, components killed, bad days

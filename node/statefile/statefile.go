@@ -16,7 +16,7 @@ func Replace(path string, content []byte) error {
 	if err := writeSynced(path+".new", content); err != nil {
 		return err
 	}
-	return os.Rename(path+".new", path)
+	return rename(path+".new", path)
 }
 
 func writeSynced(path string, content []byte) error {
