@@ -94,14 +94,11 @@ $(LAB)/wine/.complete: $(LAB_SCRIPTS)/wine.sh $(wildcard test/hns/dll/*) | lab-d
 
 # The programs of Kubernetes' module, in one build. hyperkube is Kubernetes, agnhost what runs in pods, and the last a server that
 # sends what conntrack takes for invalid, for one of Kubernetes' tests.
-KUBE_PROGRAMS := $(addprefix $(LAB)/,hyperkube pause agnhost regression-issue-74839)
-$(KUBE_PROGRAMS) &: $(KUBE_MODULE) $(wildcard test/lab/kube/hyperkube/* test/lab/kube/pause/* test/lab/sctp/*) | $(LAB)
+KUBE_PROGRAMS := $(addprefix $(LAB)/,hyperkube kubectl pause agnhost regression-issue-74839)
+$(KUBE_PROGRAMS) &: $(KUBE_MODULE) $(wildcard $(addprefix test/lab/kube/,hyperkube/* kubectl/* pause/*) test/lab/sctp/*) | $(LAB)
 	@cd test/lab/kube && $(GO_BUILD) "building Kubernetes $(KUBE_VERSION)" \
-		go build -ldflags '$(KUBE_LDFLAGS)' -o $(abspath $(LAB))/ ./hyperkube ./pause \
+		go build -ldflags '$(KUBE_LDFLAGS)' -o $(abspath $(LAB))/ ./hyperkube ./kubectl ./pause \
 		k8s.io/kubernetes/test/images/agnhost k8s.io/kubernetes/test/images/regression-issue-74839
-
-$(LAB)/kubectl: | $(LAB)/hyperkube
-	@ln -sfn hyperkube $@
 
 # agnhost serves TLS with a certificate that lies beside its source.
 $(LAB)/localhost.crt $(LAB)/localhost.key &: | $(LAB)/agnhost

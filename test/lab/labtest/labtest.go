@@ -153,13 +153,13 @@ const (
 	shortest = time.Minute
 )
 
-// Poll is Eventually that returns the last error.
+// Poll is Eventually that returns the last error. Between two looks it rests as long as a look takes: tests that wait
+// side by side leave the machine to what they wait for.
 func Poll(within time.Duration, condition func() error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), max(slower*within, shortest))
 	defer cancel()
-	ticker := time.NewTicker(200 * time.Millisecond)
-	defer ticker.Stop()
 	for {
+		began := time.Now()
 		err := condition()
 		if err == nil {
 			return nil
@@ -167,7 +167,7 @@ func Poll(within time.Duration, condition func() error) error {
 		select {
 		case <-ctx.Done():
 			return err
-		case <-ticker.C:
+		case <-time.After(max(time.Since(began), 200*time.Millisecond)):
 		}
 	}
 }

@@ -1,6 +1,5 @@
-// Command hyperkube is a whole Kubernetes in one binary: etcd, the control plane, kubelet and
-// kubectl, chosen by the name it is run under or by its first argument. Linked once, it costs
-// the lab a fraction of what seven binaries would.
+// Command hyperkube is a whole Kubernetes in one binary: etcd, the control plane and kubelet, chosen by the name it is
+// run under or by its first argument. Linked once, it costs the lab a fraction of what six binaries would.
 package main
 
 import (
@@ -12,8 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
-	kubectl "k8s.io/kubectl/pkg/cmd"
-	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
@@ -29,7 +26,7 @@ func main() {
 	if name == "hyperkube" {
 		if len(os.Args) < 2 {
 			fmt.Fprintln(os.Stderr, "usage: hyperkube "+
-				"etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubelet|kubectl ARGS")
+				"etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubelet ARGS")
 			os.Exit(2)
 		}
 		os.Args = os.Args[1:]
@@ -39,11 +36,6 @@ func main() {
 	switch name {
 	case "etcd":
 		etcdmain.Main(os.Args)
-		return
-	case "kubectl":
-		if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
-			kubectlutil.CheckErr(err)
-		}
 		return
 	case "kube-apiserver":
 		cmd = apiserver.NewAPIServerCommand()
