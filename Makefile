@@ -98,7 +98,7 @@ windows-unit: $(LAB)/wine/.complete ## the unit tests of what runs on Windows, u
 
 .PHONY: cluster-test
 cluster-test: lab bin/steady bin/ask bin/judge ## a cluster of Linux and Windows nodes: pods, Services, names, components killed, bad days
-	go test -tags cluster -count 1 -parallel 8 -timeout 25m -v ./test/e2e
+	go test -tags cluster -count 1 -parallel 6 -timeout 25m -v ./test/e2e
 
 bin/steady: $(wildcard test/e2e/steady/*.go)
 bin/ask: $(wildcard test/e2e/ask/*.go)

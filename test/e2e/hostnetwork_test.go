@@ -34,7 +34,7 @@ spec:
   - name: web
     image: %[2]s
     args: [netexec, --http-port=8188, --udp-port=8189]
-    readinessProbe: {httpGet: {path: /healthz, port: 8188}, periodSeconds: 1}
+    readinessProbe: {httpGet: {path: /healthz, port: 8188}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 6}
 `
 
 // TestHostNetworkEndpoints: everybody reaches them, by themselves and by a Service: the hosts that they are
@@ -98,7 +98,7 @@ spec:
     image: %[2]s
     args: [netexec, --http-port=8080, --udp-port=8081]
     ports: [{containerPort: 8080, hostPort: 18081}, {containerPort: 8081, hostPort: 18082, protocol: UDP}]
-    readinessProbe: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1}
+    readinessProbe: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 6}
 `
 
 // TestHostPorts reach the pod from everywhere, the host itself included, and go with it.

@@ -5,7 +5,6 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -13,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -179,28 +179,21 @@ func agree(t testing.TB, inside map[string]place, verdicts map[string][]verdict)
 	var clients sync.WaitGroup
 	for client, list := range verdicts {
 		clients.Go(func() {
-			by, args := map[string]verdict{}, []string{"-timeout", "1s", "-at-once", "40"}
+			by, want := map[string]verdict{}, map[string]bool{}
 			for _, v := range list {
-				by[v.url()] = v
-				args = append(args, v.url())
+				by[v.url()], want[v.url()] = v, v.Allowed
 			}
-			var wrong []string
-			err := labtest.Poll(inForce, func() error {
-				h, passed := inside[client].ask(args...), false
-				wrong = nil
-				for _, r := range h.replies {
-					if v, answered := by[r.URL], len(r.Answers) > 0; answered != v.Allowed {
-						wrong = append(wrong, fmt.Sprintf("%s; the packets say: %s", v, r))
-						passed = passed || answered
-					}
+			asked := newTrial(inside[client], want)
+			var wrong []reply
+			err := labtest.Poll(inForce, func() (err error) {
+				wrong, err = asked.round()
+				if slices.ContainsFunc(wrong, func(r reply) bool { return len(r.Answers) > 0 }) {
+					return nil // what is refused has passed: told below
 				}
-				if len(wrong) > 0 && !passed {
-					return errors.New("what is allowed does not pass")
-				}
-				return h.err
+				return err
 			})
-			for _, text := range wrong {
-				t.Error(text)
+			for _, r := range wrong {
+				t.Errorf("%s; the packets say: %s", by[r.URL], r)
 			}
 			if err != nil {
 				t.Errorf("%s: %v", client, err)

@@ -59,7 +59,7 @@ spec:
     image: %[2]s
     args: [netexec, --http-port=8080, --udp-port=8081]
     ports: [{name: http, containerPort: 8080}]
-    readinessProbe: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1}
+    readinessProbe: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 6}
   - name: lines
     image: %[2]s
     command: [/bin/steady, serve, ":7000"]
