@@ -2,10 +2,10 @@
 // runs it in namespaces of its own. `weftlab` is its command.
 //
 // [Config] is a user's choice, and a layout follows from it: machines with their numbers, addresses and
-// files. Each kind of machine has a type that makes a [machine.Spec] of the layout: central, linuxNode,
-// windowsNode, hostMachine, control and outside. Types of their own also are the certificates and the
-// manifests that they need, and the programs that have to be there. [Start] checks these, writes the
-// rest to the state directory, and starts the machines. [Lab] is a lab that runs.
+// files. Each kind of machine has a type that makes a spec for package machine of the layout: central,
+// linuxNode, windowsNode, hostMachine, control and outside. The types certificates and manifests make the
+// files that those need, and programs looks for the programs. [Start] writes everything to the state
+// directory and starts the machines. [Lab] is a lab that runs.
 package lab
 
 import (

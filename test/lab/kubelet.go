@@ -2,7 +2,7 @@ package lab
 
 import "encoding/json"
 
-// kubeletConfig of a node with these files; JSON is YAML. A host's kubelet renews its own credentials.
+// kubeletConfig of a node with these files; JSON is YAML. In a lab with hosts kubelets renew their own credentials.
 func (l layout) kubeletConfig(ca, cert, key string) string {
 	config := map[string]any{
 		"apiVersion":               "kubelet.config.k8s.io/v1beta1",

@@ -5,17 +5,18 @@ import "github.com/weftnet/weft/test/lab/machine"
 // specs of all machines of a lab.
 func specs(c Config, f files) []*machine.Spec {
 	l := newLayout(c, f)
-	specs := []*machine.Spec{central{l, c.Controllers}.spec()}
-	specs = append(append(specs, nodeSpecs(c, f)...), outside{l}.spec())
+	all := []*machine.Spec{central{l, c.Controllers}.spec()}
+	all = append(append(all, nodeSpecs(c, f)...), outside{l}.spec())
 	for _, h := range l.hosts {
-		specs = append(specs, hostMachine{l, h}.spec())
+		all = append(all, hostMachine{l, h}.spec())
 	}
 	if l.hasHosts() {
-		specs = append(specs, control{l}.spec())
+		all = append(all, control{l}.spec())
 	}
-	return specs
+	return all
 }
 
+// nodeSpecs are those of the Linux and Windows nodes, in the order of [Config.Nodes].
 func nodeSpecs(c Config, f files) []*machine.Spec {
 	l := newLayout(c, f)
 	var specs []*machine.Spec
