@@ -62,7 +62,7 @@ func (l layout) newSpec(name string) *machine.Spec {
 			// Nobody else has the machines' addresses, and waiting for that to be found out takes seconds.
 			"net.ipv6.conf.all.accept_dad=0", "net.ipv6.conf.default.accept_dad=0",
 		},
-		Binds: []machine.Bind{{Source: machine.Dir(l.files.dir, name) + "/var-log", Target: "/var/log", Create: true}},
+		Binds: []machine.Bind{{Source: l.files.machine(name, "var-log"), Target: "/var/log", Create: true}},
 		Files: []machine.File{
 			{Path: "/etc/hostname", Content: name + "\n"},
 			{Path: "/etc/hosts", Content: l.etcHosts()},
