@@ -42,71 +42,82 @@ const (
 	apiPort        = 6443
 )
 
-func (c Config) pick(v4, v6 string) []string {
-	var picked []string
-	if c.v4() {
-		picked = append(picked, v4)
-	}
-	if c.v6() {
-		picked = append(picked, v6)
-	}
-	return picked
+// addresses are those of a lab's machines.
+type addresses struct {
+	Families
+	// gateway is [GatewayHost] or [GatewayOwn].
+	gateway string
+	// hosts: the Linux nodes are servers, which have no underlay.
+	hosts bool
 }
 
-// list is pick for flags.
-func (c Config) list(v4, v6 string) string { return strings.Join(c.pick(v4, v6), ",") }
+func newAddresses(c Config) addresses { return addresses{c.Families, c.Gateway, c.Hosts != ""} }
 
 // prefixes of machine number n, the first one in the cluster's first family.
-func (c Config) prefixes(on network, n int) []string {
-	return c.pick(fmt.Sprintf(on.v4, n), fmt.Sprintf(on.v6, n))
+func (a addresses) prefixes(on network, n int) []string {
+	return a.pick(fmt.Sprintf(on.v4, n), fmt.Sprintf(on.v6, n))
 }
 
-func (c Config) addrs(on network, n int) []netip.Addr {
+// of machine number n, the first one in the cluster's first family.
+func (a addresses) of(on network, n int) []netip.Addr {
 	var addrs []netip.Addr
-	for _, p := range c.prefixes(on, n) {
+	for _, p := range a.prefixes(on, n) {
 		addrs = append(addrs, netip.MustParsePrefix(p).Addr())
 	}
 	return addrs
 }
 
-// addr is the address in the cluster's first family.
-func (c Config) addr(on network, n int) netip.Addr { return c.addrs(on, n)[0] }
+// first is the address of machine number n in the cluster's first family.
+func (a addresses) first(on network, n int) netip.Addr { return a.of(on, n)[0] }
 
-// nodeNetwork is the one that Kubernetes knows a node's addresses of. Where the gateway has the host's
-// addresses it is the one that the gateway is on: a Windows node has no other adapter than the underlay's.
-func (c Config) nodeNetwork(number int) network {
-	switch {
-	case c.Gateway == GatewayOwn:
-		return management
-	case c.isWindows(number):
-		return c.tunnels()
-	}
-	return external
-}
+// podRanges and serviceRanges of the cluster, and its DNS servers' addresses: one in each family.
+func (a addresses) podRanges() []string     { return a.pick(podRangeV4, podRangeV6) }
+func (a addresses) serviceRanges() []string { return a.pick(serviceRangeV4, serviceRangeV6) }
+func (a addresses) dnsServices() []string   { return a.pick(dnsServiceV4, dnsServiceV6) }
 
-// tunnels is the network of the nodes' tunnels, and of a Windows node's adapter. Servers have no underlay.
-func (c Config) tunnels() network {
-	if c.Hosts != "" {
+// tunnels is the network of the nodes' tunnels, and of a Windows node's adapter.
+func (a addresses) tunnels() network {
+	if a.hosts {
 		return external
 	}
 	return underlay
 }
 
-// nodeNumber is that of the i-th of [Config.Nodes] in the lab's networks. Hosts come before.
-func (c Config) nodeNumber(i int) int { return firstNode + len(c.hosts()) + i }
-
-// nodeAddrs are the addresses of a node in Kubernetes.
-func (c Config) nodeAddrs(number int) []netip.Addr { return c.addrs(c.nodeNetwork(number), number) }
-
-// routers are the next hops of a node's default routes, on the network of its addresses.
-func (c Config) routers(number int) []netip.Addr {
-	if on := c.nodeNetwork(number); on != external {
-		return c.addrs(on, centralNumber)
+// nodeNetwork is the one that Kubernetes knows a node's addresses of. Where the gateway has the host's
+// addresses it is the one that the gateway is on: a Windows node has no other adapter than the underlay's.
+func (a addresses) nodeNetwork(n node) network {
+	switch {
+	case a.gateway == GatewayOwn:
+		return management
+	case n.windows:
+		return a.tunnels()
 	}
-	return c.addrs(external, routerNumber)
+	return external
 }
 
-func (c Config) isWindows(number int) bool { return c.Windows > 0 && number >= c.nodeNumber(c.Linux) }
+// ofNode are the addresses of a node in Kubernetes.
+func (a addresses) ofNode(n node) []netip.Addr { return a.of(a.nodeNetwork(n), n.number) }
+
+// nextHops of a node's default routes, on the network of its addresses.
+func (a addresses) nextHops(n node) []netip.Addr {
+	if on := a.nodeNetwork(n); on != external {
+		return a.of(on, centralNumber)
+	}
+	return a.of(external, routerNumber)
+}
+
+func (a addresses) apiServer() string {
+	return "https://" + hostPort(a.first(management, centralNumber), apiPort)
+}
+
+// northbound and southbound are where the databases' clients find them.
+func (a addresses) northbound() string {
+	return "ssl:" + hostPort(a.first(management, centralNumber), northboundPort)
+}
+
+func (a addresses) southbound() string {
+	return "ssl:" + hostPort(a.first(underlay, centralNumber), southboundPort)
+}
 
 func join(addrs []netip.Addr) string {
 	var texts []string
@@ -120,39 +131,9 @@ func hostPort(addr netip.Addr, port int) string {
 	return net.JoinHostPort(addr.String(), fmt.Sprint(port))
 }
 
-func (c Config) apiServer() string {
-	return "https://" + hostPort(c.addr(management, centralNumber), apiPort)
-}
-
-// passive are the connections by which a database's server listens on the central's addresses of a network.
-func (c Config) passive(on network, port int) []string {
-	var targets []string
-	for _, a := range c.addrs(on, centralNumber) {
-		targets = append(targets, fmt.Sprintf("pssl:%d:%s", port, bracketed(a)))
-	}
-	return targets
-}
-
-// northbound and southbound are where the databases' clients find them.
-func (c Config) northbound() string {
-	return "ssl:" + hostPort(c.addr(management, centralNumber), northboundPort)
-}
-
-func (c Config) southbound() string {
-	return "ssl:" + hostPort(c.addr(underlay, centralNumber), southboundPort)
-}
-
 func bracketed(a netip.Addr) string {
 	if a.Is6() {
 		return "[" + a.String() + "]"
 	}
 	return a.String()
-}
-
-// masqueraders are the addresses of the node that takes the API server's packets to pods and Services on.
-func (c Config) masqueraders() []netip.Addr {
-	if c.Linux == 0 {
-		return nil
-	}
-	return c.addrs(management, firstNode)
 }

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"fmt"
-	"net/netip"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -35,90 +34,56 @@ const remotesSchema = `{"name": "Weft_Remotes", "version": "1.0.0", "tables": {
 // readOnlySocket is where a database is read by who may not write it.
 func readOnlySocket(database string) string { return "/run/weft-observe/" + database + ".sock" }
 
-// manifestsApplied exists when what every cluster has, is there. All machines see it.
-func manifestsApplied(f files) string { return machine.Dir(f.dir, Central) + "/manifests-applied" }
-
 // central is the machine of the control plane and OVN's databases. It is also the router of the
 // world outside, so that pods reach it as they would reach any host outside the cluster.
-func (c Config) central(f files) *machine.Spec {
-	spec := c.machine(f, Central)
+type central struct {
+	layout
+	controllers int
+}
+
+func (c central) spec() *machine.Spec {
+	spec := c.newSpec(Central)
 	spec.Interfaces = []machine.Interface{
-		{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management, centralNumber), MTU: c.MTU},
-		{Name: "ul0", Bridge: underlay.bridge, Addresses: c.prefixes(underlay, centralNumber), MTU: c.MTU},
-		{Name: "ex0", Bridge: external.bridge, Addresses: c.prefixes(external, routerNumber), MTU: c.MTU},
+		c.networkInterface("eth0", management, centralNumber),
+		c.networkInterface("ul0", underlay, centralNumber),
+		c.networkInterface("ex0", external, routerNumber),
 	}
-	// The API server calls webhooks and aggregated APIs that are pods: by way of a node's host.
-	for i, via := range c.masqueraders() {
-		for _, destination := range [][]string{c.pick(podRangeV4, podRangeV6), c.pick(serviceRangeV4, serviceRangeV6)} {
-			spec.Routes = append(spec.Routes, machine.Route{Destination: destination[i], Via: via.String()})
-		}
+	for _, n := range c.masqueraders() {
+		spec.Routes = append(spec.Routes, c.routesToPods(n)...)
 	}
 	spec.Binds = append(spec.Binds,
-		machine.Bind{Source: machine.Dir(f.dir, Central) + "/etcd", Target: "/var/lib/etcd", Create: true},
-		machine.Bind{Source: machine.Dir(f.dir, Central) + "/ovn", Target: "/var/lib/ovn", Create: true})
-	spec.Components = c.controlPlane(f)
-	if c.Hosts == "" {
-		spec.Components = append(spec.Components, c.databases(f)...)
+		machine.Bind{Source: c.files.machine(Central, "etcd"), Target: "/var/lib/etcd", Create: true},
+		machine.Bind{Source: c.files.machine(Central, "ovn"), Target: "/var/lib/ovn", Create: true})
+	spec.Components = c.controlPlane()
+	if !c.hasHosts() {
+		spec.Components = append(spec.Components, c.databases()...)
 	}
-	if !c.NoWeft {
-		spec.Components = append(spec.Components, c.southboundGuard(f))
-		for i := range c.Controllers {
-			spec.Components = append(spec.Components, c.controller(f, i))
+	if c.weft {
+		spec.Components = append(spec.Components, c.southboundGuard())
+		for i := range c.controllers {
+			spec.Components = append(spec.Components, c.controller(i))
 		}
-		if c.Hosts == "" {
-			spec.Components = append(spec.Components, c.door(f))
+		if !c.hasHosts() {
+			spec.Components = append(spec.Components, c.door())
 		}
 	}
 	return spec
 }
 
-// machine has what all machines share.
-func (c Config) machine(f files, name string) *machine.Spec {
-	return &machine.Spec{
-		Lab: c.Name, Name: name, LabDir: f.dir,
-		Sysctls: []string{
-			"net.ipv4.ip_forward=1",
-			"net.ipv6.conf.all.forwarding=1",
-			"net.ipv4.conf.all.rp_filter=2",
-			// Nobody else has the machines' addresses, and waiting for that to be found out takes seconds.
-			"net.ipv6.conf.all.accept_dad=0", "net.ipv6.conf.default.accept_dad=0",
-		},
-		Binds: []machine.Bind{{Source: machine.Dir(f.dir, name) + "/var-log", Target: "/var/log", Create: true}},
-		Files: []machine.File{
-			{Path: "/etc/hostname", Content: name + "\n"},
-			{Path: "/etc/hosts", Content: c.etcHosts()},
-			{Path: "/etc/resolv.conf"},
-		},
-		Env: []string{
-			"PATH=" + c.path(f), "TMPDIR=/run/tmp", "HOME=/root",
-			"OVS_RUNDIR=/run/openvswitch", "OVN_RUNDIR=/run/ovn",
-			"OVS_LOGDIR=/var/log", "OVN_LOGDIR=/var/log", "OVS_DBDIR=/etc/openvswitch", "OVN_DBDIR=/var/lib/ovn",
-			"OVS_SYSCONFDIR=/etc",
-		},
-		Setup: [][]string{{"mkdir", "-p", "/run/openvswitch", "/run/ovn", "/etc/openvswitch", "/var/lib/ovn"}},
-	}
-}
-
-func (c Config) etcHosts() string {
-	text := "127.0.0.1 localhost\n::1 localhost\n"
-	add := func(name string, addrs []netip.Addr) {
-		for _, a := range addrs {
-			text += a.String() + " " + name + "\n"
+// routesToPods and Services lead by a node's host: the API server calls webhooks and aggregated APIs that are pods.
+func (c central) routesToPods(by node) []machine.Route {
+	var routes []machine.Route
+	for i, via := range c.addresses.of(management, by.number) {
+		for _, destinations := range [][]string{c.addresses.podRanges(), c.addresses.serviceRanges()} {
+			routes = append(routes, machine.Route{Destination: destinations[i], Via: via.String()})
 		}
 	}
-	add(Central, c.addrs(management, centralNumber))
-	for i, name := range c.Nodes() {
-		add(name, c.addrs(management, c.nodeNumber(i)))
-	}
-	for _, h := range c.hosts() {
-		add(h.name, c.addrs(management, h.number))
-	}
-	add(Outside, c.addrs(external, outsideNumber))
-	return text
+	return routes
 }
 
-func (c Config) controlPlane(f files) []machine.Component {
-	apiReady := machine.Probe{URL: c.apiServer() + "/readyz", CA: f.pki("ca.crt")}
+func (c central) controlPlane() []machine.Component {
+	f := c.files
+	apiReady := c.apiReady()
 	afterAPI := []machine.Probe{apiReady}
 	client := func(name string, args ...string) []string {
 		k := f.kubeconfig(name)
@@ -136,7 +101,7 @@ func (c Config) controlPlane(f files) []machine.Component {
 		},
 		{
 			Name:    "kube-apiserver",
-			Command: c.apiServerCommand(f),
+			Command: c.apiServerCommand(),
 			WaitFor: []machine.Probe{{TCP: etcdAddress}},
 			Ready:   apiReady,
 		},
@@ -146,8 +111,8 @@ func (c Config) controlPlane(f files) []machine.Component {
 				"--service-account-private-key-file="+f.pki("sa.key"), "--root-ca-file="+f.pki("ca.crt"),
 				"--cluster-signing-cert-file="+f.pki("ca.crt"), "--cluster-signing-key-file="+f.pki("ca.key"),
 				"--use-service-account-credentials=true", "--allocate-node-cidrs=true", "--configure-cloud-routes=false",
-				"--cluster-cidr="+c.list(podRangeV4, podRangeV6), "--service-cluster-ip-range="+c.list(serviceRangeV4,
-					serviceRangeV6),
+				"--cluster-cidr="+strings.Join(c.addresses.podRanges(), ","),
+				"--service-cluster-ip-range="+strings.Join(c.addresses.serviceRanges(), ","),
 				c.nodeMask(),
 				// With the usual limits its controllers queue for four seconds before the first one starts.
 				"--kube-api-qps=500", "--kube-api-burst=1000"),
@@ -158,8 +123,8 @@ func (c Config) controlPlane(f files) []machine.Component {
 			Ready: machine.Probe{TCP: "127.0.0.1:10259"}},
 		{
 			Name:    "manifests",
-			Prepare: [][]string{{"rm", "-f", manifestsApplied(f)}},
-			Command: c.applyManifests(f),
+			Prepare: [][]string{{"rm", "-f", f.manifestsApplied()}},
+			Command: c.applyManifests(),
 			WaitFor: afterAPI,
 			Once:    true,
 		},
@@ -167,12 +132,13 @@ func (c Config) controlPlane(f files) []machine.Component {
 }
 
 // applyManifests ends when the manifests are in force: kinds and policies are so a moment after they are written.
-func (c Config) applyManifests(f files) []string {
+func (c central) applyManifests() []string {
+	f := c.files
 	kinds, inForce := []string{f.lab(policyKinds)}, ""
-	if c.Hosts == "" {
+	if !c.hasHosts() {
 		kinds = append(kinds, filepath.Join(f.dir, definitionsFile))
 	}
-	if c.Windows > 0 {
+	if len(c.windowsNodes) > 0 {
 		inForce = `
 			until echo '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "w1"}}' |
 				"$kubectl" "$config" create --dry-run=server -o yaml -f - | grep -q 'kubernetes.io/os: windows'; do :; done`
@@ -181,11 +147,12 @@ func (c Config) applyManifests(f files) []string {
 		kubectl=$0 config=--kubeconfig=$1
 		"$kubectl" "$config" apply --server-side -f "$2" -f "$3"
 		"$kubectl" "$config" wait --for=condition=Established --timeout=30s -f "$2"` + inForce + `
-		touch "$4"`, f.lab("kubectl"), f.kubeconfig("admin"), strings.Join(kinds, ","), filepath.Join(f.dir, manifestsFile), manifestsApplied(f)}
+		touch "$4"`, f.lab("kubectl"), f.kubeconfig("admin"), strings.Join(kinds, ","), filepath.Join(f.dir, manifestsFile),
+		f.manifestsApplied()}
 }
 
-func (c Config) nodeMask() string {
-	switch c.Families {
+func (c central) nodeMask() string {
+	switch c.addresses.Families {
 	case IPv4:
 		return fmt.Sprintf("--node-cidr-mask-size=%d", podMaskV4)
 	case IPv6:
@@ -194,11 +161,13 @@ func (c Config) nodeMask() string {
 	return fmt.Sprintf("--node-cidr-mask-size-ipv4=%d", podMaskV4) // 64 is the default of the other
 }
 
-func (c Config) apiServerCommand(f files) []string {
+func (c central) apiServerCommand() []string {
+	f := c.files
 	command := []string{f.hyperkube(), "kube-apiserver",
 		"--etcd-servers=http://" + etcdAddress,
-		"--advertise-address=" + c.addr(management, centralNumber).String(), "--secure-port=" + strconv.Itoa(apiPort),
-		"--service-cluster-ip-range=" + c.list(serviceRangeV4, serviceRangeV6), "--endpoint-reconciler-type=lease",
+		"--advertise-address=" + c.addresses.first(management, centralNumber).String(),
+		"--secure-port=" + strconv.Itoa(apiPort),
+		"--service-cluster-ip-range=" + strings.Join(c.addresses.serviceRanges(), ","), "--endpoint-reconciler-type=lease",
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
 		"--client-ca-file=" + f.pki("ca.crt"), "--tls-cert-file=" + f.pki("apiserver.crt"), "--tls-private-key-file=" +
 			f.pki("apiserver.key"),
@@ -213,20 +182,21 @@ func (c Config) apiServerCommand(f files) []string {
 		"--proxy-client-cert-file=" + f.pki("front-proxy.crt"), "--proxy-client-key-file=" + f.pki("front-proxy.key"),
 		"--enable-aggregator-routing=true",
 	}
-	if c.Windows > 0 { // for the policy that labels Windows nodes
+	if len(c.windowsNodes) > 0 { // for the policy that labels Windows nodes
 		command = append(command, "--feature-gates=MutatingAdmissionPolicy=true",
 			"--runtime-config=admissionregistration.k8s.io/v1beta1=true")
 	}
 	return command
 }
 
-func (c Config) databases(f files) []machine.Component {
+func (c central) databases() []machine.Component {
+	f := c.files
 	server := func(name, database, schema, socket string, more ...string) machine.Component {
 		file := "/var/lib/ovn/" + database + ".db"
 		remotes := "/run/ovn/" + name + "-remotes.db"
 		return machine.Component{
 			Name: name,
-			Prepare: [][]string{createDatabase(file, c.schema(f, schema)),
+			Prepare: [][]string{createDatabase(file, f.schema(schema)),
 				createRemotes(remotes, readOnlySocket(name[len("ovn-"):]))},
 			Command: append([]string{"ovsdb-server", file, remotes, "--remote=punix:" + socket,
 				"--remote=db:Weft_Remotes,Remotes,connections",
@@ -253,10 +223,11 @@ func (c Config) databases(f files) []machine.Component {
 }
 
 // southboundGuard is the Southbound to the nodes.
-func (c Config) southboundGuard(f files) machine.Component {
+func (c central) southboundGuard() machine.Component {
+	f := c.files
 	metrics := fmt.Sprintf("127.0.0.1:%d", southboundMetricsPort)
 	var listen []string
-	for _, a := range c.addrs(underlay, centralNumber) {
+	for _, a := range c.addresses.of(underlay, centralNumber) {
 		listen = append(listen, hostPort(a, southboundPort))
 	}
 	return machine.Component{
@@ -272,23 +243,33 @@ func (c Config) southboundGuard(f files) machine.Component {
 }
 
 // door tells users of the API server what the network does. The API server is told of it when it answers.
-func (c Config) door(f files) machine.Component {
+func (c central) door() machine.Component {
+	f := c.files
 	metrics := fmt.Sprintf("127.0.0.1:%d", observeMetricsPort)
 	return machine.Component{
 		Name: "weft-observe",
 		Command: []string{f.bin + "/weft", "observe", "--kubeconfig=" + f.kubeconfig(observeUser), "--identity=" + Central,
-			"--listen=" + hostPort(c.addr(management, centralNumber), observePort),
+			"--listen=" + hostPort(c.addresses.first(management, centralNumber), observePort),
 			"--ovn-northbound=unix:" + readOnlySocket("nb"), "--ovn-southbound=unix:" + readOnlySocket("sb"),
 			"--tunnel-ca=" + f.pki("ca.crt"), "--tunnel-certificate=" + f.pki(tunnelPair(Central)+".crt"),
 			"--tunnel-private-key=" + f.pki(tunnelPair(Central)+".key"),
 			"--metrics-address=" + metrics},
 		// it needs its rights
-		WaitFor: []machine.Probe{{Path: manifestsApplied(f)}, {Unix: readOnlySocket("nb")}, {Unix: readOnlySocket("sb")}},
+		WaitFor: []machine.Probe{{Path: f.manifestsApplied()}, {Unix: readOnlySocket("nb")}, {Unix: readOnlySocket("sb")}},
 		Ready:   machine.Probe{URL: "http://" + metrics + "/readyz"},
 		Finish: [][]string{{"sh", "-ec",
 			`{ cat "$2"; printf '  caBundle: %s\n' "$(base64 -w0 "$3")"; } | "$0" "--kubeconfig=$1" apply --server-side -f -`,
 			f.lab("kubectl"), f.kubeconfig("admin"), filepath.Join(f.dir, apiServiceFile), f.pki("ca.crt")}},
 	}
+}
+
+// passive are the connections by which a database's server listens on the central's addresses of a network.
+func (c central) passive(on network, port int) []string {
+	var targets []string
+	for _, a := range c.addresses.of(on, centralNumber) {
+		targets = append(targets, fmt.Sprintf("pssl:%d:%s", port, bracketed(a)))
+	}
+	return targets
 }
 
 // createRemotes makes a database that has its server listen on a socket for readers alone.
@@ -314,7 +295,8 @@ func controllerName(i int) string {
 	return fmt.Sprintf("weft-controller-%d", i+1)
 }
 
-func (c Config) controller(f files, i int) machine.Component {
+func (c central) controller(i int) machine.Component {
+	f := c.files
 	metrics := fmt.Sprintf("127.0.0.1:%d", controllerPort+i)
 	return machine.Component{
 		Name: controllerName(i),
@@ -322,15 +304,15 @@ func (c Config) controller(f files, i int) machine.Component {
 			// The Lease then names the component that leads.
 			"--identity=" + controllerName(i),
 			"--kubeconfig=" + f.kubeconfig("weft-controller"),
-			"--ovn-northbound=" + c.northbound(), "--ovn-ca=" + f.pki(centralCA+".crt"),
+			"--ovn-northbound=" + c.addresses.northbound(), "--ovn-ca=" + f.pki(centralCA+".crt"),
 			"--ovn-certificate=" + f.pki(controllerPair+".crt"), "--ovn-private-key=" + f.pki(controllerPair+".key"),
-			"--pod-cidrs=" + c.list(podRangeV4, podRangeV6), "--service-cidrs=" + c.list(serviceRangeV4, serviceRangeV6),
+			"--pod-cidrs=" + strings.Join(c.addresses.podRanges(), ","),
+			"--service-cidrs=" + strings.Join(c.addresses.serviceRanges(), ","),
 			// Nobody shares a gateway until nodes are told to, and others are labelled.
-			"--shared-gateway-addresses=" + c.list(fmt.Sprintf(external.v4, sharedNumber),
-				fmt.Sprintf(external.v6, sharedNumber)),
-			"--shared-gateway-next-hops=" + join(c.addrs(external, routerNumber)),
+			"--shared-gateway-addresses=" + strings.Join(c.addresses.prefixes(external, sharedNumber), ","),
+			"--shared-gateway-next-hops=" + join(c.addresses.of(external, routerNumber)),
 			"--metrics-address=" + metrics},
-		WaitFor: []machine.Probe{{Path: manifestsApplied(f)}, {Unix: northboundSocket}}, // it needs its rights
+		WaitFor: []machine.Probe{{Path: f.manifestsApplied()}, {Unix: northboundSocket}}, // it needs its rights
 		Ready:   machine.Probe{URL: "http://" + metrics + "/healthz"},
 	}
 }

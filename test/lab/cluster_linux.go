@@ -26,11 +26,11 @@ type clusterClient struct {
 }
 
 func (l *Lab) clusterClient() (*clusterClient, error) {
-	cert, err := tls.LoadX509KeyPair(l.pki("admin.crt"), l.pki("admin.key"))
+	cert, err := tls.LoadX509KeyPair(l.files.pki("admin.crt"), l.files.pki("admin.key"))
 	if err != nil {
 		return nil, err
 	}
-	pem, err := os.ReadFile(l.pki("ca.crt"))
+	pem, err := os.ReadFile(l.files.pki("ca.crt"))
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (l *Lab) clusterClient() (*clusterClient, error) {
 }
 
 func (c *clusterClient) get(ctx context.Context, path string, into any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.lab.apiServer()+path, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, newAddresses(c.lab.Config).apiServer()+path, nil)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,11 @@
 // Package lab describes a real Kubernetes cluster on one machine, with OVN between its nodes, and
 // runs it in namespaces of its own. `weftlab` is its command.
+//
+// [Config] is a user's choice, and a layout follows from it: machines with their numbers, addresses and
+// files. Each kind of machine has a type that makes a spec for package machine of the layout: central,
+// linuxNode, windowsNode, hostMachine, control and outside. The types certificates and manifests make the
+// files that those need, and programs looks for the programs. [Start] writes everything to the state
+// directory and starts the machines. [Lab] is a lab that runs.
 package lab
 
 import (
@@ -11,13 +17,6 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/test/hyperv"
-)
-
-// Families of addresses that a cluster has.
-const (
-	IPv4 = "ipv4"
-	IPv6 = "ipv6"
-	Dual = "dual"
 )
 
 // Where OVN's programs come from.
@@ -43,7 +42,7 @@ type Config struct {
 	Name string `json:"name"`
 	// Linux is the number of Linux nodes; they are called l1, l2 and so on.
 	Linux int `json:"linux"`
-	// Windows is the number of Windows nodes, w1, w2 and so on; see [Config.windowsNode].
+	// Windows is the number of Windows nodes, w1, w2 and so on; see [windowsNode].
 	Windows int `json:"windows,omitempty"`
 	// WindowsDatapath is [DatapathHyperV], also when it is empty, or [DatapathLinux].
 	WindowsDatapath string `json:"windowsDatapath,omitempty"`
@@ -52,9 +51,9 @@ type Config struct {
 	WindowsFaults string `json:"windowsFaults,omitempty"`
 	// Hosts are servers with a systemd of their own, "c1,c2:trixie,l1" and so on, instead of nodes: see
 	// [host]. OVN and weft are left out then: they are to be installed there.
-	Hosts    string `json:"hosts,omitempty"`
-	Families string `json:"families"`
-	OVN      string `json:"ovn"`
+	Hosts    string   `json:"hosts,omitempty"`
+	Families Families `json:"families"`
+	OVN      string   `json:"ovn"`
 	// Gateway is [GatewayHost] or [GatewayOwn].
 	Gateway string `json:"gateway"`
 	// MTU is that of the lab's networks, in bytes; pods have GENEVE's share less.
@@ -115,7 +114,7 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("--windows-faults: only the emulated extension has them; leave out "+
 			"--windows-datapath linux"))
 	}
-	if !slices.Contains([]string{IPv4, IPv6, Dual}, c.Families) {
+	if !slices.Contains([]Families{IPv4, IPv6, Dual}, c.Families) {
 		errs = append(errs, fmt.Errorf("families %q is none of ipv4, ipv6 and dual", c.Families))
 	}
 	if c.OVN != OVNPrefix && c.OVN != OVNSystem {
@@ -133,8 +132,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-func (c Config) v4() bool { return c.Families != IPv6 }
-func (c Config) v6() bool { return c.Families != IPv4 }
+// emulated tells whether Windows nodes have the emulated extension.
+func (c Config) emulated() bool { return c.WindowsDatapath != DatapathLinux }
 
 // Nodes are the names of the cluster's nodes, Linux ones first.
 func (c Config) Nodes() []string { return append(c.LinuxNodes(), c.WindowsNodes()...) }
@@ -151,15 +150,6 @@ func numbered(letter string, count int) []string {
 		names = append(names, fmt.Sprintf("%s%d", letter, i))
 	}
 	return names
-}
-
-// chassisHosts are the Linux nodes that host the Windows nodes' ovn-controllers: two, where there
-// are two, so that one can take over from the other.
-func (c Config) chassisHosts() []string {
-	if c.Windows == 0 {
-		return nil
-	}
-	return c.LinuxNodes()[:min(2, c.Linux)]
 }
 
 // Machines that are no nodes.

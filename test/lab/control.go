@@ -22,17 +22,16 @@ const (
 
 // control is where Ansible runs: a machine in the hosts' network, with an administrator's credentials for
 // hosts and cluster in its home directory. It serves the hosts their packages, which have no other way to any.
-func (c Config) control(f files) *machine.Spec {
-	spec := c.machine(f, Control)
-	spec.Interfaces = []machine.Interface{{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management,
-		controlNumber), MTU: c.MTU}}
-	for i, everything := range c.pick("0.0.0.0/0", "::/0") {
-		spec.Routes = append(spec.Routes, machine.Route{Destination: everything,
-			Via: c.addrs(management, centralNumber)[i].String()})
-	}
-	home := machine.Dir(f.dir, Control) + "/home"
-	spec.Env = append(spec.Env, "HOME="+home, "PATH="+f.bin+":"+c.path(f),
-		"ANSIBLE_INVENTORY="+inventoryFile(f), "ANSIBLE_SSH_CONTROL_PATH_DIR=/run/ansible")
+type control struct{ layout }
+
+func (c control) spec() *machine.Spec {
+	f := c.files
+	spec := c.newSpec(Control)
+	spec.Interfaces = []machine.Interface{c.networkInterface("eth0", management, controlNumber)}
+	spec.Routes = c.defaultRoutes(c.addresses.of(management, centralNumber))
+	home := f.machine(Control, "home")
+	spec.Env = append(spec.Env, "HOME="+home, "PATH="+f.bin+":"+f.path(),
+		"ANSIBLE_INVENTORY="+f.inventory(), "ANSIBLE_SSH_CONTROL_PATH_DIR=/run/ansible")
 	spec.Files = append(spec.Files,
 		machine.File{Path: sshConfig, Content: fmt.Sprintf(`Host *
   User %s
@@ -42,8 +41,8 @@ func (c Config) control(f files) *machine.Spec {
   StrictHostKeyChecking yes
 `, adminUser, f.ssh(controlKey), f.ssh("known_hosts"))},
 		machine.File{Path: home + "/.kube/config", Source: f.kubeconfig("admin"), Mode: 0o600},
-		machine.File{Path: inventoryFile(f), Content: c.inventory()})
-	address := c.addr(management, controlNumber)
+		machine.File{Path: f.inventory(), Content: c.inventory()})
+	address := c.addresses.first(management, controlNumber)
 	spec.Components = []machine.Component{{
 		Name: packagesComponent,
 		Command: []string{"/usr/bin/python3", "-m", "http.server", "--bind", address.String(),
@@ -53,28 +52,26 @@ func (c Config) control(f files) *machine.Spec {
 	return spec
 }
 
-func inventoryFile(f files) string { return machine.Dir(f.dir, Control) + "/inventory.json" }
-
 // inventory of the hosts for Ansible; JSON is YAML.
-func (c Config) inventory() string {
+func (c control) inventory() string {
 	type hostVariables map[string]string
 	type group struct {
 		Hosts map[string]hostVariables `json:"hosts"`
 	}
 	groups := map[string]group{"weft_central": {map[string]hostVariables{}},
 		"weft_linux_nodes": {map[string]hostVariables{}}}
-	for _, h := range c.hosts() {
+	for _, h := range c.hosts {
 		name := "weft_central"
 		if h.isNode() {
 			name = "weft_linux_nodes"
 		}
-		groups[name].Hosts[h.name] = hostVariables{"ansible_host": c.addr(management, h.number).String(),
+		groups[name].Hosts[h.name] = hostVariables{"ansible_host": c.addresses.first(management, h.number).String(),
 			"ansible_user": adminUser}
 	}
 	text, err := json.MarshalIndent(map[string]any{"all": map[string]any{
 		"children": groups,
 		"vars": map[string]any{
-			"weft_pod_cidrs": c.pick(podRangeV4, podRangeV6), "weft_service_cidrs": c.pick(serviceRangeV4, serviceRangeV6),
+			"weft_pod_cidrs": c.addresses.podRanges(), "weft_service_cidrs": c.addresses.serviceRanges(),
 		},
 	}}, "", "  ")
 	if err != nil { // it holds nothing that JSON cannot say
@@ -84,10 +81,8 @@ func (c Config) inventory() string {
 }
 
 // writeAccess makes the keys of the control node and of the hosts, and the list by which ssh knows those.
-func (c Config) writeAccess(f files) error {
-	if c.Hosts == "" {
-		return nil
-	}
+func (c control) writeAccess() error {
+	f := c.files
 	if err := os.MkdirAll(f.ssh(""), 0o700); err != nil {
 		return err
 	}
@@ -95,7 +90,7 @@ func (c Config) writeAccess(f files) error {
 		return err
 	}
 	known := ""
-	for _, h := range c.hosts() {
+	for _, h := range c.hosts {
 		if err := makeKey(f.ssh(h.name), h.name); err != nil {
 			return err
 		}
@@ -104,7 +99,7 @@ func (c Config) writeAccess(f files) error {
 			return err
 		}
 		names := []string{h.name}
-		for _, a := range c.addrs(management, h.number) {
+		for _, a := range c.addresses.of(management, h.number) {
 			names = append(names, a.String())
 		}
 		known += strings.Join(names, ",") + " " + string(public)

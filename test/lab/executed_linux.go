@@ -33,7 +33,7 @@ func (l *Lab) Executed(ctx context.Context, name string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask the emulated extension of %s: %w", name, err)
 	}
-	names, err := readRecord(filepath.Join(machine.Dir(l.dir, name), "hyperv", filepath.Base(hypervRecord)))
+	names, err := readRecord(filepath.Join(machine.Dir(l.files.dir, name), "hyperv", filepath.Base(hypervRecord)))
 	if err != nil {
 		return nil, fmt.Errorf("what packets of %s have met: %w", name, err)
 	}

@@ -24,20 +24,23 @@ const (
 	kubeletCredentials = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 )
 
-// nodeFiles make a host a node of the cluster, except for its network: containerd and kubelet are units of its
+// hostNode is a host that is a node of the cluster, except for its network: containerd and kubelet are units of its
 // systemd, and nothing is in /etc/cni/net.d.
-func (c Config) nodeFiles(f files, h host) []machine.File {
+type hostNode struct{ hostMachine }
+
+func (h hostNode) nodeFiles() []machine.File {
+	f := h.files
 	f.containerd = 1 // both releases' is 1.6 or 1.7
-	kubelet := fmt.Sprintf("/usr/bin/kubelet --config=%s --kubeconfig=%s --node-ip=%s %s", kubeletYAML, kubeletConf,
-		join(c.addrs(external, h.number)), c.nodeLabels(h.number))
+	kubelet := fmt.Sprintf("/usr/bin/kubelet --config=%s --kubeconfig=%s --node-ip=%s --node-labels=%s", kubeletYAML,
+		kubeletConf, join(h.addresses.of(external, h.number)), zoneLabel(h.number))
 	files := []machine.File{
 		{Path: "/etc/containerd/config.toml", Content: containerdConfig(f, "runc")},
 		{Path: "/opt/cni/bin/loopback", Source: f.lab("loopback"), Mode: 0o755},
 		{Path: kubeletPKI + "ca.crt", Source: f.pki("ca.crt")},
 		{Path: kubeletPKI + "kubelet.crt", Source: f.pki(h.name + ".crt")},
 		{Path: kubeletPKI + "kubelet.key", Source: f.pki(h.name + ".key"), Mode: 0o600},
-		{Path: kubeletConf, Content: c.kubeletKubeconfig(), Mode: 0o600},
-		{Path: kubeletYAML, Content: c.kubeletConfig(kubeletPKI+"ca.crt", kubeletPKI+"kubelet.crt",
+		{Path: kubeletConf, Content: h.kubeconfig(), Mode: 0o600},
+		{Path: kubeletYAML, Content: h.kubeletConfig(kubeletPKI+"ca.crt", kubeletPKI+"kubelet.crt",
 			kubeletPKI+"kubelet.key")},
 		{Path: unitDir + "kubelet.service", Content: kubeletUnit + kubelet + "\n"},
 		enabled("kubelet.service", unitDir+"kubelet.service"),
@@ -57,9 +60,10 @@ func enabled(unit, path string) machine.File {
 	return machine.File{Path: unitDir + "multi-user.target.wants/" + unit, Content: path, Mode: os.ModeSymlink}
 }
 
-// kubeletKubeconfig is like the one that kubeadm writes.
-func (c Config) kubeletKubeconfig() string {
-	text, err := pki.Kubeconfig("default", api.Cluster{Server: c.apiServer(), CertificateAuthority: kubeletPKI + "ca.crt"},
+// kubeconfig of the kubelet is like the one that kubeadm writes.
+func (h hostNode) kubeconfig() string {
+	text, err := pki.Kubeconfig("default",
+		api.Cluster{Server: h.addresses.apiServer(), CertificateAuthority: kubeletPKI + "ca.crt"},
 		api.AuthInfo{ClientCertificate: kubeletCredentials, ClientKey: kubeletCredentials})
 	if err != nil { // it holds nothing that YAML cannot say
 		panic(err)
@@ -81,10 +85,10 @@ Restart=always
 RestartSec=1
 ExecStart=`
 
-// nodeBinds show the host's system what an overlay cannot hold, and what it shares with the lab.
-func (c Config) nodeBinds(f files, h host) []string {
+// binds show the host's system what an overlay cannot hold, and what it shares with the lab.
+func (h hostNode) binds() []string {
+	f, disk := h.files, h.disk()
 	escape := strings.NewReplacer(`\`, `\\`, ":", `\:`).Replace
-	disk := hostDisk(f, h.name)
 	return []string{
 		"--bind=" + escape(disk+"/containerd") + ":/var/lib/containerd",
 		"--bind=" + escape(disk+"/kubelet") + ":/var/lib/kubelet",

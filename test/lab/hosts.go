@@ -3,8 +3,6 @@ package lab
 import (
 	"errors"
 	"fmt"
-	"net/netip"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,7 +14,7 @@ import (
 // Ansible's work.
 type host struct {
 	name, release string
-	// kernel: it has one of its own, that of its release; see [Config.kernelMachine].
+	// kernel: it has one of its own, that of its release; see [kernelHost].
 	kernel bool
 	// number is its own in the lab's networks.
 	number int
@@ -103,12 +101,6 @@ func (c Config) Registered() []string {
 	return names
 }
 
-// HostAddresses are those by which Ansible reaches a host, in the management network.
-func (c Config) HostAddresses(name string) []netip.Addr {
-	h, _ := c.hostNamed(name)
-	return c.addrs(management, h.number)
-}
-
 // systemComponent is the one component of a host.
 const systemComponent = "system"
 
@@ -117,39 +109,47 @@ const systemPID = "/run/system.pid"
 
 // hostMachine is the machine around a host's system. That shares the machine's network, and everything
 // that it writes is on the machine's disk, a directory below the lab's.
-func (c Config) hostMachine(f files, h host) *machine.Spec {
-	spec := c.machine(f, h.name)
+type hostMachine struct {
+	layout
+	host
+}
+
+func (h hostMachine) spec() *machine.Spec {
+	spec := h.newSpec(h.name)
 	spec.Unified = true
-	spec.Interfaces = []machine.Interface{{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management,
-		h.number), MTU: c.MTU}}
+	spec.Interfaces = []machine.Interface{h.networkInterface("eth0", management, h.number)}
 	on, router := management, centralNumber
 	if h.isNode() {
-		spec.Interfaces = append(spec.Interfaces, c.externalInterface(h.number))
+		spec.Interfaces = append(spec.Interfaces, h.externalInterface(h.number))
 		on, router = external, routerNumber
 	}
 	// A server that starts anew has the MAC addresses that its neighbours remember.
 	for i := range spec.Interfaces {
 		spec.Interfaces[i].MAC = fmt.Sprintf("02:00:ac:%02x:00:%02x", 0x1d+i, h.number)
 	}
-	for i, everything := range c.pick("0.0.0.0/0", "::/0") {
-		spec.Routes = append(spec.Routes, machine.Route{Destination: everything, Via: c.addrs(on, router)[i].String()})
-	}
-	disk := machine.Overlay{Lower: f.hosts("base/" + h.release), Upper: hostDisk(f, h.name) + "/root",
-		Target: hostRoot(f, h.name), Files: c.hostFiles(f, h)}
+	spec.Routes = h.defaultRoutes(h.addresses.of(on, router))
+	disk := machine.Overlay{Lower: h.files.hosts("base/" + h.release), Upper: h.disk() + "/root", Target: h.root(),
+		Files: h.diskFiles()}
 	if h.kernel {
-		disk.Files = append(disk.Files, c.kernelFiles(f, h, spec)...)
-		c.kernelMachine(f, h, spec)
+		own := kernelHost{h, spec}
+		disk.Files = append(disk.Files, own.kernelFiles()...) // which set up the network that boot takes off the machine
+		own.boot()
 	} else {
-		spec.Components = []machine.Component{c.hostSystem(f, h)}
+		spec.Components = []machine.Component{h.system()}
 	}
 	spec.Overlays = []machine.Overlay{disk}
 	return spec
 }
 
-// hostSystem boots the host's own system. It serves when one can log in and the last unit of the boot has started.
-func (c Config) hostSystem(f files, h host) machine.Component {
-	command := []string{"sh", "-c", `echo $$ > ` + systemPID + ` && exec "$0" "$@"`, f.hosts("nspawn/systemd-nspawn"),
-		"--boot", "--directory=" + hostRoot(f, h.name), "--machine=" + h.name, "--hostname=" + h.name,
+func (h hostMachine) disk() string { return h.files.hostDisk(h.name) }
+
+// root is where the host's file system is mounted.
+func (h hostMachine) root() string { return h.files.machine(h.name, "root") }
+
+// system boots the host's own system. It serves when one can log in and the last unit of the boot has started.
+func (h hostMachine) system() machine.Component {
+	command := []string{"sh", "-c", `echo $$ > ` + systemPID + ` && exec "$0" "$@"`, h.files.hosts("nspawn/systemd-nspawn"),
+		"--boot", "--directory=" + h.root(), "--machine=" + h.name, "--hostname=" + h.name,
 		// It is no matter of the systemd of the machine below, if that has one.
 		"--register=no", "--keep-unit", "--settings=no",
 		"--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=read-only",
@@ -158,13 +158,13 @@ func (c Config) hostSystem(f files, h host) machine.Component {
 		"--bind=/dev/net/tun",
 	}
 	if h.isNode() {
-		command = append(command, c.nodeBinds(f, h)...)
+		command = append(command, hostNode{h}.binds()...)
 	}
 	return machine.Component{
 		Name:    systemComponent,
 		Command: command,
 		Env:     []string{"SYSTEMD_LOG_LEVEL=warning", "SYSTEMD_SECCOMP=0", "SYSTEMD_NSPAWN_API_VFS_WRITABLE=network"},
-		Ready:   machine.Probe{TCP: hostPort(c.addr(management, h.number), 22)},
+		Ready:   machine.Probe{TCP: hostPort(h.addresses.first(management, h.number), 22)},
 		Finish: [][]string{{"sh", "-c",
 			enterSystem + ` sh -c 'until case $(systemctl is-system-running) in running | degraded) ;; *) false ;; esac; do sleep 0.1; done'`}},
 		Vital: true,
@@ -175,27 +175,20 @@ func (c Config) hostSystem(f files, h host) machine.Component {
 // child of systemd-nspawn.
 const enterSystem = `pid=$(cat ` + systemPID + `) && nsenter --all --target $(cat /proc/$pid/task/*/children)`
 
-// hostDisk has all that a host has written.
-func hostDisk(f files, name string) string { return machine.Dir(f.dir, name) + "/disk" }
-
-func hostRoot(f files, name string) string { return machine.Dir(f.dir, name) + "/root" }
-
-// hosts is where `make lab-hosts` puts what hosts are made of.
-func (f files) hosts(name string) string { return filepath.Join(f.lab("hosts"), name) }
-
-// hostFiles are what distinguishes a new host from its base.
-func (c Config) hostFiles(f files, h host) []machine.File {
+// diskFiles are what distinguishes a new host from its base.
+func (h hostMachine) diskFiles() []machine.File {
+	f := h.files
 	common := []machine.File{
 		{Path: "/etc/hostname", Content: h.name + "\n"},
-		{Path: "/etc/hosts", Content: c.etcHosts()},
+		{Path: "/etc/hosts", Content: h.etcHosts()},
 		{Path: "/etc/apt/sources.list.d/lab.list", Content: fmt.Sprintf("deb [trusted=yes] http://%s/%s ./\n",
-			bracketed(c.addr(management, controlNumber)), h.release)},
+			bracketed(h.addresses.first(management, controlNumber)), h.release)},
 		{Path: "/etc/ssh/authorized_keys", Source: f.ssh(controlKey + ".pub")},
 		{Path: "/etc/ssh/ssh_host_ed25519_key", Source: f.ssh(h.name), Mode: 0o600},
 		{Path: "/etc/ssh/ssh_host_ed25519_key.pub", Source: f.ssh(h.name + ".pub")},
 	}
 	if h.isNode() {
-		return append(common, c.nodeFiles(f, h)...)
+		return append(common, hostNode{h}.nodeFiles()...)
 	}
 	return common
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // withHosts is a lab of five hosts.
-func withHosts(families string) Config {
+func withHosts(families Families) Config {
 	return Config{Name: "weft", Hosts: "c1,c2,c3,l1,l2:trixie", NoWeft: true, Families: families, OVN: OVNPrefix,
 		Gateway: GatewayHost,
 		MTU:     DefaultMTU, Controllers: 1, Bin: "/project/bin"}
@@ -21,7 +21,7 @@ func withHosts(families string) Config {
 
 func specOf(t *testing.T, c Config, name string) *machine.Spec {
 	t.Helper()
-	specs := c.specs(someFiles)
+	specs := specs(c, someFiles)
 	i := slices.IndexFunc(specs, func(s *machine.Spec) bool { return s.Name == name })
 	if i < 0 {
 		t.Fatalf("there is no machine %s", name)
@@ -51,7 +51,7 @@ func TestALabWithHostsHasNoOtherNodes(t *testing.T) {
 	if got, want := c.Registered(), []string{"l1", "l2"}; !slices.Equal(got, want) {
 		t.Errorf("its nodes are %v, want %v", got, want)
 	}
-	for _, spec := range c.specs(someFiles) {
+	for _, spec := range specs(c, someFiles) {
 		if !slices.Contains(c.Machines(), spec.Name) {
 			t.Errorf("machine %s is none of the lab's", spec.Name)
 		}
@@ -101,9 +101,9 @@ func TestAWindowsNodeBesideHosts(t *testing.T) {
 }
 
 func TestHostsHaveAddressesOfTheirOwn(t *testing.T) {
-	for families, perInterface := range map[string]int{IPv4: 1, Dual: 2} {
+	for families, perInterface := range map[Families]int{IPv4: 1, Dual: 2} {
 		seen := map[string]string{}
-		for _, spec := range withHosts(families).specs(someFiles) {
+		for _, spec := range specs(withHosts(families), someFiles) {
 			for _, i := range spec.Interfaces {
 				if len(i.Addresses) != perInterface {
 					t.Errorf("%s: %s of %s has %v", families, i.Name, spec.Name, i.Addresses)
@@ -141,7 +141,7 @@ func TestTheInventoryNamesEveryHostOnce(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(c.inventory()), &inventory); err != nil {
+	if err := json.Unmarshal([]byte(control{someLayout(c)}.inventory()), &inventory); err != nil {
 		t.Fatal(err)
 	}
 	for group, want := range map[string][]string{"weft_central": {"c1", "c2", "c3"}, "weft_linux_nodes": {"l1", "l2"}} {
@@ -150,8 +150,9 @@ func TestTheInventoryNamesEveryHostOnce(t *testing.T) {
 			t.Errorf("%s has %v, want %v", group, got, want)
 		}
 		for name, variables := range hosts {
-			if want := c.HostAddresses(name)[0].String(); variables["ansible_host"] != want || variables["ansible_user"] == "" {
-				t.Errorf("%s has the variables %v, want the address %s", name, variables, want)
+			address := netip.MustParsePrefix(specOf(t, c, name).Interfaces[0].Addresses[0]).Addr().String()
+			if variables["ansible_host"] != address || variables["ansible_user"] == "" {
+				t.Errorf("%s has the variables %v, want the address %s", name, variables, address)
 			}
 		}
 	}
@@ -186,7 +187,7 @@ func TestNodesAmongTheHostsHaveAKubeletOfTheirOwn(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(command, "--node-ip=")
 	addresses, _, _ := strings.Cut(rest, " ")
-	if got, want := join(c.clusterSubjects()["l2"].Addresses), addresses; got != want {
+	if got, want := join(subjectsOf(c)["l2"].Addresses), addresses; got != want {
 		t.Errorf("the certificate of l2 has the addresses %s, its node %s", got, want)
 	}
 	for _, address := range strings.Split(addresses, ",") {
@@ -200,7 +201,7 @@ func TestNodesAmongTheHostsHaveAKubeletOfTheirOwn(t *testing.T) {
 		t.Errorf("a Linux node's kubelet labels it so: %s", unit)
 	}
 	if f := node[kubeletConf]; !strings.Contains(f.Content, kubeletCredentials) || !strings.Contains(f.Content,
-		c.apiServer()) {
+		someLayout(c).addresses.apiServer()) {
 		t.Errorf("the kubelet's access to the API server is %+v", f)
 	}
 	if link := node[unitDir+"multi-user.target.wants/kubelet.service"]; link.Mode != os.ModeSymlink {
@@ -216,30 +217,29 @@ func TestNodesAmongTheHostsHaveAKubeletOfTheirOwn(t *testing.T) {
 func TestWhatIsWeftsIsLeftToAnsible(t *testing.T) {
 	nodes, hosts := config(Dual), withHosts(Dual)
 	for _, kind := range []string{"name: weft-controller", "name: weft-node", "name: weft-annotations"} {
-		if !strings.Contains(nodes.manifests(), kind) || strings.Contains(hosts.manifests(), kind) {
+		if !strings.Contains(manifestsOf(nodes), kind) || strings.Contains(manifestsOf(hosts), kind) {
 			t.Errorf("%s is applied to the cluster of hosts, or not to that of nodes", kind)
 		}
 	}
 	for name, c := range map[string]Config{"nodes": nodes, "hosts": hosts} {
-		apply := c.applyManifests(someFiles)
+		apply := central{someLayout(c), c.Controllers}.applyManifests()
 		if got := strings.Contains(strings.Join(apply, " "), definitionsFile); got != (name == "nodes") {
 			t.Errorf("weft's kinds are defined in the cluster of %s: %v", name, got)
 		}
-		if !strings.Contains(c.manifests(), "name: coredns") {
+		if !strings.Contains(manifestsOf(c), "name: coredns") {
 			t.Errorf("the cluster of %s has no DNS", name)
 		}
 	}
 }
 
 func TestWhatHostsLackIsNamedWithItsRemedy(t *testing.T) {
-	err := withHosts(IPv4).checkPrograms(someFiles, func(path string) bool { return !strings.Contains(path, "/hosts/") })
+	programs := newPrograms(withHosts(IPv4), someFiles)
+	err := programs.check(func(path string) bool { return !strings.Contains(path, "/hosts/") })
 	if err == nil || !strings.Contains(err.Error(), "make lab-hosts") {
 		t.Errorf("without their root file systems: %v", err)
 	}
 	// OVN is installed by Ansible.
-	if err := withHosts(IPv4).checkPrograms(someFiles, func(path string) bool {
-		return !strings.Contains(path, "ov")
-	}); err != nil {
+	if err := programs.check(func(path string) bool { return !strings.Contains(path, "ov") }); err != nil {
 		t.Errorf("without OVN: %v", err)
 	}
 }

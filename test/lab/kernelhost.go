@@ -30,35 +30,43 @@ const (
 	mconsole          = umlDir + "/" + systemComponent + "/mconsole"
 )
 
-// kernelMachine changes the machine around a host's system to one that has a kernel of its own: user-mode Linux, a
-// program that takes the interfaces' frames as they come. What the host has written is a disk's image.
-func (c Config) kernelMachine(f files, h host, spec *machine.Spec) {
+// kernelHost is a host that has a kernel of its own: user-mode Linux, a program that takes the interfaces' frames as
+// they come. The host's disk is an image.
+type kernelHost struct {
+	hostMachine
+	// machine is at first as that of a host without a kernel of its own.
+	machine *machine.Spec
+}
+
+// boot changes the machine to one that runs the kernel, and leaves its network to the host.
+func (h kernelHost) boot() {
+	spec := h.machine
 	for i := range spec.Interfaces {
 		spec.Interfaces[i].Addresses, spec.Interfaces[i].Switched = nil, true
 	}
 	spec.Routes, spec.Unified = nil, false
-	spec.Binds = append(spec.Binds, machine.Bind{Source: f.lab(""), Target: sharedParts})
-	spec.Components = []machine.Component{c.kernelSystem(f, h, spec.Interfaces)}
+	spec.Binds = append(spec.Binds, machine.Bind{Source: h.files.lab(""), Target: sharedParts})
+	spec.Components = []machine.Component{h.system()}
 }
 
-// kernelSystem boots the host's own system on a kernel of its own.
-func (c Config) kernelSystem(f files, h host, interfaces []machine.Interface) machine.Component {
-	disk := hostDisk(f, h.name)
-	kernel := f.kernel(h.release)
+// system boots the host's own system on its kernel.
+func (h kernelHost) system() machine.Component {
+	disk := h.disk()
 	command := []string{"bash", "-c", `exec -a "$0" "$@"`,
 		// What it starts, by its own name, when the host's system has rebooted. It is to end instead, and not with status 0:
 		// then the machine starts anew.
 		"/bin/false",
-		kernel, "mem=" + kernelMemory, "umid=" + systemComponent, "uml_dir=" + umlDir, "hostfs=" + sharedDir,
+		h.files.kernel(h.release), "mem=" + kernelMemory, "umid=" + systemComponent, "uml_dir=" + umlDir,
+		"hostfs=" + sharedDir,
 		"ubd0=" + diskImage(disk), "root=/dev/ubda", "rootfstype=ext4", "rw", "init=/lib/systemd/systemd",
 		"systemd.log_level=warning", "systemd.show_status=false", "loglevel=5",
 	}
-	for i, on := range interfaces {
+	for i, on := range h.machine.Interfaces {
 		command = append(command, fmt.Sprintf("vec%d:transport=raw,ifname=%s,mac=%s,mtu=%d", i, on.Name, on.MAC, on.MTU))
 	}
 	return machine.Component{
 		Name: systemComponent,
-		Prepare: [][]string{{"rm", "-rf", bootedFile, umlDir}, {"sh", "-ec", makeDisk, hostRoot(f, h.name), disk,
+		Prepare: [][]string{{"rm", "-rf", bootedFile, umlDir}, {"sh", "-ec", makeDisk, h.root(), disk,
 			diskImage(disk), kernelDisk}},
 		Command: command,
 		Env:     []string{"TMPDIR=/dev/shm"}, // its memory is a file there, without a name
@@ -68,8 +76,8 @@ func (c Config) kernelSystem(f files, h host, interfaces []machine.Interface) ma
 	}
 }
 
-// makeDisk makes the image of a new host's disk from its root file system, $0, and from what `nodeBinds` would show, in
-// $1.
+// makeDisk makes the image of a new host's disk from its root file system, $0, and from the folders in $1 that
+// [hostNode.binds] would show.
 const makeDisk = `[ ! -e "$2" ] || exit 0
 mkdir -p "$1/containerd" "$1/kubelet" "$0/var/lib/containerd" "$0/var/lib/kubelet"
 exec unshare --mount sh -ec '
@@ -85,12 +93,9 @@ socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(struct.pack("=III", 0xca
 
 func diskImage(disk string) string { return disk + "/root.ext4" }
 
-// kernel is the program of a release's kernel.
-func (f files) kernel(release string) string { return f.lab("kernel/linux-" + kernels[release]) }
-
-// kernelFiles are what a host with a kernel of its own has beside the others: what is done for them from outside, it
-// does itself.
-func (c Config) kernelFiles(f files, h host, spec *machine.Spec) []machine.File {
+// kernelFiles are those that only such a host has. It does for itself what is done for others from outside.
+func (h kernelHost) kernelFiles() []machine.File {
+	f, spec := h.files, h.machine
 	parts := strings.ReplaceAll(f.lab(""), " ", `\040`)
 	// The kubelet wants to know a speed, and user-mode Linux tells none.
 	network := `#!/bin/sh -e

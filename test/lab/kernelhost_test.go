@@ -7,7 +7,7 @@ import (
 )
 
 // withKernels is a lab of a central and two nodes, of both releases, that have kernels of their own.
-func withKernels(families string) Config {
+func withKernels(families Families) Config {
 	c := withHosts(families)
 	c.Hosts = "c1,l1+kernel,l2:trixie+kernel"
 	return c
@@ -67,13 +67,13 @@ func TestANodeWithAKernelNeedsNoNamespaceForItsKubelet(t *testing.T) {
 }
 
 func TestAMissingKernelIsNamedWithItsRemedy(t *testing.T) {
-	err := withKernels(IPv4).checkPrograms(someFiles, func(path string) bool {
+	err := newPrograms(withKernels(IPv4), someFiles).check(func(path string) bool {
 		return !strings.HasSuffix(path, "linux-6.1")
 	})
 	if err == nil || !strings.Contains(err.Error(), "linux-6.1; `make lab-kernels`") {
 		t.Errorf("without a kernel: %v", err)
 	}
-	if err := withHosts(IPv4).checkPrograms(someFiles, func(path string) bool {
+	if err := newPrograms(withHosts(IPv4), someFiles).check(func(path string) bool {
 		return !strings.Contains(path, "kernel")
 	}); err != nil {
 		t.Errorf("without kernels, which no host has: %v", err)

@@ -24,9 +24,11 @@ import (
 // Lab is a running lab.
 type Lab struct {
 	Config
-	files
-	pid int // of the first process in its namespaces
+	files files
+	pid   int // of the first process in its namespaces
 }
+
+func (l *Lab) layout() layout { return newLayout(l.Config, l.files) }
 
 // ErrNotRunning is that of a lab that is not up.
 var ErrNotRunning = errors.New("is not up")
@@ -44,7 +46,7 @@ func Open(name, dir string) (*Lab, error) {
 	if !running {
 		return nil, fmt.Errorf("lab %q %w", name, ErrNotRunning)
 	}
-	lab := &Lab{files: files{dir: dir}}
+	lab := &Lab{}
 	if lab.Config, err = ReadConfig(dir); err != nil {
 		return nil, fmt.Errorf("lab %q is just starting or is damaged: %w", name, err)
 	}
@@ -55,7 +57,7 @@ func Open(name, dir string) (*Lab, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lab %q is just starting or is damaged: %w", name, err)
 	}
-	lab.bin = lab.Bin
+	lab.files = newFiles(lab.Config, dir)
 	return lab, nil
 }
 
@@ -99,7 +101,7 @@ func (l *Lab) namespace(name, kind string) (string, error) {
 	if err := l.CheckMachine(name); err != nil {
 		return "", err
 	}
-	pid, err := os.ReadFile(machine.PIDFile(l.dir, name))
+	pid, err := os.ReadFile(machine.PIDFile(l.files.dir, name))
 	if err != nil {
 		return "", fmt.Errorf("machine %s of lab %q does not run: %w", name, l.Name, err)
 	}
@@ -165,7 +167,7 @@ func (l *Lab) Enter(name string, argv ...string) ([]string, error) {
 		}
 		command = append(command, "--"+kind[0]+"="+path)
 	}
-	spec, err := machine.Read(l.dir, name)
+	spec, err := machine.Read(l.files.dir, name)
 	if err != nil {
 		return nil, err
 	}
@@ -203,16 +205,16 @@ func (l *Lab) EnterNetwork(name string, argv ...string) ([]string, error) {
 
 // Kubeconfig is the file of an administrator's credentials. The API server is reached in the
 // network of the central only: by [Lab.Dial] and [Lab.EnterNetwork].
-func (l *Lab) Kubeconfig() string { return l.kubeconfig("admin") }
+func (l *Lab) Kubeconfig() string { return l.files.kubeconfig("admin") }
 
 // KubectlCommand is the command for kubectl with args as the cluster's administrator.
 func (l *Lab) KubectlCommand(args ...string) ([]string, error) {
-	return l.EnterNetwork(Central, append([]string{l.lab("kubectl")}, args...)...)
+	return l.EnterNetwork(Central, append([]string{l.files.lab("kubectl")}, args...)...)
 }
 
 // PolicyCommand is the command for weft policy with args as the cluster's administrator.
 func (l *Lab) PolicyCommand(args ...string) ([]string, error) {
-	return l.EnterNetwork(Central, append([]string{filepath.Join(l.bin, "weft"), "policy"}, args...)...)
+	return l.EnterNetwork(Central, append([]string{filepath.Join(l.files.bin, "weft"), "policy"}, args...)...)
 }
 
 // HNSCommand is the command that hands args to the control of a Windows node's emulated HNS.
@@ -220,7 +222,7 @@ func (l *Lab) HNSCommand(name string, args ...string) ([]string, error) {
 	if err := l.checkWindows(name); err != nil {
 		return nil, err
 	}
-	return l.Enter(name, append([]string{l.lab("hnsemu"), "ctl", "--control", hnsControl}, args...)...)
+	return l.Enter(name, append([]string{l.files.lab("hnsemu"), "ctl", "--control", hnsControl}, args...)...)
 }
 
 // HyperVCommand is the command that hands args to the control of a Windows node's emulated extension.
@@ -232,7 +234,7 @@ func (l *Lab) HyperVCommand(name string, args ...string) ([]string, error) {
 		return nil, fmt.Errorf("the Windows nodes of lab %q have no emulated extension: start one without "+
 			"--windows-datapath linux", l.Name)
 	}
-	return l.Enter(name, append([]string{l.lab("hypervemu"), "ctl", "--control", hypervControl}, args...)...)
+	return l.Enter(name, append([]string{l.files.lab("hypervemu"), "ctl", "--control", hypervControl}, args...)...)
 }
 
 // SetClock puts the clock that a Windows node's .exes read off by that much, from the next second or
@@ -241,7 +243,7 @@ func (l *Lab) SetClock(name string, offset time.Duration) error {
 	if err := l.checkWindows(name); err != nil {
 		return err
 	}
-	return os.WriteFile(clockFile(l.dir, name), fmt.Appendf(nil, "%+ds\n", int64(offset.Seconds())), 0o644)
+	return os.WriteFile(l.files.clock(name), fmt.Appendf(nil, "%+ds\n", int64(offset.Seconds())), 0o644)
 }
 
 func (l *Lab) checkWindows(name string) error {
@@ -257,14 +259,14 @@ func (l *Lab) checkWindows(name string) error {
 // IssueTunnelCertificate gives a node's agent a new certificate for those who have streams to it, changed from what its
 // role wants by change, which may be nil. The agent reads its certificate again when it has changed.
 func (l *Lab) IssueTunnelCertificate(name string, change func(*pki.Subject)) error {
-	subject, has := l.clusterSubjects()[agentPair(name)]
+	subject, has := certificates{l.layout()}.clusterSubjects()[agentPair(name)]
 	if !has {
 		return fmt.Errorf("%s is no node of lab %q", name, l.Name)
 	}
 	if change != nil {
 		change(&subject)
 	}
-	ca, err := pki.ReadAuthority(l.pki(""), clusterCA)
+	ca, err := pki.ReadAuthority(l.files.pki(""), clusterCA)
 	if err != nil {
 		return err
 	}
@@ -272,7 +274,7 @@ func (l *Lab) IssueTunnelCertificate(name string, change func(*pki.Subject)) err
 	if err != nil {
 		return err
 	}
-	return pair.Write(l.pki(""), agentPair(name))
+	return pair.Write(l.files.pki(""), agentPair(name))
 }
 
 // Dial connects in the network of the central, for clients such as client-go's rest.Config.Dial.
@@ -314,20 +316,22 @@ func (l *Lab) CheckMachine(name string) error {
 }
 
 // Machine is the client for a machine's supervisor.
-func (l *Lab) Machine(name string) *machine.Client { return machine.NewClient(l.dir, name) }
+func (l *Lab) Machine(name string) *machine.Client { return machine.NewClient(l.files.dir, name) }
 
 // IsOff tells whether a machine is off because that is wanted.
-func (l *Lab) IsOff(name string) bool { return machine.IsOff(l.dir, name) }
+func (l *Lab) IsOff(name string) bool { return machine.IsOff(l.files.dir, name) }
 
 // LogFile of a component.
-func (l *Lab) LogFile(name, component string) string { return machine.LogFile(l.dir, name, component) }
+func (l *Lab) LogFile(name, component string) string {
+	return machine.LogFile(l.files.dir, name, component)
+}
 
 // Components lists the names of a machine's components.
 func (l *Lab) Components(name string) ([]string, error) {
 	if err := l.CheckMachine(name); err != nil {
 		return nil, err
 	}
-	spec, err := machine.Read(l.dir, name)
+	spec, err := machine.Read(l.files.dir, name)
 	if err != nil {
 		return nil, err
 	}

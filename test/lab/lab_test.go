@@ -8,14 +8,24 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/test/lab/machine"
+	"github.com/weftnet/weft/test/lab/pki"
 )
 
-func config(families string) Config {
+func config(families Families) Config {
 	return Config{Name: "weft", Linux: 3, Windows: 2, Families: families, OVN: OVNPrefix, Gateway: GatewayHost,
 		MTU: DefaultMTU, Controllers: 2, Bin: "/project/bin"}
 }
 
-var someFiles = files{dir: "/state/weft", bin: "/project/bin", containerd: 1}
+var someFiles = files{dir: "/state/weft", bin: "/project/bin", ovn: OVNPrefix, containerd: 1}
+
+func someLayout(c Config) layout { return newLayout(c, someFiles) }
+
+func manifestsOf(c Config) string { return manifests{someLayout(c)}.text() }
+
+// subjectsOf the cluster's certificates, by file name.
+func subjectsOf(c Config) map[string]pki.Subject {
+	return certificates{someLayout(c)}.clusterSubjects()
+}
 
 func TestValidateNamesTheFlag(t *testing.T) {
 	for want, change := range map[string]func(*Config){
@@ -38,9 +48,9 @@ func TestValidateNamesTheFlag(t *testing.T) {
 }
 
 func TestEveryMachineHasAddressesOfItsOwn(t *testing.T) {
-	for families, perInterface := range map[string]int{IPv4: 1, IPv6: 1, Dual: 2} {
+	for families, perInterface := range map[Families]int{IPv4: 1, IPv6: 1, Dual: 2} {
 		seen := map[netip.Addr]string{}
-		for _, spec := range config(families).specs(someFiles) {
+		for _, spec := range specs(config(families), someFiles) {
 			for _, i := range spec.Interfaces {
 				if i.Switched != (len(i.Addresses) == 0) {
 					t.Errorf("%s: %s of %s is switched: %v, and has the addresses %v", families, i.Name, spec.Name, i.Switched,
@@ -64,7 +74,7 @@ func TestEveryMachineHasAddressesOfItsOwn(t *testing.T) {
 func TestInterfacesAndTheirPortsHaveNamesThatFit(t *testing.T) {
 	c := config(IPv4)
 	c.Linux, c.Windows = 1, MaxNodes-1
-	for _, spec := range c.specs(someFiles) {
+	for _, spec := range specs(c, someFiles) {
 		for _, i := range spec.Interfaces {
 			if port := machine.PortName(spec.Name, i.Bridge); len(port) > 15 || len(i.Name) > 15 {
 				t.Errorf("%s or %s is longer than an interface's name may be", port, i.Name)
@@ -92,7 +102,7 @@ func flag(t *testing.T, spec *machine.Spec, component, name string) string {
 // flags are those of a lab's components that have addresses, by name.
 func flags(t *testing.T, c Config) map[string]string {
 	t.Helper()
-	central, second := c.central(someFiles), c.nodeSpecs(someFiles)[1]
+	central, second := specOf(t, c, Central), nodeSpecs(c, someFiles)[1]
 	got := map[string]string{}
 	for component, names := range map[string][]string{
 		"weft-controller": {"pod-cidrs", "ovn-northbound"}, "kube-apiserver": {"advertise-address"},
@@ -110,7 +120,7 @@ func flags(t *testing.T, c Config) map[string]string {
 }
 
 func TestComponentsAreToldAddressesOfTheClustersFamilies(t *testing.T) {
-	for families, want := range map[string]map[string]string{
+	for families, want := range map[Families]map[string]string{
 		IPv4: {
 			"pod-cidrs": "10.244.0.0/16", "advertise-address": "172.29.0.1", "node-ip": "172.31.0.12",
 			"encap-address":  "172.30.0.12",
@@ -136,19 +146,19 @@ func TestComponentsAreToldAddressesOfTheClustersFamilies(t *testing.T) {
 }
 
 func TestAGatewayIsToldAddressesOnlyIfTheyAreItsOwn(t *testing.T) {
-	for families, want := range map[string][3]string{
+	for families, want := range map[Families][3]string{
 		IPv4: {"172.29.0.12", "172.31.0.12/24", "172.31.0.254"},
 		IPv6: {"fd00:29::12", "fd00:31::12/64", "fd00:31::254"},
 		Dual: {"172.29.0.12,fd00:29::12", "172.31.0.12/24,fd00:31::12/64", "172.31.0.254,fd00:31::254"},
 	} {
 		c := config(families)
-		for _, spec := range c.nodeSpecs(someFiles) {
+		for _, spec := range nodeSpecs(c, someFiles) {
 			if file := agentFile(t, spec); file != "gateway: local\n" {
 				t.Errorf("%s: the agent of %s, whose gateway shares its host's, is told %q", families, spec.Name, file)
 			}
 		}
 		c.Gateway = GatewayOwn
-		node := c.nodeSpecs(someFiles)[1]
+		node := nodeSpecs(c, someFiles)[1]
 		got := [3]string{flag(t, node, "kubelet", "node-ip"), agentKey(t, node, "gateway-addresses"),
 			agentKey(t, node, "gateway-next-hops")}
 		if got != want {
@@ -162,8 +172,8 @@ func TestKubeletsCertificatesHaveTheNodesAddresses(t *testing.T) {
 	for _, gateway := range []string{GatewayHost, GatewayOwn} {
 		c := config(Dual)
 		c.Gateway = gateway
-		for _, spec := range c.nodeSpecs(someFiles) {
-			if got, want := join(c.clusterSubjects()[spec.Name].Addresses), flag(t, spec, "kubelet", "node-ip"); got != want {
+		for _, spec := range nodeSpecs(c, someFiles) {
+			if got, want := join(subjectsOf(c)[spec.Name].Addresses), flag(t, spec, "kubelet", "node-ip"); got != want {
 				t.Errorf("--gateway %s: the certificate of %s has %s, its node %s", gateway, spec.Name, got, want)
 			}
 		}
@@ -175,7 +185,7 @@ func TestDefaultRoutesLeaveByTheNodesNetwork(t *testing.T) {
 	for _, gateway := range []string{GatewayHost, GatewayOwn} {
 		c := config(Dual)
 		c.Gateway = gateway
-		for _, spec := range c.nodeSpecs(someFiles) {
+		for _, spec := range nodeSpecs(c, someFiles) {
 			for i, address := range strings.Split(flag(t, spec, "kubelet", "node-ip"), ",") {
 				bits := []int{24, 64}[i]
 				subnet := netip.PrefixFrom(netip.MustParseAddr(address), bits).Masked()
@@ -189,7 +199,7 @@ func TestDefaultRoutesLeaveByTheNodesNetwork(t *testing.T) {
 }
 
 func TestEachOtherNodeIsInAnotherZone(t *testing.T) {
-	for i, spec := range config(IPv4).nodeSpecs(someFiles) {
+	for i, spec := range nodeSpecs(config(IPv4), someFiles) {
 		labels := flag(t, spec, "kubelet", "node-labels")
 		if want := "topology.kubernetes.io/zone=zone-" + string("ab"[i%2]); !strings.Contains(labels, want) {
 			t.Errorf("%s has the labels %s", spec.Name, labels)
@@ -200,7 +210,7 @@ func TestEachOtherNodeIsInAnotherZone(t *testing.T) {
 // The outside host may know the nodes' networks, and nothing of what is behind them.
 func TestTheOutsideHostHasNoWayIntoTheCluster(t *testing.T) {
 	c := config(Dual)
-	for _, route := range c.outside(someFiles).Routes {
+	for _, route := range specOf(t, c, Outside).Routes {
 		destination := netip.MustParsePrefix(route.Destination)
 		for _, inside := range []string{podRangeV4, podRangeV6, serviceRangeV4, serviceRangeV6} {
 			if destination.Overlaps(netip.MustParsePrefix(inside)) {
@@ -211,7 +221,7 @@ func TestTheOutsideHostHasNoWayIntoTheCluster(t *testing.T) {
 }
 
 func TestControllersAreReplicasWithPortsAndIdentitiesOfTheirOwn(t *testing.T) {
-	central := config(IPv4).central(someFiles)
+	central := specOf(t, config(IPv4), Central)
 	first, second := flag(t, central, "weft-controller", "metrics-address"), flag(t, central, "weft-controller-2",
 		"metrics-address")
 	if first == second {
@@ -225,53 +235,43 @@ func TestControllersAreReplicasWithPortsAndIdentitiesOfTheirOwn(t *testing.T) {
 }
 
 func TestTunnelEndpointsKnowEachOther(t *testing.T) {
-	for _, families := range []string{IPv4, IPv6, Dual} {
+	for _, families := range []Families{IPv4, IPv6, Dual} {
 		c := config(families)
-		specs := c.nodeSpecs(someFiles)
-		for _, spec := range specs {
-			command := strings.Join(c.setNeighbours("bridge", number(t, spec)), " ")
-			for _, peer := range specs {
-				n := number(t, peer)
-				entry := flag(t, peer, "weft-node", "encap-address") + " " + c.underlayMAC(n)
-				if strings.Contains(command, entry) != (peer != spec) {
-					t.Errorf("%s: %s is told its neighbours by %s", families, spec.Name, command)
+		l, specs := someLayout(c), nodeSpecs(c, someFiles)
+		for i, n := range l.nodes() {
+			endpoint := tunnelEndpoint{l, n, "bridge"}
+			command := strings.Join(endpoint.setNeighbours(), " ")
+			for j, peer := range l.nodes() {
+				entry := flag(t, specs[j], "weft-node", "encap-address") + " " + peer.underlayMAC()
+				if strings.Contains(command, entry) != (i != j) {
+					t.Errorf("%s: %s is told its neighbours by %s", families, n.name, command)
 				}
-				if peer == spec && macOf(c, spec, n) != c.underlayMAC(n) {
-					t.Errorf("%s has not the MAC address that the others are told", spec.Name)
-				}
+			}
+			if macOf(endpoint, specs[i]) != n.underlayMAC() {
+				t.Errorf("%s has not the MAC address that the others are told", n.name)
 			}
 		}
 	}
 }
 
 // macOf a node's tunnel endpoint: its bridge's, or its adapter's.
-func macOf(c Config, spec *machine.Spec, number int) string {
+func macOf(endpoint tunnelEndpoint, spec *machine.Spec) string {
 	if i := slices.IndexFunc(spec.Interfaces, func(i machine.Interface) bool { return i.Name == adapter }); i >= 0 {
 		return spec.Interfaces[i].MAC
 	}
-	_, rest, _ := strings.Cut(strings.Join(slices.Concat(c.joinUnderlay(number)...), " "), "hwaddr=")
+	_, rest, _ := strings.Cut(strings.Join(slices.Concat(endpoint.join()...), " "), "hwaddr=")
 	mac, _, _ := strings.Cut(rest, " ")
 	return mac
 }
 
-// number of a node in the lab's subnets.
-func number(t *testing.T, spec *machine.Spec) int {
-	t.Helper()
-	i := slices.Index(config(IPv4).Nodes(), spec.Name)
-	if i < 0 {
-		t.Fatalf("there is no node %s", spec.Name)
-	}
-	return firstNode + i
-}
-
 func TestSystemOVNIsNotHiddenByTheUnpackedOne(t *testing.T) {
-	c := config(IPv4)
-	if !strings.HasPrefix(c.path(someFiles), "/project/bin/lab/ovn/bin:") {
-		t.Errorf("with --ovn prefix the path is %s", c.path(someFiles))
+	f := someFiles
+	if !strings.HasPrefix(f.path(), "/project/bin/lab/ovn/bin:") {
+		t.Errorf("with --ovn prefix the path is %s", f.path())
 	}
-	c.OVN = OVNSystem
-	if strings.Contains(c.path(someFiles), "/project/bin/lab/ovn/bin") {
-		t.Errorf("with --ovn system the path is %s", c.path(someFiles))
+	f.ovn = OVNSystem
+	if strings.Contains(f.path(), "/project/bin/lab/ovn/bin") {
+		t.Errorf("with --ovn system the path is %s", f.path())
 	}
 }
 
@@ -284,9 +284,10 @@ func TestWhatIsMissingIsNamedWithItsRemedy(t *testing.T) {
 		{OVNSystem, "/project/bin/weft", "make lab", "apt-get"},
 		{OVNPrefix, "ethtool", "make lab-deps", "make ovn"},
 	} {
-		c := config(IPv4)
-		c.OVN = test.ovn
-		err := c.checkPrograms(someFiles, nothing)
+		f := someFiles
+		f.ovn = test.ovn
+		programs := newPrograms(config(IPv4), f)
+		err := programs.check(nothing)
 		if err == nil {
 			t.Fatal("with nothing there nothing is missing")
 		}
@@ -295,14 +296,14 @@ func TestWhatIsMissingIsNamedWithItsRemedy(t *testing.T) {
 		if i < 0 || !strings.Contains(lines[i], test.remedy) || strings.Contains(lines[i], test.wrong) {
 			t.Errorf("--ovn %s without %s: %v", test.ovn, test.missing, err)
 		}
-		if err := c.checkPrograms(someFiles, func(path string) bool {
+		if err := programs.check(func(path string) bool {
 			return !strings.Contains(path, test.missing)
 		}); err == nil ||
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("--ovn %s without %s alone: %v", test.ovn, test.missing, err)
 		}
 	}
-	if err := config(IPv4).checkPrograms(someFiles, func(path string) bool {
+	if err := newPrograms(config(IPv4), someFiles).check(func(path string) bool {
 		return strings.HasPrefix(path, "/")
 	}); err != nil {
 		t.Errorf("with everything there: %v", err)
@@ -310,13 +311,13 @@ func TestWhatIsMissingIsNamedWithItsRemedy(t *testing.T) {
 }
 
 func TestManifestsOfEachFamily(t *testing.T) {
-	for families, want := range map[string][]string{
+	for families, want := range map[Families][]string{
 		IPv4: {`clusterIPs: ["10.96.0.10"]`, "SingleStack"},
 		IPv6: {`clusterIPs: ["fd00:10:96::a"]`, "SingleStack"},
 		Dual: {`clusterIPs: ["10.96.0.10", "fd00:10:96::a"]`, "RequireDualStack"},
 	} {
 		for _, text := range want {
-			if !strings.Contains(config(families).manifests(), text) {
+			if !strings.Contains(manifestsOf(config(families)), text) {
 				t.Errorf("%s: the manifests lack %s", families, text)
 			}
 		}

@@ -14,20 +14,20 @@ const (
 
 // outside is a host on the nodes' network that is no part of the cluster: it has no routes to pods or
 // Services. The Windows nodes' network is behind its router.
-func (c Config) outside(f files) *machine.Spec {
-	spec := c.machine(f, Outside)
-	spec.Interfaces = []machine.Interface{
-		{Name: externalDevice, Bridge: external.bridge, Addresses: c.prefixes(external, outsideNumber), MTU: c.MTU},
-	}
-	for i, destination := range c.pick(subnet(underlay.v4), subnet(underlay.v6)) {
+type outside struct{ layout }
+
+func (o outside) spec() *machine.Spec {
+	spec := o.newSpec(Outside)
+	spec.Interfaces = []machine.Interface{o.networkInterface(externalDevice, external, outsideNumber)}
+	for i, destination := range o.addresses.pick(subnet(underlay.v4), subnet(underlay.v6)) {
 		spec.Routes = append(spec.Routes, machine.Route{Destination: destination,
-			Via: c.addrs(external, routerNumber)[i].String()})
+			Via: o.addresses.of(external, routerNumber)[i].String()})
 	}
 	spec.Components = []machine.Component{{
 		Name: "agnhost",
-		Command: []string{f.lab("agnhost"), "netexec",
+		Command: []string{o.files.lab("agnhost"), "netexec",
 			fmt.Sprintf("--http-port=%d", OutsideHTTPPort), fmt.Sprintf("--udp-port=%d", OutsideUDPPort)},
-		Ready: machine.Probe{TCP: hostPort(c.addr(external, outsideNumber), OutsideHTTPPort)},
+		Ready: machine.Probe{TCP: hostPort(o.addresses.first(external, outsideNumber), OutsideHTTPPort)},
 	}}
 	return spec
 }

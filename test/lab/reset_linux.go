@@ -18,14 +18,14 @@ func (l *Lab) ResetHost(ctx context.Context, name string) error {
 	if err := client.Off(ctx); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(hostDisk(l.files, name)); err != nil {
+	if err := os.RemoveAll(l.files.hostDisk(name)); err != nil {
 		return err
 	}
 	base, err := EnsureImages(ctx, l.Bin, func(string) {})
 	if err != nil {
 		return err
 	}
-	if err := l.populate(l.files, base); err != nil {
+	if err := l.layout().populate(base); err != nil {
 		return err
 	}
 	return client.On(ctx)

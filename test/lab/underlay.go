@@ -5,21 +5,28 @@ import (
 	"time"
 )
 
-// joinUnderlay makes the bridge that joins a node's OVS to the underlay. A bridge of the userspace
+// tunnelEndpoint is the bridge of a node's OVS at which the node's tunnels end.
+type tunnelEndpoint struct {
+	layout
+	node
+	bridge string
+}
+
+// join makes the bridge that joins a node's OVS to the underlay. A bridge of the userspace
 // datapath lives and dies with ovs-vswitchd, and its addresses with it.
-func (c Config) joinUnderlay(number int) [][]string {
+func (e tunnelEndpoint) join() [][]string {
 	commands := [][]string{
-		{"ovs-vsctl", "--timeout=20", "--may-exist", "add-br", underlayBridge, "--", "set", "bridge", underlayBridge,
-			"datapath_type=netdev", "other_config:hwaddr=" + c.underlayMAC(number),
-			"--", "--may-exist", "add-port", underlayBridge, "ul0"},
+		{"ovs-vsctl", "--timeout=20", "--may-exist", "add-br", e.bridge, "--", "set", "bridge", e.bridge,
+			"datapath_type=netdev", "other_config:hwaddr=" + e.underlayMAC(),
+			"--", "--may-exist", "add-port", e.bridge, "ul0"},
 		// One that the database had before is made when ovs-vswitchd comes to it: nothing waits for that.
-		eventually("ip", "link", "show", underlayBridge),
-		{"ip", "link", "set", underlayBridge, "mtu", fmt.Sprint(c.MTU), "up"},
+		eventually("ip", "link", "show", e.bridge),
+		{"ip", "link", "set", e.bridge, "mtu", fmt.Sprint(e.mtu), "up"},
 	}
-	addresses := c.prefixes(underlay, number)
-	if c.Gateway == GatewayOwn {
+	addresses := e.addresses.prefixes(underlay, e.number)
+	if e.addresses.gateway == GatewayOwn {
 		for _, address := range addresses {
-			commands = append(commands, []string{"ip", "addr", "replace", address, "dev", underlayBridge})
+			commands = append(commands, []string{"ip", "addr", "replace", address, "dev", e.bridge})
 		}
 		return commands
 	}
@@ -27,13 +34,13 @@ func (c Config) joinUnderlay(number int) [][]string {
 	// those must come from the address that Kubernetes knows of it, and so by its default route: only the
 	// tunnels and the Southbound's client have a route into the underlay.
 	for i, address := range addresses {
-		own, central := c.addrs(underlay, number)[i].String(), c.addrs(underlay, centralNumber)[i].String()
-		subnet := c.pick(subnet(underlay.v4), subnet(underlay.v6))[i]
+		own, central := e.addresses.of(underlay, e.number)[i].String(), e.addresses.of(underlay, centralNumber)[i].String()
+		subnet := e.addresses.pick(subnet(underlay.v4), subnet(underlay.v6))[i]
 		commands = append(commands,
-			[]string{"ip", "addr", "replace", address, "dev", underlayBridge, "noprefixroute"},
+			[]string{"ip", "addr", "replace", address, "dev", e.bridge, "noprefixroute"},
 			// An IPv6 address is no source before the device is ready, a moment after it is up.
-			eventually("ip", "route", "replace", central, "dev", underlayBridge, "src", own),
-			eventually("ovs-appctl", "--timeout=20", "ovs/route/add", subnet, underlayBridge))
+			eventually("ip", "route", "replace", central, "dev", e.bridge, "src", own),
+			eventually("ovs-appctl", "--timeout=20", "ovs/route/add", subnet, e.bridge))
 	}
 	return commands
 }
@@ -46,11 +53,11 @@ func eventually(argv ...string) []string {
 // underlayMAC of a Linux node's bridge and of a Windows node's adapter: known, so that the other
 // nodes need not ask for it. OVS gives a bridge the MAC address of an adapter in it, unless that is
 // a locally administered one: a Windows node has one for documentation (RFC 7042).
-func (c Config) underlayMAC(number int) string {
-	if !c.isWindows(number) {
-		return fmt.Sprintf("02:00:ac:1e:00:%02x", number)
+func (n node) underlayMAC() string {
+	if n.windows {
+		return fmt.Sprintf("00:00:5e:00:53:%02x", n.number)
 	}
-	return fmt.Sprintf("00:00:5e:00:53:%02x", number)
+	return fmt.Sprintf("02:00:ac:1e:00:%02x", n.number)
 }
 
 const (
@@ -59,17 +66,17 @@ const (
 	neighbourRefresh = neighbourAge / 2
 )
 
-// setNeighbours is the command that tells a node's OVS, whose tunnels end on that bridge, the MAC addresses of the
-// other tunnel endpoints. The userspace datapath does what a kernel does not: it drops the packet for which it has to
-// ask, so that the first one from one node to another, often a DNS query, would be lost.
-func (c Config) setNeighbours(bridge string, number int) []string {
+// setNeighbours is the command that tells the node's OVS the MAC addresses of the other tunnel endpoints. The userspace
+// datapath does what a kernel does not: it drops the packet for which it has to ask, so that the first one from one
+// node to another, often a DNS query, would be lost.
+func (e tunnelEndpoint) setNeighbours() []string {
 	command := []string{"sh", "-ec", `
 		ovs-appctl --timeout=20 tnl/neigh/aging $0
-		while [ $# -gt 0 ]; do ovs-appctl --timeout=20 tnl/neigh/set ` + bridge + ` "$1" "$2"; shift 2; done`,
+		while [ $# -gt 0 ]; do ovs-appctl --timeout=20 tnl/neigh/set ` + e.bridge + ` "$1" "$2"; shift 2; done`,
 		fmt.Sprint(neighbourAge.Seconds())}
-	for i := range c.Nodes() {
-		if peer := c.nodeNumber(i); peer != number {
-			command = append(command, c.addr(c.tunnels(), peer).String(), c.underlayMAC(peer))
+	for _, peer := range e.nodes() {
+		if peer != e.node {
+			command = append(command, e.addresses.first(e.addresses.tunnels(), peer.number).String(), peer.underlayMAC())
 		}
 	}
 	return command

@@ -18,7 +18,6 @@ import (
 	"github.com/weftnet/weft/models/api/rights"
 	"github.com/weftnet/weft/test/lab/image"
 	"github.com/weftnet/weft/test/lab/machine"
-	"github.com/weftnet/weft/test/lab/pki"
 )
 
 // Start makes a lab and returns as soon as its first process runs; [Lab.WaitReady] waits for the
@@ -34,11 +33,11 @@ func Start(ctx context.Context, config Config, dir string, say func(string)) (*L
 	if err != nil {
 		return nil, err
 	}
-	f, err := inspectHost(ctx, files{dir: dir, bin: config.Bin})
+	f, err := inspectHost(ctx, newFiles(config, dir))
 	if err != nil {
 		return nil, err
 	}
-	if err := config.checkPrograms(f, exists); err != nil {
+	if err := newPrograms(config, f).check(exists); err != nil {
 		return nil, err
 	}
 	// Anything but a lab's own directory is refused here, before it is written to.
@@ -57,7 +56,7 @@ func Start(ctx context.Context, config Config, dir string, say func(string)) (*L
 		return nil, err
 	}
 	defer lock.Close()
-	if err := config.writeState(f, base); err != nil {
+	if err := writeState(config, f, base); err != nil {
 		return nil, err
 	}
 	used, err := base.Use()
@@ -110,7 +109,7 @@ func takeLock(dir string) (*os.File, error) {
 }
 
 // writeState writes everything that the lab's processes read.
-func (c Config) writeState(f files, base *image.Base) error {
+func writeState(c Config, f files, base *image.Base) error {
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return err
@@ -118,37 +117,41 @@ func (c Config) writeState(f files, base *image.Base) error {
 	if err := os.WriteFile(filepath.Join(f.dir, configFile), text, 0o644); err != nil {
 		return err
 	}
-	for name, text := range map[string]string{manifestsFile: c.manifests(), definitionsFile: definitions(),
+	l := newLayout(c, f)
+	for name, text := range map[string]string{manifestsFile: manifests{l}.text(), definitionsFile: definitions(),
 		apiServiceFile: rights.APIService} {
 		if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
-	if err := c.writePKI(f); err != nil {
+	if err := (certificates{l}).write(); err != nil {
 		return fmt.Errorf("make the cluster's certificates: %w", err)
 	}
-	if err := c.writeAccess(f); err != nil {
-		return fmt.Errorf("make the keys of the hosts: %w", err)
+	if l.hasHosts() {
+		if err := (control{l}).writeAccess(); err != nil {
+			return fmt.Errorf("make the keys of the hosts: %w", err)
+		}
 	}
-	for _, spec := range c.specs(f) {
+	for _, spec := range specs(c, f) {
 		if err := spec.Write(); err != nil {
 			return err
 		}
 	}
-	return c.populate(f, base)
+	return l.populate(base)
 }
 
 // populate gives the nodes the container images and credentials that they lack.
-func (c Config) populate(f files, base *image.Base) error {
+func (l layout) populate(base *image.Base) error {
+	f := l.files
 	roots := map[string]string{}
-	for _, name := range c.Nodes() {
-		roots[name] = machine.Dir(f.dir, name)
+	for _, n := range l.nodes() {
+		roots[n.name] = f.machine(n.name)
 	}
-	for _, h := range c.hosts() {
+	for _, h := range l.hosts {
 		if !h.isNode() {
 			continue
 		}
-		roots[h.name] = hostDisk(f, h.name)
+		roots[h.name] = f.hostDisk(h.name)
 		if err := writeKubeletCredentials(f, h.name); err != nil {
 			return fmt.Errorf("give the kubelet of %s its credentials: %w", h.name, err)
 		}
@@ -164,7 +167,7 @@ func (c Config) populate(f files, base *image.Base) error {
 // writeKubeletCredentials to a host's disk, which keeps those that its kubelet has. The kubelet renews them
 // only where the file in use is a link to one with a date.
 func writeKubeletCredentials(f files, name string) error {
-	path := filepath.Join(hostDisk(f, name), "kubelet", strings.TrimPrefix(kubeletCredentials, "/var/lib/kubelet/"))
+	path := filepath.Join(f.hostDisk(name), "kubelet", strings.TrimPrefix(kubeletCredentials, "/var/lib/kubelet/"))
 	// a link, which the kubelet renews to one that is right in its own system alone
 	if _, err := os.Lstat(path); err == nil {
 		return nil
@@ -185,56 +188,6 @@ func writeKubeletCredentials(f files, name string) error {
 		return err
 	}
 	return os.Symlink(dated, path)
-}
-
-func (c Config) writePKI(f files) error {
-	if err := os.MkdirAll(f.pki(""), 0o700); err != nil {
-		return err
-	}
-	for authority, subjects := range c.subjects() {
-		ca, err := pki.NewAuthority("weftlab-" + c.Name + "-" + authority)
-		if err != nil {
-			return err
-		}
-		if err := ca.Write(f.pki(""), authority); err != nil {
-			return err
-		}
-		for name, subject := range subjects {
-			pair, err := ca.Issue(subject)
-			if err != nil {
-				return err
-			}
-			if err := pair.Write(f.pki(""), name); err != nil {
-				return err
-			}
-			if authority != clusterCA {
-				continue
-			}
-			kubeconfig, err := ca.Kubeconfig(c.Name, c.apiServer(), pair)
-			if err != nil {
-				return err
-			}
-			if err := os.WriteFile(f.kubeconfig(name), kubeconfig, 0o600); err != nil {
-				return err
-			}
-		}
-	}
-	var trusted []byte
-	for _, authority := range []string{centralCA, chassisCA} {
-		cert, err := os.ReadFile(f.pki(authority + ".crt"))
-		if err != nil {
-			return err
-		}
-		trusted = append(trusted, cert...)
-	}
-	if err := os.WriteFile(f.pki(southboundCAs+".crt"), trusted, 0o644); err != nil {
-		return err
-	}
-	private, public, err := pki.SigningKey()
-	if err != nil {
-		return err
-	}
-	return errors.Join(os.WriteFile(f.pki("sa.key"), private, 0o600), os.WriteFile(f.pki("sa.pub"), public, 0o644))
 }
 
 // startInit starts the first process of the lab's namespaces, detached from the caller.

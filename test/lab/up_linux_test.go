@@ -18,7 +18,7 @@ func TestCredentialsThatAKubeletHasRenewedAreItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	link := filepath.Join(hostDisk(f, "l1"), "kubelet/pki/kubelet-client-current.pem")
+	link := filepath.Join(f.hostDisk("l1"), "kubelet/pki/kubelet-client-current.pem")
 	if err := writeKubeletCredentials(f, "l1"); err != nil {
 		t.Fatal(err)
 	}

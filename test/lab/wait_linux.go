@@ -162,7 +162,7 @@ func (l *Lab) WaitReady(ctx context.Context, progress Progress) error {
 			v.cluster, v.asked = api.status(ctx)
 			asked = time.Now()
 		}
-		if err := l.hopeless(v); err != nil {
+		if err := v.hopeless(); err != nil {
 			return err
 		}
 		pending := stages[reached].pending(v)
@@ -177,7 +177,7 @@ func (l *Lab) WaitReady(ctx context.Context, progress Progress) error {
 			if errors.Is(ctx.Err(), context.Canceled) { // nothing is wrong that a log would explain
 				return fmt.Errorf("waiting for %s: %w", stages[reached].name, ctx.Err())
 			}
-			return l.tooLate(v, stages[reached].name, pending, time.Since(started))
+			return v.tooLate(stages[reached].name, pending, time.Since(started))
 		case <-time.After(pollInterval):
 		}
 	}
@@ -199,17 +199,18 @@ func (l *Lab) statuses(ctx context.Context) map[string]machine.Status {
 var ErrEnded = errors.New("the lab has ended")
 
 // hopeless reports what will not come up by waiting.
-func (l *Lab) hopeless(v view) error {
-	running, err := isLocked(l.dir)
+func (v view) hopeless() error {
+	l := v.lab
+	running, err := isLocked(l.files.dir)
 	if err != nil {
 		return err
 	}
 	if !running {
-		return fmt.Errorf("%w:\n%s", ErrEnded, tail(filepath.Join(l.dir, superviseLog)))
+		return fmt.Errorf("%w:\n%s", ErrEnded, tail(filepath.Join(l.files.dir, superviseLog)))
 	}
 	for _, name := range l.Machines() {
-		if end, err := os.ReadFile(machine.EndFile(l.dir, name)); err == nil {
-			return fmt.Errorf("machine %s ended (%s):\n%s", name, end, tail(filepath.Join(l.dir, superviseLog)))
+		if end, err := os.ReadFile(machine.EndFile(l.files.dir, name)); err == nil {
+			return fmt.Errorf("machine %s ended (%s):\n%s", name, end, tail(filepath.Join(l.files.dir, superviseLog)))
 		}
 		for _, c := range v.machines[name].Components {
 			if !c.OK() && c.Restarts >= hopelessRestarts {
@@ -226,7 +227,8 @@ func (l *Lab) failure(name, component, what string) error {
 }
 
 // tooLate blames the first component that does not work, or else the stage.
-func (l *Lab) tooLate(v view, stage, pending string, after time.Duration) error {
+func (v view) tooLate(stage, pending string, after time.Duration) error {
+	l := v.lab
 	late := fmt.Errorf("%s not reached after %.0f s: %s", stage, after.Seconds(), pending)
 	for _, name := range l.Machines() {
 		for _, c := range v.machines[name].Components {

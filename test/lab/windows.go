@@ -36,9 +36,7 @@ const (
 	hypervBridge  = "br-hyperv"
 	// agentKeys of a Windows node beside hosts has what Ansible gives those: the address of the Southbound, and the files
 	// of the agent's certificate. The agent starts when it is there.
-	agentKeys   = "/var/lib/weft/weft.yaml"
-	chassisUser = "weft-chassis" // of its credentials' file
-	chassisPort = 9472
+	agentKeys = "/var/lib/weft/weft.yaml"
 )
 
 // gatewayNumber is the last part of the addresses of a Windows node's gateway router that has addresses of
@@ -48,29 +46,33 @@ func gatewayNumber(number int) int { return 100 + number }
 // windowsNode has what a Windows node has, as far as Linux allows: weft.exe and weft-cni.exe run under
 // Wine, over an emulated HNS; Open vSwitch does only what it can do on Hyper-V; and there is no
 // ovn-controller. Containers are Linux ones.
-func (c Config) windowsNode(f files, name string, number int) *machine.Spec {
-	spec := c.kubernetesNode(f, name, number, "/opt/hcs/runc")
-	spec.Interfaces = []machine.Interface{
-		{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management, number), MTU: c.MTU},
-		{Name: adapter, Bridge: c.tunnels().bridge, Addresses: c.prefixes(c.tunnels(), number), MTU: c.MTU,
-			MAC: c.underlayMAC(number)},
-	}
+type windowsNode struct {
+	nodeMachine
+	emulated bool   // the extension of the Hyper-V switch
+	faults   string // of the extension's driver, as [Config.WindowsFaults] has them
+}
+
+func (n windowsNode) spec() *machine.Spec {
+	f := n.files
+	spec := n.newNodeSpec("/opt/hcs/runc")
+	uplink := n.networkInterface(adapter, n.addresses.tunnels(), n.number)
+	uplink.MAC = n.underlayMAC()
+	spec.Interfaces = []machine.Interface{n.networkInterface("eth0", management, n.number), uplink}
 	spec.Sysctls = append(spec.Sysctls, "net.ipv4.ip_local_port_range=49152 65535") // as Windows gives them
-	dir := machine.Dir(f.dir, name)
-	spec.Binds = append(spec.Binds, machine.Bind{Source: dir + "/hns", Target: "/var/lib/hns", Create: true},
-		machine.Bind{Source: dir + "/hyperv", Target: path.Dir(hypervRecord), Create: true},
-		machine.Bind{Source: dir + "/weft", Target: path.Dir(agentKeys), Create: true})
-	spec.Overlays = []machine.Overlay{{Lower: f.lab("wine/prefix"), Upper: dir + "/wine", Target: winePrefix}}
+	spec.Binds = append(spec.Binds, machine.Bind{Source: f.machine(n.name, "hns"), Target: "/var/lib/hns", Create: true},
+		machine.Bind{Source: f.machine(n.name, "hyperv"), Target: path.Dir(hypervRecord), Create: true},
+		machine.Bind{Source: f.machine(n.name, "weft"), Target: path.Dir(agentKeys), Create: true})
+	spec.Overlays = []machine.Overlay{{Lower: f.lab("wine/prefix"), Upper: f.machine(n.name, "wine"), Target: winePrefix}}
 	spec.Env = append(spec.Env, wineEnv()...)
 	spec.Files = append(spec.Files,
-		machine.File{Path: agentConfig, Content: c.gatewayKeys(underlay, gatewayNumber(number), centralNumber)},
+		machine.File{Path: agentConfig, Content: n.gatewayKeys(underlay, gatewayNumber(n.number), centralNumber)},
 		script("/opt/cni/bin/weft-cni", f.bin+"/weftlab hcs-cni "+hnsControl+" "+wine+" "+f.bin+"/weft-cni.exe"),
 		script("/opt/hcs/runc", f.bin+"/weftlab hcs-runc "+hnsControl+` runc "$@"`))
 	spec.Setup = append(spec.Setup, []string{"mkdir", "-p", path.Dir(hnsControl)},
-		[]string{"sh", "-c", `[ -e "$0" ] || echo +0s > "$0"`, clockFile(f.dir, name)})
-	spec.Components = append(c.hyperV(f, number), c.wineserver(f, name), c.hns(f))
-	spec.Components = append(spec.Components, c.windowsKubernetes(f, name, number)...)
-	agent := c.windowsAgent(f, name, number)
+		[]string{"sh", "-c", `[ -e "$0" ] || echo +0s > "$0"`, f.clock(n.name)})
+	spec.Components = append(n.openVSwitch(), n.wineserver(), n.hns())
+	spec.Components = append(spec.Components, n.kubernetes()...)
+	agent := n.agent()
 	spec.Components = append(spec.Components, agent)
 	spec.Files = append(spec.Files, doctor(agent))
 	return spec
@@ -103,33 +105,33 @@ func wineEnv() []string {
 // windowsPath is how a program under Wine names a file of the machine.
 func windowsPath(path string) string { return `Z:` + strings.ReplaceAll(path, "/", `\`) }
 
-// hyperV is the node's OVS. On Windows its sockets are named pipes; here the agent reaches them on
+// openVSwitch is the node's. On Windows its sockets are named pipes; here the agent reaches them on
 // loopback.
-func (c Config) hyperV(f files, number int) []machine.Component {
+func (n windowsNode) openVSwitch() []machine.Component {
 	openFlow := fmt.Sprintf("127.0.0.1:%d", openFlowPort)
-	components := []machine.Component{c.ovsDatabase(f, fmt.Sprintf("--remote=ptcp:%d:127.0.0.1", ovsdbPort))}
-	if c.emulated() {
-		components = append(components, c.emulatedDatapath(f)...)
+	components := []machine.Component{n.ovsDatabase(fmt.Sprintf("--remote=ptcp:%d:127.0.0.1", ovsdbPort))}
+	if n.emulated {
+		components = append(components, n.emulatedDatapath()...)
 	} else {
-		components = append(components, c.linuxDatapath(number))
+		components = append(components, n.linuxDatapath())
 	}
 	return append(components, []machine.Component{
 		{
 			Name:    "openflow-relay",
-			Command: []string{f.bin + "/weftlab", "relay", openFlow, "/run/openvswitch/br-int.mgmt"},
+			Command: []string{n.files.bin + "/weftlab", "relay", openFlow, "/run/openvswitch/br-int.mgmt"},
 			Ready:   machine.Probe{TCP: openFlow},
 		},
 		{
 			Name:    "ofctl-relay",
-			Command: []string{f.bin + "/weftlab", "ofctl-relay"},
+			Command: []string{n.files.bin + "/weftlab", "ofctl-relay"},
 			Ready:   machine.Probe{TCP: ofctl.Address},
 		},
 	}...)
 }
 
 // linuxDatapath is an ovs-vswitchd whose own datapath has not what Hyper-V's has not.
-func (c Config) linuxDatapath(number int) machine.Component {
-	neighbours := c.setNeighbours(adapterBridge, number)
+func (n windowsNode) linuxDatapath() machine.Component {
+	neighbours := tunnelEndpoint{n.layout, n.node, adapterBridge}.setNeighbours()
 	vswitchd := vswitchd()
 	vswitchd.Finish = append(withoutFeatures(), neighbours)
 	// A bridge that is made again, as after the loss of the HNS network, has forgotten them.
@@ -138,7 +140,8 @@ func (c Config) linuxDatapath(number int) machine.Component {
 }
 
 // emulatedDatapath is the driver and an ovs-vswitchd over it.
-func (c Config) emulatedDatapath(f files) []machine.Component {
+func (n windowsNode) emulatedDatapath() []machine.Component {
+	f := n.files
 	vswitchd := vswitchd()
 	vswitchd.Env = []string{"LD_PRELOAD=" + f.lab("hyperv-netlink.so"), "HYPERV_SOCKET=" + hypervSocket}
 	// The vNICs of HNS are there when Windows has booted.
@@ -148,7 +151,7 @@ func (c Config) emulatedDatapath(f files) []machine.Component {
 	return []machine.Component{{
 		Name: "hyperv",
 		Command: []string{f.lab("hypervemu"), "serve", "--socket", hypervSocket, "--control", hypervControl, "--adapter",
-			adapter, "--record", hypervRecord, "--switch", hypervSwitch, "--faults", cmp.Or(c.WindowsFaults, "all")},
+			adapter, "--record", hypervRecord, "--switch", hypervSwitch, "--faults", cmp.Or(n.faults, "all")},
 		Ready: machine.Probe{Unix: hypervControl},
 	}, vswitchd}
 }
@@ -177,12 +180,9 @@ func withoutFeatures() [][]string {
 	return append(commands, []string{"ovs-appctl", "--timeout=20", "upcall/disable-megaflows"})
 }
 
-// clockFile says how far a Windows node's clock is off, as libfaketime reads it: "+2h".
-func clockFile(labDir, name string) string { return machine.Dir(labDir, name) + "/clock" }
-
 // wineserver is the kernel, as it were, of all programs under Wine on the machine; one that has lost
 // it is of no more use, and neither are its pipes. Its clock is theirs.
-func (c Config) wineserver(f files, name string) machine.Component {
+func (n windowsNode) wineserver() machine.Component {
 	return machine.Component{
 		Name: "wineserver",
 		Prepare: [][]string{{"sh", "-c", `
@@ -191,7 +191,7 @@ func (c Config) wineserver(f files, name string) machine.Component {
 			done
 			rm -rf ` + wineReady + ` "$WINEPREFIX/wineserver" "$TMPDIR"/wine-*`}},
 		Command: []string{wineserver, "--foreground", "--persistent"},
-		Env: []string{"LD_PRELOAD=" + faketime, "FAKETIME_TIMESTAMP_FILE=" + clockFile(f.dir, name),
+		Env: []string{"LD_PRELOAD=" + faketime, "FAKETIME_TIMESTAMP_FILE=" + n.files.clock(n.name),
 			"FAKETIME_CACHE_DURATION=1",
 			"FAKETIME_DONT_FAKE_MONOTONIC=1"},
 		// A program that comes too early would start a server of its own. The prefix's file wineserver
@@ -202,10 +202,11 @@ func (c Config) wineserver(f files, name string) machine.Component {
 	}
 }
 
-func (c Config) hns(f files) machine.Component {
+func (n windowsNode) hns() machine.Component {
+	f := n.files
 	command := []string{f.lab("hnsemu"), "serve", "--rpc", hnsAddress, "--control", hnsControl, "--state",
 		"/var/lib/hns/state.json", "--data-plane"}
-	if c.emulated() {
+	if n.emulated {
 		command = append(command, "--driver", hypervControl, "--driver-file", hypervSwitch)
 	}
 	return machine.Component{
@@ -218,79 +219,58 @@ func (c Config) hns(f files) machine.Component {
 	}
 }
 
-// windowsKubernetes is as on Linux nodes, once the policy is there that holds the label of the system.
-func (c Config) windowsKubernetes(f files, name string, number int) []machine.Component {
-	components := c.kubernetes(f, name, number)
+// kubernetes is as on Linux nodes, once the policy is there that holds the label of the system.
+func (n windowsNode) kubernetes() []machine.Component {
+	components := n.nodeMachine.kubernetes()
 	kubelet := &components[len(components)-1]
-	kubelet.WaitFor = append(kubelet.WaitFor, machine.Probe{Path: manifestsApplied(f)})
+	kubelet.WaitFor = append(kubelet.WaitFor, machine.Probe{Path: n.files.manifestsApplied()})
 	return components
 }
 
-func (c Config) windowsAgent(f files, name string, number int) machine.Component {
+func (n windowsNode) agent() machine.Component {
+	f := n.files
 	metrics := fmt.Sprintf("127.0.0.1:%d", agentPort)
 	component := machine.Component{
 		Name: "weft-node",
-		Command: []string{wine, f.bin + "/weft.exe", "node", "--kubeconfig=" + windowsPath(f.kubeconfig(name)),
-			"--node-name=" + name,
-			fmt.Sprintf("--ovs-database=tcp:127.0.0.1:%d", ovsdbPort), fmt.Sprintf("--ovs-openflow=tcp:127.0.0.1:%d",
-				openFlowPort),
-			"--ovs-ofctl=" + windowsPath(f.lab("ovs-ofctl.exe")),
-			"--datapath-type=" + c.windowsDatapathType(), "--encap-address=" + c.addr(c.tunnels(), number).String(),
-			"--chassis=hosted", "--tunnel-address=" + hostPort(c.addr(management, number), tunnelPort),
-			"--conntrack-lookup=" + c.windowsLookup(),
+		Command: []string{wine, f.bin + "/weft.exe", "node", "--kubeconfig=" + windowsPath(f.kubeconfig(n.name)),
+			"--node-name=" + n.name,
+			fmt.Sprintf("--ovs-database=tcp:127.0.0.1:%d", ovsdbPort),
+			fmt.Sprintf("--ovs-openflow=tcp:127.0.0.1:%d", openFlowPort),
+			"--ovs-ofctl=" + windowsPath(f.lab("ovs-ofctl.exe")), "--datapath-type=" + n.datapathType(),
+			"--encap-address=" + n.addresses.first(n.addresses.tunnels(), n.number).String(),
+			"--chassis=hosted", "--tunnel-address=" + hostPort(n.addresses.first(management, n.number), tunnelPort),
+			"--conntrack-lookup=" + n.conntrackLookup(),
 			"--cni-conf-dir=" + windowsPath("/etc/cni/net.d"), "--cni-socket-prime",
 			"--metrics-address=" + metrics},
 		WaitFor: []machine.Probe{{Path: wineReady}, {Unix: hnsControl}, {TCP: fmt.Sprintf("127.0.0.1:%d", ovsdbPort)},
-			{URL: c.apiServer() + "/readyz", CA: f.pki("ca.crt")}},
+			n.apiReady()},
 		Ready: machine.Probe{URL: "http://" + metrics + "/healthz"},
 	}
-	if c.Hosts != "" {
+	if n.hasHosts() {
 		component.Command = append(component.Command, "--config="+windowsPath(agentKeys))
 		component.WaitFor = append(component.WaitFor, machine.Probe{Path: agentKeys})
 		return component
 	}
-	component.Command = append(component.Command, "--config="+windowsPath(agentConfig), "--ovn-southbound="+c.southbound(),
-		"--tunnel-ca="+windowsPath(f.pki("ca.crt")),
-		"--tunnel-certificate="+windowsPath(f.pki(agentPair(name)+".crt")),
-		"--tunnel-private-key="+windowsPath(f.pki(agentPair(name)+".key")))
+	component.Command = append(component.Command, "--config="+windowsPath(agentConfig),
+		"--ovn-southbound="+n.addresses.southbound(), "--tunnel-ca="+windowsPath(f.pki("ca.crt")),
+		"--tunnel-certificate="+windowsPath(f.pki(agentPair(n.name)+".crt")),
+		"--tunnel-private-key="+windowsPath(f.pki(agentPair(n.name)+".key")))
 	return component
 }
 
-// emulated says whether Windows nodes have the emulated extension.
-func (c Config) emulated() bool { return c.WindowsDatapath != DatapathLinux }
-
-// windowsLookup is left to the agent, which has to find out what the emulated driver does. The Linux datapath needs no
-// lookup and does not bear it, so there it must not depend on a probe that fails.
-func (c Config) windowsLookup() string {
-	if c.emulated() {
+// conntrackLookup is left to the agent, which has to find out what the emulated driver does. The Linux datapath needs
+// no lookup and does not bear it, so there it must not depend on a probe that fails.
+func (n windowsNode) conntrackLookup() string {
+	if n.emulated {
 		return "auto"
 	}
 	return "false"
 }
 
-// windowsDatapathType is what Open vSwitch calls it.
-func (c Config) windowsDatapathType() string {
-	if c.emulated() {
+// datapathType is what Open vSwitch calls it.
+func (n windowsNode) datapathType() string {
+	if n.emulated {
 		return "system"
 	}
 	return "netdev"
-}
-
-// chassisHost runs the Windows nodes' ovn-controllers on a Linux node.
-func (c Config) chassisHost(f files, name string) machine.Component {
-	metrics := fmt.Sprintf("127.0.0.1:%d", chassisPort)
-	return machine.Component{
-		Name: "weft-chassis",
-		Command: []string{f.bin + "/weft", "chassis",
-			"--kubeconfig=" + f.kubeconfig(chassisUser), "--identity=" + name,
-			"--run-dir=/run/weft/chassis", "--ovn-controller=ovn-controller",
-			"--ovn-southbound=" + c.southbound(), "--ovn-ca=" + f.pki(centralCA+".crt"),
-			"--ovn-certificate=" + f.pki(chassisPair("{node}")+".crt"), "--ovn-private-key=" +
-				f.pki(chassisPair("{node}")+".key"),
-			"--tunnel-ca=" + f.pki("ca.crt"),
-			"--tunnel-certificate=" + f.pki(tunnelPair(name)+".crt"), "--tunnel-private-key=" + f.pki(tunnelPair(name)+".key"),
-			"--metrics-address=" + metrics},
-		WaitFor: []machine.Probe{{Path: manifestsApplied(f)}}, // it needs its rights
-		Ready:   machine.Probe{URL: "http://" + metrics + "/healthz"},
-	}
 }

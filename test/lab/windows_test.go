@@ -16,7 +16,7 @@ import (
 // windows is the spec of the first Windows node of a lab.
 func windows(t *testing.T, c Config) *machine.Spec {
 	t.Helper()
-	specs := c.nodeSpecs(someFiles)
+	specs := nodeSpecs(c, someFiles)
 	i := slices.IndexFunc(specs, func(s *machine.Spec) bool { return s.Name == "w1" })
 	if i < 0 {
 		t.Fatal("there is no w1")
@@ -35,7 +35,7 @@ func TestWindowsNodesFollowTheLinuxOnes(t *testing.T) {
 }
 
 func TestAWindowsNodeHasOneAdapterForAll(t *testing.T) {
-	for families, want := range map[string]map[string]string{
+	for families, want := range map[Families]map[string]string{
 		IPv4: {"encap-address": "172.30.0.14", "gateway-addresses": "172.30.0.114/24", "gateway-next-hops": "172.30.0.1",
 			"tunnel-address": "172.29.0.14:16642"},
 		IPv6: {"encap-address": "fd00:30::14", "gateway-addresses": "fd00:30::114/64", "gateway-next-hops": "fd00:30::1",
@@ -86,14 +86,14 @@ func TestEachGatewayHasAnAddressOfItsOwn(t *testing.T) {
 	c.Gateway = GatewayOwn
 	c.Linux, c.Windows = 1, MaxNodes-1
 	holders := map[netip.Addr]string{}
-	for _, spec := range c.specs(someFiles) {
+	for _, spec := range specs(c, someFiles) {
 		for _, i := range spec.Interfaces {
 			for _, address := range i.Addresses {
 				holders[netip.MustParsePrefix(address).Addr()] = spec.Name
 			}
 		}
 	}
-	for _, spec := range c.nodeSpecs(someFiles) {
+	for _, spec := range nodeSpecs(c, someFiles) {
 		gateway, err := netip.ParsePrefix(agentKey(t, spec, "gateway-addresses"))
 		if err != nil {
 			t.Fatalf("%s: %v", spec.Name, err)
@@ -105,7 +105,7 @@ func TestEachGatewayHasAnAddressOfItsOwn(t *testing.T) {
 }
 
 func TestDoctorHasItsAgentsKeys(t *testing.T) {
-	for _, spec := range config(IPv4).nodeSpecs(someFiles) {
+	for _, spec := range nodeSpecs(config(IPv4), someFiles) {
 		for _, file := range spec.Files {
 			if file.Path != "/opt/weft/doctor" {
 				continue
@@ -137,7 +137,7 @@ func TestPathsForWindowsPrograms(t *testing.T) {
 
 func TestTheTunnelsEndsHaveTheNamesThatTheOthersWant(t *testing.T) {
 	c := config(IPv4)
-	subjects := c.clusterSubjects()
+	subjects := subjectsOf(c)
 	for pair, want := range map[string][]string{
 		tunnelPair("l1"): {tunnel.HostName}, tunnelPair("l2"): {tunnel.HostName}, tunnelPair(Central): {tunnel.ObserverName,
 			observe.ServerName},
@@ -165,14 +165,14 @@ func TestLabsWithoutWindowsNeedNothingOfIt(t *testing.T) {
 	c := config(IPv4)
 	c.Windows = 0
 	for _, text := range []string{"MutatingAdmissionPolicy", "weft-chassis"} {
-		if strings.Contains(c.manifests(), text) {
+		if strings.Contains(manifestsOf(c), text) {
 			t.Errorf("the manifests have %s", text)
 		}
-		if with := config(IPv4).manifests(); !strings.Contains(with, text) {
+		if with := manifestsOf(config(IPv4)); !strings.Contains(with, text) {
 			t.Errorf("the manifests of a lab with Windows nodes lack %s", text)
 		}
 	}
-	for _, spec := range c.specs(someFiles) {
+	for _, spec := range specs(c, someFiles) {
 		for _, component := range spec.Components {
 			if component.Name == "weft-chassis" || strings.Contains(strings.Join(component.Command, " "),
 				"MutatingAdmissionPolicy") {
@@ -180,7 +180,7 @@ func TestLabsWithoutWindowsNeedNothingOfIt(t *testing.T) {
 			}
 		}
 	}
-	if err := c.checkPrograms(someFiles, func(path string) bool {
+	if err := newPrograms(c, someFiles).check(func(path string) bool {
 		return !strings.Contains(path, "wine") && !strings.HasSuffix(path, ".exe") && strings.HasPrefix(path, "/")
 	}); err != nil {
 		t.Error(err)
@@ -212,7 +212,7 @@ func TestTheDatapathOfWindowsNodes(t *testing.T) {
 			t.Errorf("%q: there is an emulator: %v; ovs-vswitchd speaks to it: %v", datapath, emulator, redirected)
 		}
 		for _, needed := range []string{"hypervemu", "hyperv-netlink.so"} {
-			err := c.checkPrograms(someFiles, func(path string) bool { return filepath.Base(path) != needed })
+			err := newPrograms(c, someFiles).check(func(path string) bool { return filepath.Base(path) != needed })
 			if (err != nil) != want.emulated {
 				t.Errorf("%q: without %s: %v", datapath, needed, err)
 			}
