@@ -1,12 +1,9 @@
 package ovsdb_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,26 +15,6 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
-
-// warnings keeps what a client logs.
-type warnings struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (w *warnings) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(b)
-}
-
-func (w *warnings) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.String()
-}
-
-func (w *warnings) logger() *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
 func TestReading(t *testing.T) {
 	both(t, func(t *testing.T, s *stage) {

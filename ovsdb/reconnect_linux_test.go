@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"log/slog"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+	"github.com/weftnet/weft/test/transcript"
 )
 
 // again repeats f as a controller does: until the database has taken it.
@@ -194,12 +196,12 @@ func TestTLS(t *testing.T) {
 		"server": {CertFile: file("client"), KeyFile: file("client-key"), CAFile: file("stranger")},
 		"client": {CertFile: file("strange"), KeyFile: file("strange-key"), CAFile: file("ca")},
 	} {
-		log := &warnings{}
+		log := &transcript.Transcript{}
 		ctx, giveUp := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
 			c, err := ovsdb.Connect(ctx, ovsdb.Config{Endpoints: server.Endpoint, Model: d.Model, TLS: &config,
-				Logger: log.logger()})
+				Logger: slog.New(slog.NewTextHandler(log, nil))})
 			if err == nil {
 				c.Close()
 			}

@@ -3,7 +3,6 @@
 package chassis
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +25,7 @@ import (
 	"github.com/weftnet/weft/models/tenure"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/tunnel"
+	"github.com/weftnet/weft/test/transcript"
 )
 
 // mixed is a central, a node like a Windows one (Open vSwitch, no ovn-controller, an agent that takes
@@ -156,7 +156,7 @@ func (m *mixed) mustReach(from, to port) {
 func (m *mixed) traffic(from, to port) (stop func() (lost, sent int)) {
 	m.tb.Helper()
 	ping := exec.Command("ip", "netns", "exec", from.name, "ping", "-n", "-i", "0.02", to.address)
-	text := &answers{}
+	text := &transcript.Transcript{}
 	ping.Stdout = text
 	if err := ping.Start(); err != nil {
 		m.tb.Fatal(err)
@@ -173,39 +173,25 @@ func (m *mixed) traffic(from, to port) (stop func() (lost, sent int)) {
 	m.tb.Cleanup(once)
 	return func() (lost, sent int) {
 		// What is on its way has come by the time that a later one has.
-		_, before := text.come()
+		_, before := come(text)
 		nodetest.Eventually(m.tb, 10*time.Second, func() error {
-			if _, latest := text.come(); latest <= before {
+			if _, latest := come(text); latest <= before {
 				return fmt.Errorf("nothing has come after packet %d", before)
 			}
 			return nil
 		})
 		once()
-		come, latest := text.come()
-		return latest - come, latest
+		packets, latest := come(text)
+		return latest - packets, latest
 	}
-}
-
-// answers is what ping prints.
-type answers struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (a *answers) Write(b []byte) (int, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.text.Write(b)
 }
 
 var answered = regexp.MustCompile(`bytes from .* icmp_seq=(\d+) `)
 
-// come says how many packets were answered, and the highest number of one.
-func (a *answers) come() (packets, latest int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+// come says how many packets were answered by what ping prints, and the highest number of one.
+func come(ping *transcript.Transcript) (packets, latest int) {
 	numbers := map[int]bool{}
-	for _, match := range answered.FindAllStringSubmatch(a.text.String(), -1) {
+	for _, match := range answered.FindAllStringSubmatch(ping.String(), -1) {
 		number, _ := strconv.Atoi(match[1]) // the pattern is of digits
 		numbers[number], latest = true, max(latest, number)
 	}

@@ -8,10 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/weftnet/weft/test/transcript"
 )
 
 func TestCredentialsFromASecret(t *testing.T) {
-	log, before := &lines{}, slog.Default()
+	log, before := &transcript.Transcript{}, slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(log, nil)))
 	t.Cleanup(func() { slog.SetDefault(before) })
 	ca := newAuthority(t, "test CA")

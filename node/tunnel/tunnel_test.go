@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/test/transcript"
 )
 
 // agent is a serving end whose OVSDB echoes and whose br-int is what the test puts there.
@@ -26,7 +27,7 @@ type agent struct {
 	tb      testing.TB
 	address string
 	echo    net.Listener
-	log     *lines
+	log     *transcript.Transcript
 
 	opened, closed, bytes atomic.Int64
 	refused               chan Reason
@@ -45,7 +46,7 @@ func startAgent(tb testing.TB, credentials Credentials, change ...func(*ServerCo
 	if err != nil {
 		tb.Fatal(err)
 	}
-	a := &agent{tb: tb, address: listener.Addr().String(), echo: startEcho(tb), log: &lines{},
+	a := &agent{tb: tb, address: listener.Addr().String(), echo: startEcho(tb), log: &transcript.Transcript{},
 		refused: make(chan Reason, 1000)}
 	config := ServerConfig{
 		Credentials: credentials,
@@ -102,24 +103,6 @@ func startEcho(tb testing.TB) net.Listener {
 		}
 	}()
 	return listener
-}
-
-// lines is a log that a test reads.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 func eventually(tb testing.TB, what string, holds func() bool) {

@@ -28,6 +28,7 @@ import (
 
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovsdb/certificates"
+	"github.com/weftnet/weft/test/transcript"
 )
 
 // authority signs certificates.
@@ -101,7 +102,7 @@ type gate struct {
 	address        string
 	servers, nodes *authority
 	files          certificates.Files
-	log            lines
+	log            transcript.Transcript
 	started        int // nodes that there were not before
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft/models/sb"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+	"github.com/weftnet/weft/test/transcript"
 )
 
 // TestNorthdSaysWhichTunnelsANodeMayHave: what weft controller writes to the Northbound gets to where the guard looks.
@@ -52,7 +53,7 @@ func TestARealNode(t *testing.T) {
 
 func realNode(t *testing.T, all string) {
 	s := newSouthbound(t)
-	var log lines
+	var log transcript.Transcript
 	s.guard.log = slog.New(slog.NewTextHandler(&log, nil))
 	ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "destroy", "Chassis_Private", "l2", "--", "destroy",
 		"Chassis", "l2")

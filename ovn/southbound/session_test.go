@@ -9,29 +9,12 @@ import (
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weftnet/weft/test/transcript"
 )
-
-// lines is what a log says.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 // pipes are connections of one node, with the ends that are the server's.
 func pipes(t *testing.T, g *Guard) (client, server net.Conn, ended chan error) {
@@ -106,7 +89,7 @@ func (l *once) Addr() net.Addr { return &net.TCPAddr{} }
 // TestAHandshakeEnds also where the client says nothing.
 func TestAHandshakeEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log lines
+		var log transcript.Transcript
 		g := &Guard{metrics: newMetrics(), log: slog.New(slog.NewTextHandler(&log, nil)), recheck: recheck}
 		ctx, cancel := context.WithCancel(t.Context())
 		listener := &once{make(chan net.Conn), make(chan struct{})}
