@@ -12,8 +12,8 @@ var networkTypes = []string{"NAT", "Transparent", "L2Bridge", "L2Tunnel", "ICS",
 // external are the types whose switch has a physical adapter.
 var external = []string{"Transparent", "L2Bridge", "L2Tunnel", "Overlay"}
 
-// checkNetwork refuses a network of a type that HNS does not have, one whose GUID or name is taken, and subnets that are
-// none.
+// checkNetwork refuses what HNS does: a network of a type that it does not have, one whose GUID or name is taken, and a
+// subnet that is no prefix.
 func (o *objects) checkNetwork(n *Network) Error {
 	if !slices.Contains(networkTypes, n.Type) {
 		return ErrInvalidNetworkType

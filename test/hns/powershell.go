@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// powerShell is PowerShell as far as the agent uses it: powershell.exe (dll/powershell.c) sends its command here. What is
-// not in the table is an unknown command, and not one that succeeds.
+// powerShell is PowerShell as far as the agent uses it: powershell.exe (dll/powershell.c) sends its command here. What
+// is not in the table is an unknown command, and not one that succeeds.
 type powerShell struct{ system *system }
 
 // powerShellFunction is how powershell.exe calls.
@@ -65,7 +65,7 @@ func (p *powerShell) run(host Host, command string) (string, error) {
 		"operable program", word)
 }
 
-// managed returns the network of that name, if Hyper-V's management can tell of it.
+// managed returns the network of that name, if Hyper-V's management can tell of it. The system is locked.
 func (p *powerShell) managed(virtualSwitch string) (*Network, error) {
 	if p.system.faults.noVMMS {
 		return nil, fmt.Errorf("Hyper-V encountered an error trying to access an object on this computer: the Virtual " +
@@ -79,7 +79,7 @@ func (p *powerShell) managed(virtualSwitch string) (*Network, error) {
 	return nil, fmt.Errorf("Hyper-V was unable to find a virtual switch with name %q", virtualSwitch)
 }
 
-// vmAdapter returns the network whose management vNIC has the MAC, nil where it has another.
+// vmAdapter returns the network whose management vNIC has the MAC, nil where it has another. The system is locked.
 func (p *powerShell) vmAdapter(virtualSwitch, mac string) (*Network, error) {
 	n, err := p.managed(virtualSwitch)
 	if err != nil || !strings.EqualFold(strings.ReplaceAll(n.Host.MAC, ":", ""), mac) {

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// system is what the interfaces of a [Service] work on: HNS's objects, and the switches and vNICs that follow from them.
+// system is what the interfaces of a [Service] work on: HNS's objects, and the switches and vNICs that are theirs.
 //
-// HNS does one thing at a time, so one mutex guards the system and what the interfaces remember: hcn its handles, and
-// ipHelper its settings. Callers of system, objects and hcn hold it. Methods of ipHelper, powerShell and console take it,
-// and ask a [Host] while they do not have it. What a system asks in turn, as a data plane, may have a mutex of its own.
+// HNS does one thing at a time, so one mutex guards the system and what the interfaces remember: the handles of hcn and
+// the settings of ipHelper. Callers of system, objects, hcn and firstVersion hold it. ipHelper, powerShell and console
+// take it themselves. They ask a [Host] without it. A [DataPlane] is asked under it, and takes its own mutex second.
 type system struct {
 	mu      sync.Mutex
 	objects objects
