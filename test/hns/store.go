@@ -29,15 +29,11 @@ func (n *Namespace) guid() string    { return n.ID }
 func (l *LoadBalancer) guid() string { return l.ID }
 
 // byID returns the object of that GUID, nil where there is none.
-func byID[T any, O interface {
-	*T
-	object
-}](objects []O, id string) O {
-	i := slices.IndexFunc(objects, func(o O) bool { return sameID(o.guid(), id) })
-	if i < 0 {
-		return nil
+func byID[O object](objects []O, id string) (found O) {
+	if i := slices.IndexFunc(objects, func(o O) bool { return sameID(o.guid(), id) }); i >= 0 {
+		found = objects[i]
 	}
-	return objects[i]
+	return found
 }
 
 // without leaves the object of that GUID out.
