@@ -478,7 +478,7 @@ func TestMTUOfAVNICIsThatOfTheCompartmentsEnd(t *testing.T) {
 	m.check(err)
 	// As Open vSwitch does, which holds the taps that it opens to the least MTU of their bridge.
 	m.check(netlink.LinkSetMTU(link, 1342))
-	if _, mtu := m.service.place(Interface{Index: link.Attrs().Index, Name: p.name, Endpoint: true,
+	if _, mtu := m.service.ipHelper.place(Interface{Index: link.Attrs().Index, Name: p.name, Endpoint: true,
 		MTU: 1342}); mtu != ethernetMTU {
 		t.Errorf("before it was set its MTU is told as %d", mtu)
 	}
@@ -491,7 +491,7 @@ func TestMTUOfAVNICIsThatOfTheCompartmentsEnd(t *testing.T) {
 	if !strings.Contains(text, "mtu 1342") {
 		t.Errorf("the pod's interface is\n%s", text)
 	}
-	_, mtu := m.service.place(Interface{Index: link.Attrs().Index, Name: p.name, Endpoint: true, MTU: 1500})
+	_, mtu := m.service.ipHelper.place(Interface{Index: link.Attrs().Index, Name: p.name, Endpoint: true, MTU: 1500})
 	if mtu != 1342 {
 		t.Errorf("its MTU is told as %d", mtu)
 	}

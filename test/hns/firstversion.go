@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// The first version of the interface: HNSCall with a method, a path and a JSON object. A failure is
+// firstVersion is the first version of the interface: HNSCall with a method, a path and a JSON object. A failure is
 // Success false and a text in the answer; the call itself succeeds.
+type firstVersion struct{ system *system }
 
 type networkV1 struct {
 	ID                 string `json:"ID"`
@@ -56,12 +57,12 @@ type endpointV1 struct {
 	State            int
 }
 
-func (s *Service) firstVersion(body string) Reply {
+func (f firstVersion) call(body string) Reply {
 	parts := strings.SplitN(body, "\n", 3)
 	if len(parts) < 3 {
 		return Reply{Status: ErrInvalidJSON}
 	}
-	result, err := s.request(parts[0], strings.FieldsFunc(parts[1], func(r rune) bool { return r == '/' }), parts[2])
+	result, err := f.request(parts[0], strings.FieldsFunc(parts[1], func(r rune) bool { return r == '/' }), parts[2])
 	if err != 0 {
 		return output(map[string]any{"Success": false, "Error": err.Error(), "ErrorCode": uint32(err)})
 	}
@@ -71,7 +72,7 @@ func (s *Service) firstVersion(body string) Reply {
 	return output(map[string]any{"Success": true, "Output": result})
 }
 
-func (s *Service) request(method string, path []string, body string) (any, Error) {
+func (f firstVersion) request(method string, path []string, body string) (any, Error) {
 	collection, id := "", ""
 	if len(path) > 0 {
 		collection = path[0]
@@ -83,9 +84,9 @@ func (s *Service) request(method string, path []string, body string) (any, Error
 	case collection == "globals" && id == "version" && method == "GET":
 		return hnsVersion, 0
 	case collection == "networks" && len(path) <= 2:
-		return s.networkRequest(method, id, body)
+		return f.networkRequest(method, id, body)
 	case collection == "endpoints" && len(path) <= 2:
-		return s.endpointRequest(method, id, body)
+		return f.endpointRequest(method, id, body)
 	case collection == "endpoints" && len(path) == 3:
 		// Attaching to a container by its ID is the way before namespaces; Open vSwitch networks do not go it.
 		return nil, ErrRequestUnsupported
@@ -93,46 +94,46 @@ func (s *Service) request(method string, path []string, body string) (any, Error
 	return nil, ErrElementNotFound
 }
 
-func (s *Service) networkRequest(method, id, body string) (any, Error) {
+func (f firstVersion) networkRequest(method, id, body string) (any, Error) {
 	if id == "" {
 		switch method {
 		case "GET":
 			list := []networkV1{}
-			for _, n := range s.objects.Networks {
-				list = append(list, s.networkV1(n))
+			for _, n := range f.system.objects.Networks {
+				list = append(list, showNetwork(n))
 			}
 			return list, 0
 		case "POST":
-			return s.createNetworkV1(body)
+			return f.createNetworkV1(body)
 		}
 		return nil, ErrRequestUnsupported
 	}
-	n := s.network(id)
+	n := f.system.objects.network(id)
 	if n == nil {
 		return nil, ErrNetworkNotFound
 	}
 	switch method {
 	case "GET":
-		return s.networkV1(n), 0
+		return showNetwork(n), 0
 	case "POST":
 		var change struct{ Extensions []Extension }
 		if json.Unmarshal([]byte(body), &change) != nil {
 			return nil, ErrInvalidJSON
 		}
-		if err := setExtensions(n, change.Extensions); err != 0 {
+		if err := n.setExtensions(change.Extensions); err != 0 {
 			return nil, err
 		}
-		s.keep()
-		return s.networkV1(n), 0
+		f.system.keep()
+		return showNetwork(n), 0
 	case "DELETE":
-		err := s.remove(kindNetwork, n.ID)
-		s.keep()
+		err := f.system.objects.remove(kindNetwork, n.ID)
+		f.system.keep()
 		return nil, err
 	}
 	return nil, ErrRequestUnsupported
 }
 
-func (s *Service) createNetworkV1(body string) (any, Error) {
+func (f firstVersion) createNetworkV1(body string) (any, Error) {
 	var v networkV1
 	if json.Unmarshal([]byte(body), &v) != nil {
 		return nil, ErrInvalidJSON
@@ -148,12 +149,12 @@ func (s *Service) createNetworkV1(body string) (any, Error) {
 			Routes:          []Route{{NextHop: subnet.GatewayAddress, DestinationPrefix: anyPrefix(subnet.GatewayAddress)}},
 		}}})
 	}
-	id, err := s.addNetwork("", n)
+	id, err := f.system.addNetwork("", n)
 	if err != 0 {
 		return nil, err
 	}
-	s.keep()
-	return s.networkV1(s.network(id)), 0
+	f.system.keep()
+	return showNetwork(f.system.objects.network(id)), 0
 }
 
 func anyPrefix(gateway string) string {
@@ -163,7 +164,7 @@ func anyPrefix(gateway string) string {
 	return "0.0.0.0/0"
 }
 
-func (s *Service) networkV1(n *Network) networkV1 {
+func showNetwork(n *Network) networkV1 {
 	v := networkV1{ID: n.ID, Name: n.Name, Type: n.Type, NetworkAdapterName: n.Adapter, SourceMac: formatMAC(n.Host.MAC),
 		Extensions: n.Extensions, SwitchGUID: n.Health.Extra.SwitchGUID, State: 1, Flags: n.Flags}
 	for _, a := range n.Host.Addresses {
@@ -184,36 +185,36 @@ func (s *Service) networkV1(n *Network) networkV1 {
 	return v
 }
 
-func (s *Service) endpointRequest(method, id, body string) (any, Error) {
+func (f firstVersion) endpointRequest(method, id, body string) (any, Error) {
 	if id == "" {
 		switch method {
 		case "GET":
 			list := []endpointV1{}
-			for _, e := range s.objects.Endpoints {
-				list = append(list, s.endpointV1(e))
+			for _, e := range f.system.objects.Endpoints {
+				list = append(list, f.showEndpoint(e))
 			}
 			return list, 0
 		case "POST":
-			return s.createEndpointV1(body)
+			return f.createEndpointV1(body)
 		}
 		return nil, ErrRequestUnsupported
 	}
-	e := s.endpoint(id)
+	e := f.system.objects.endpoint(id)
 	if e == nil {
 		return nil, ErrEndpointNotFound
 	}
 	switch method {
 	case "GET":
-		return s.endpointV1(e), 0
+		return f.showEndpoint(e), 0
 	case "DELETE":
-		s.removeEndpoint(e)
-		s.keep()
+		f.system.objects.removeEndpoint(e)
+		f.system.keep()
 		return nil, 0
 	}
 	return nil, ErrRequestUnsupported
 }
 
-func (s *Service) createEndpointV1(body string) (any, Error) {
+func (f firstVersion) createEndpointV1(body string) (any, Error) {
 	var v endpointV1
 	if json.Unmarshal([]byte(body), &v) != nil {
 		return nil, ErrInvalidJSON
@@ -232,18 +233,18 @@ func (s *Service) createEndpointV1(body string) (any, Error) {
 	e.DNS = DNS{Domain: v.DNSSuffix, ServerList: strings.FieldsFunc(v.DNSServerList, func(r rune) bool {
 		return r == ','
 	})}
-	id, err := s.addEndpoint("", e)
+	id, err := f.system.addEndpoint("", e)
 	if err != 0 {
 		return nil, err
 	}
-	s.keep()
-	return s.endpointV1(s.endpoint(id)), 0
+	f.system.keep()
+	return f.showEndpoint(f.system.objects.endpoint(id)), 0
 }
 
-func (s *Service) endpointV1(e *Endpoint) endpointV1 {
+func (f firstVersion) showEndpoint(e *Endpoint) endpointV1 {
 	v := endpointV1{ID: e.ID, Name: e.Name, VirtualNetwork: e.HostComputeNetwork, MacAddress: e.MacAddress,
 		DNSServerList: strings.Join(e.DNS.ServerList, ","), DNSSuffix: e.DNS.Domain, State: stateCreated}
-	if n := s.network(e.HostComputeNetwork); n != nil {
+	if n := f.system.objects.network(e.HostComputeNetwork); n != nil {
 		v.VirtualNetworkName = n.Name
 	}
 	for _, c := range e.IPConfigurations {
@@ -261,7 +262,7 @@ func (s *Service) endpointV1(e *Endpoint) endpointV1 {
 			v.GatewayAddressV6 = r.NextHop
 		}
 	}
-	space := s.namespace(e.HostComputeNamespace)
+	space := f.system.objects.namespace(e.HostComputeNamespace)
 	if space == nil {
 		return v
 	}

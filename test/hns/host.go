@@ -90,44 +90,35 @@ type InterfaceDNS struct {
 	SearchList  string
 }
 
-// callHost does what iphlpapi asks, with the faults that HNS's calls have too.
-func (s *Service) callHost(host Host, c call) Reply {
-	s.mu.Lock()
-	s.calls[c.function]++
-	s.mu.Unlock()
-	fault, over := s.faults.suffer(c.function)
-	defer over()
-	if fault != 0 {
-		return Reply{Status: fault}
-	}
-	out, err := s.host(host, c)
-	if err != nil {
-		s.log.Debug("host call", "function", c.function, "body", c.body, "err", err)
-		var code Error
-		if !errors.As(err, &code) {
-			code = Win32InvalidParameter
-		}
-		return Reply{Status: code}
-	}
-	return Reply{Out: &out}
+// ipHelper is iphlpapi: what Linux has too is a [Host]'s, and the other settings are remembered.
+type ipHelper struct {
+	system     *system
+	interfaces map[interfaceFamily]interfaceSettings
+	dns        map[interfaceFamily]InterfaceDNS
 }
 
-func (s *Service) host(host Host, c call) (string, error) {
+func newIPHelper(s *system) *ipHelper {
+	return &ipHelper{system: s, interfaces: map[interfaceFamily]interfaceSettings{},
+		dns: map[interfaceFamily]InterfaceDNS{}}
+}
+
+// call does what the function of that name does, and returns what it prints.
+func (p *ipHelper) call(host Host, c call) (string, error) {
 	if host == nil {
 		return "", Win32NotSupported
 	}
 	fields := strings.Fields(c.body)
 	switch c.function {
 	case "ListInterfaces":
-		return s.listInterfaces(host)
+		return p.listInterfaces(host)
 	case "ListIpForwardTable":
 		return listRoutes(host)
 	case "ListIpInterfaceTable":
-		return s.listIPInterfaces(host)
+		return p.listIPInterfaces(host)
 	case "SetIpInterfaceEntry":
-		return "", s.setIPInterface(host, fields)
+		return "", p.setIPInterface(host, fields)
 	case "SetInterfaceDnsSettings":
-		return "", s.setDNS(host, c.body)
+		return "", p.setDNS(host, c.body)
 	case "SetIfEntry": // an adapter is enabled
 		n, err := numbers(fields, 1)
 		if err != nil {
@@ -147,11 +138,11 @@ const hostCompartment = 1
 
 // listInterfaces writes a line an interface: INDEX HARDWARE COMPARTMENT MTU CONNECTED MAC NAME,
 // the MAC as hexadecimal digits, "-" for none.
-func (s *Service) listInterfaces(host Host) (string, error) {
+func (p *ipHelper) listInterfaces(host Host) (string, error) {
 	list, err := host.Interfaces()
 	var text strings.Builder
 	for _, i := range list {
-		compartment, mtu := s.place(i)
+		compartment, mtu := p.place(i)
 		mac := cmp.Or(hex.EncodeToString(i.MAC), "-")
 		fmt.Fprintf(&text, "%d %d %d %d %d %s %s\n", i.Index, number(i.Hardware), compartment, mtu, number(i.Connected), mac,
 			i.Name)
@@ -170,14 +161,14 @@ func number(b bool) int {
 const ethernetMTU = 1500
 
 // place returns an interface's compartment and MTU: of an endpoint's vNIC those of its end in there.
-func (s *Service) place(i Interface) (compartment uint32, mtu int) {
+func (p *ipHelper) place(i Interface) (compartment uint32, mtu int) {
 	if !i.Endpoint {
 		return hostCompartment, i.MTU
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, e := range s.objects.Endpoints {
-		space := s.namespace(e.HostComputeNamespace)
+	p.system.mu.Lock()
+	defer p.system.mu.Unlock()
+	for _, e := range p.system.objects.Endpoints {
+		space := p.system.objects.namespace(e.HostComputeNamespace)
 		if e.device() != i.Name || space == nil {
 			continue
 		}
@@ -208,15 +199,15 @@ func listRoutes(host Host) (string, error) {
 
 // listIPInterfaces writes a line an interface and family:
 // INDEX FAMILY MTU CONNECTED METRIC AUTOMATIC FORWARDING DISABLE-DEFAULT-ROUTES.
-func (s *Service) listIPInterfaces(host Host) (string, error) {
+func (p *ipHelper) listIPInterfaces(host Host) (string, error) {
 	list, err := host.Interfaces()
 	var text strings.Builder
 	for _, i := range list {
-		_, mtu := s.place(i)
+		_, mtu := p.place(i)
 		for _, family := range []int{2, 23} {
-			s.mu.Lock()
-			set, known := s.interfaces[interfaceFamily{i.Index, family}]
-			s.mu.Unlock()
+			p.system.mu.Lock()
+			set, known := p.interfaces[interfaceFamily{i.Index, family}]
+			p.system.mu.Unlock()
 			if !known {
 				set = interfaceSettings{Metric: 25, AutomaticMetric: true}
 			}
@@ -229,7 +220,7 @@ func (s *Service) listIPInterfaces(host Host) (string, error) {
 
 // setIPInterface takes INDEX FAMILY MTU METRIC AUTOMATIC FORWARDING DISABLE-DEFAULT-ROUTES; an MTU of
 // 0 leaves it.
-func (s *Service) setIPInterface(host Host, fields []string) error {
+func (p *ipHelper) setIPInterface(host Host, fields []string) error {
 	n, err := numbers(fields, 7)
 	if err != nil {
 		return err
@@ -238,28 +229,28 @@ func (s *Service) setIPInterface(host Host, fields []string) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.interfaces[interfaceFamily{n[0], n[1]}] = interfaceSettings{
+	p.system.mu.Lock()
+	p.interfaces[interfaceFamily{n[0], n[1]}] = interfaceSettings{
 		Metric: n[3], AutomaticMetric: n[4] != 0, Forwarding: n[5] != 0, DisableDefaultRoutes: n[6] != 0}
-	s.mu.Unlock()
-	if _, mtu := s.place(one); n[2] == 0 || n[2] == mtu {
+	p.system.mu.Unlock()
+	if _, mtu := p.place(one); n[2] == 0 || n[2] == mtu {
 		return nil
 	}
 	if !one.Endpoint {
 		return host.SetMTU(n[0], n[2])
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, e := range s.objects.Endpoints {
+	p.system.mu.Lock()
+	defer p.system.mu.Unlock()
+	for _, e := range p.system.objects.Endpoints {
 		if e.device() == one.Name {
 			e.MTU = n[2]
 		}
 	}
-	s.keep()
+	p.system.keep()
 	return nil
 }
 
-func (s *Service) setDNS(host Host, body string) error {
+func (p *ipHelper) setDNS(host Host, body string) error {
 	var d struct {
 		Index int
 		InterfaceDNS
@@ -272,9 +263,9 @@ func (s *Service) setDNS(host Host, body string) error {
 		return err
 	}
 	d.Interface = one.Name
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.dns[interfaceFamily{d.Index, d.Family}] = d.InterfaceDNS
+	p.system.mu.Lock()
+	defer p.system.mu.Unlock()
+	p.dns[interfaceFamily{d.Index, d.Family}] = d.InterfaceDNS
 	return nil
 }
 

@@ -132,6 +132,8 @@ type Endpoint struct {
 
 	// MTU of the vNIC in bytes; 0: as it comes.
 	MTU int `json:"-"`
+	// late: the vNIC is still to come, see [faults].
+	late bool
 }
 
 // Namespace is a HostComputeNamespace, the network compartment of a pod.

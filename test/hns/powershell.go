@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// PowerShell, as far as the agent uses it: powershell.exe (dll/powershell.c) sends its command here. What is not in
-// the table is an unknown command, and not one that succeeds.
+// powerShell is PowerShell as far as the agent uses it: powershell.exe (dll/powershell.c) sends its command here. What
+// is not in the table is an unknown command, and not one that succeeds.
+type powerShell struct{ system *system }
 
 // powerShellFunction is how powershell.exe calls.
 const powerShellFunction = "PowerShell"
@@ -25,45 +26,25 @@ const ofVMAdapter = `Get-VMNetworkAdapter -ManagementOS -SwitchName ` + literal 
 
 var cmdlets = []struct {
 	form *regexp.Regexp
-	run  func(s *Service, host Host, args []string) (string, error)
+	run  func(p *powerShell, host Host, args []string) (string, error)
 }{
-	{form(`\(` + ofVMAdapter + `\)\.Name`), (*Service).vmAdapterName},
-	{form(ofVMAdapter + ` \| Rename-VMNetworkAdapter -NewName ` + literal), (*Service).renameVMAdapter},
-	{form(`Get-NetAdapter -InterfaceIndex (\d+) \| Rename-NetAdapter -NewName ` + literal), (*Service).renameAdapter},
-	{form(`Enable-NetAdapter -Name ` + literal + ` -Confirm:\$false`), (*Service).enableAdapter},
-	{form(`Set-NetAdapterBinding -Name ` + literal + ` -ComponentID vms_pp -Enabled \$false`), (*Service).unbind},
-	{form(`Get-VMSwitch \| Where-Object Name -eq ` + literal + ` \| Remove-VMSwitch -Force`), (*Service).removeSwitch},
-	{form(`ipconfig /renew`), func(*Service, Host, []string) (string, error) { return "", nil }}, // no DHCP here
-	{form(`\(Get-VMSwitch -Name ` + literal + `\)\.SoftwareRscEnabled`), (*Service).softwareRSC},
+	{form(`\(` + ofVMAdapter + `\)\.Name`), (*powerShell).vmAdapterName},
+	{form(ofVMAdapter + ` \| Rename-VMNetworkAdapter -NewName ` + literal), (*powerShell).renameVMAdapter},
+	{form(`Get-NetAdapter -InterfaceIndex (\d+) \| Rename-NetAdapter -NewName ` + literal), (*powerShell).renameAdapter},
+	{form(`Enable-NetAdapter -Name ` + literal + ` -Confirm:\$false`), (*powerShell).enableAdapter},
+	{form(`Set-NetAdapterBinding -Name ` + literal + ` -ComponentID vms_pp -Enabled \$false`), (*powerShell).unbind},
+	{form(`Get-VMSwitch \| Where-Object Name -eq ` + literal + ` \| Remove-VMSwitch -Force`), (*powerShell).removeSwitch},
+	{form(`ipconfig /renew`), func(*powerShell, Host, []string) (string, error) { return "", nil }}, // no DHCP here
+	{form(`\(Get-VMSwitch -Name ` + literal + `\)\.SoftwareRscEnabled`), (*powerShell).softwareRSC},
 	{form(`Get-VMSwitch \| Get-VMSwitchExtension \| Where-Object Name -eq ` + literal + ` \| Where-Object Enabled -eq ` +
-		`\$true \| ForEach-Object SwitchName`), (*Service).extensionSwitches},
-	{form(`Set-VMSwitch -Name ` + literal + ` -EnableSoftwareRsc \$true`), (*Service).enableSoftwareRSC},
+		`\$true \| ForEach-Object SwitchName`), (*powerShell).extensionSwitches},
+	{form(`Set-VMSwitch -Name ` + literal + ` -EnableSoftwareRsc \$true`), (*powerShell).enableSoftwareRSC},
 }
 
 func form(text string) *regexp.Regexp { return regexp.MustCompile(`^` + text + `$`) }
 
-// powerShell runs a command; the status is the program's exit code.
-func (s *Service) powerShell(host Host, command string) Reply {
-	s.mu.Lock()
-	s.calls[powerShellFunction]++
-	s.mu.Unlock()
-	fault, over := s.faults.suffer(powerShellFunction)
-	defer over()
-	out, err := "", error(nil)
-	if fault != 0 {
-		err = fault
-	} else {
-		out, err = s.cmdlet(host, command)
-	}
-	s.log.Debug("PowerShell", "command", command, "out", out, "err", err)
-	if err != nil {
-		text := err.Error()
-		return Reply{Status: 1, Err: &text}
-	}
-	return Reply{Out: &out}
-}
-
-func (s *Service) cmdlet(host Host, command string) (string, error) {
+// run returns what a command prints.
+func (p *powerShell) run(host Host, command string) (string, error) {
 	command, stops := strings.CutPrefix(command, failFast)
 	for _, c := range cmdlets {
 		args := c.form.FindStringSubmatch(command)
@@ -73,7 +54,7 @@ func (s *Service) cmdlet(host Host, command string) (string, error) {
 		for i := range args {
 			args[i] = strings.ReplaceAll(args[i], "''", "'")
 		}
-		out, err := c.run(s, host, args[1:])
+		out, err := c.run(p, host, args[1:])
 		if err != nil && !stops {
 			return err.Error(), nil
 		}
@@ -84,13 +65,13 @@ func (s *Service) cmdlet(host Host, command string) (string, error) {
 		"operable program", word)
 }
 
-// managed returns the network of that name, if Hyper-V's management can tell of it.
-func (s *Service) managed(virtualSwitch string) (*Network, error) {
-	if s.faults.vmmsMissing() {
+// managed returns the network of that name, if Hyper-V's management can tell of it. The system is locked.
+func (p *powerShell) managed(virtualSwitch string) (*Network, error) {
+	if p.system.faults.noVMMS {
 		return nil, fmt.Errorf("Hyper-V encountered an error trying to access an object on this computer: the Virtual " +
 			"Machine Management service is not running")
 	}
-	for _, n := range s.objects.Networks {
+	for _, n := range p.system.objects.Networks {
 		if n.Name == virtualSwitch && n.Adapter != "" {
 			return n, nil
 		}
@@ -98,39 +79,39 @@ func (s *Service) managed(virtualSwitch string) (*Network, error) {
 	return nil, fmt.Errorf("Hyper-V was unable to find a virtual switch with name %q", virtualSwitch)
 }
 
-// vmAdapter returns the network whose management vNIC has the MAC, nil where it has another.
-func (s *Service) vmAdapter(virtualSwitch, mac string) (*Network, error) {
-	n, err := s.managed(virtualSwitch)
+// vmAdapter returns the network whose management vNIC has the MAC, nil where it has another. The system is locked.
+func (p *powerShell) vmAdapter(virtualSwitch, mac string) (*Network, error) {
+	n, err := p.managed(virtualSwitch)
 	if err != nil || !strings.EqualFold(strings.ReplaceAll(n.Host.MAC, ":", ""), mac) {
 		return nil, err
 	}
 	return n, nil
 }
 
-func (s *Service) vmAdapterName(_ Host, args []string) (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n, err := s.vmAdapter(args[0], args[1])
+func (p *powerShell) vmAdapterName(_ Host, args []string) (string, error) {
+	p.system.mu.Lock()
+	defer p.system.mu.Unlock()
+	n, err := p.vmAdapter(args[0], args[1])
 	if n == nil {
 		return "", err
 	}
 	return n.VNIC.Name, nil
 }
 
-func (s *Service) renameVMAdapter(_ Host, args []string) (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n, err := s.vmAdapter(args[0], args[1])
+func (p *powerShell) renameVMAdapter(_ Host, args []string) (string, error) {
+	p.system.mu.Lock()
+	defer p.system.mu.Unlock()
+	n, err := p.vmAdapter(args[0], args[1])
 	if n == nil {
 		return "", err // nothing comes through the pipe
 	}
 	n.VNIC = ManagementVNIC{Name: args[2], Device: ManagementDevice(args[2])}
-	s.keep()
+	p.system.keep()
 	return "", nil
 }
 
 // renameAdapter renames a switch's management vNIC, and no other.
-func (s *Service) renameAdapter(host Host, args []string) (string, error) {
+func (p *powerShell) renameAdapter(host Host, args []string) (string, error) {
 	if host == nil {
 		return "", Win32NotSupported
 	}
@@ -151,19 +132,19 @@ func (s *Service) renameAdapter(host Host, args []string) (string, error) {
 			from = i.Name
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, n := range s.objects.Networks {
+	p.system.mu.Lock()
+	defer p.system.mu.Unlock()
+	for _, n := range p.system.objects.Networks {
 		if n.Adapter != "" && n.VNIC.Device == from && len(args[1]) <= maxAlias {
 			n.VNIC.Device = args[1]
-			s.keep()
+			p.system.keep()
 			return "", nil
 		}
 	}
 	return "", fmt.Errorf("no MSFT_NetAdapter objects found with property 'InterfaceIndex' equal to '%d'", index)
 }
 
-func (s *Service) enableAdapter(host Host, args []string) (string, error) {
+func (p *powerShell) enableAdapter(host Host, args []string) (string, error) {
 	if host == nil {
 		return "", Win32NotSupported
 	}
@@ -180,8 +161,8 @@ func (s *Service) enableAdapter(host Host, args []string) (string, error) {
 }
 
 // unbind: a switch keeps its adapter whatever the adapter is bound to, as far as the emulator goes.
-func (s *Service) unbind(_ Host, args []string) (string, error) {
-	if _, _, err := s.config.DataPlane.Adapter(args[0]); err != nil {
+func (p *powerShell) unbind(_ Host, args []string) (string, error) {
+	if _, _, err := p.system.plane.Adapter(args[0]); err != nil {
 		return "", fmt.Errorf("no MSFT_NetAdapterBindingSettingData objects found with property 'Name' equal to '%s'",
 			args[0])
 	}
@@ -189,26 +170,26 @@ func (s *Service) unbind(_ Host, args []string) (string, error) {
 }
 
 // removeSwitch: the adapter is the host's again, and HNS keeps a network that has no switch.
-func (s *Service) removeSwitch(_ Host, args []string) (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.faults.vmmsMissing() {
-		_, err := s.managed(args[0])
+func (p *powerShell) removeSwitch(_ Host, args []string) (string, error) {
+	p.system.mu.Lock()
+	defer p.system.mu.Unlock()
+	if p.system.faults.noVMMS {
+		_, err := p.managed(args[0])
 		return "", err
 	}
-	for _, n := range s.objects.Networks {
+	for _, n := range p.system.objects.Networks {
 		if n.Name == args[0] {
 			n.Adapter, n.VNIC = "", ManagementVNIC{}
 		}
 	}
-	s.keep()
+	p.system.keep()
 	return "", nil
 }
 
-func (s *Service) softwareRSC(_ Host, args []string) (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n, err := s.managed(args[0])
+func (p *powerShell) softwareRSC(_ Host, args []string) (string, error) {
+	p.system.mu.Lock()
+	defer p.system.mu.Unlock()
+	n, err := p.managed(args[0])
 	if err != nil {
 		return "", err
 	}
@@ -219,15 +200,15 @@ func (s *Service) softwareRSC(_ Host, args []string) (string, error) {
 }
 
 // extensionSwitches are those that have the extension enabled, one per line.
-func (s *Service) extensionSwitches(_ Host, args []string) (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.faults.vmmsMissing() {
-		_, err := s.managed("")
+func (p *powerShell) extensionSwitches(_ Host, args []string) (string, error) {
+	p.system.mu.Lock()
+	defer p.system.mu.Unlock()
+	if p.system.faults.noVMMS {
+		_, err := p.managed("")
 		return "", err
 	}
 	var names []string
-	for _, n := range s.objects.Networks {
+	for _, n := range p.system.objects.Networks {
 		gone := n.Adapter == "" && slices.Contains(external, n.Type)
 		if !gone && slices.ContainsFunc(n.Extensions, func(e Extension) bool { return e.IsEnabled && e.Name == args[0] }) {
 			names = append(names, n.Name)
@@ -236,14 +217,14 @@ func (s *Service) extensionSwitches(_ Host, args []string) (string, error) {
 	return strings.Join(names, "\r\n"), nil
 }
 
-func (s *Service) enableSoftwareRSC(_ Host, args []string) (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n, err := s.managed(args[0])
+func (p *powerShell) enableSoftwareRSC(_ Host, args []string) (string, error) {
+	p.system.mu.Lock()
+	defer p.system.mu.Unlock()
+	n, err := p.managed(args[0])
 	if err != nil {
 		return "", err
 	}
 	n.RSC = true
-	s.keep()
+	p.system.keep()
 	return "", nil
 }

@@ -99,7 +99,7 @@ func serveCall(ctx context.Context, conn net.Conn, s *Service, host Host) {
 	var reply Reply
 	switch {
 	case c.function == powerShellFunction:
-		reply = s.powerShell(host, c.body)
+		reply = s.runPowerShell(host, c.body)
 	case hostFunctions[c.function]:
 		reply = s.callHost(host, c)
 	default:

@@ -1,14 +1,10 @@
 package hns
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
-	"sync"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // OVSExtension is the GUID of Open vSwitch's extension of the Hyper-V switch.
@@ -73,36 +69,17 @@ type VNIC struct {
 	Connected bool
 }
 
-// Service is an emulated HNS. Its methods may be called concurrently; like HNS it does one thing
-// at a time, except for a call that a fault holds.
+// Service is an emulated HNS, with the interfaces of Windows beside it that an agent uses. Its methods may be called
+// concurrently; like HNS it does one thing at a time, except for a call that a fault holds.
 type Service struct {
-	config Config
-	log    *slog.Logger
-	faults faults
-
-	mu      sync.Mutex
-	objects objects
-	handles map[uint64]handle
-	last    uint64
-	calls   map[string]int
-	// late holds the endpoints whose vNIC is still to come: delay-vnic.
-	late       map[string]bool
-	interfaces map[interfaceFamily]interfaceSettings
-	dns        map[interfaceFamily]InterfaceDNS
-	// stopped: the service is not running, until then.
-	stopped time.Time
+	log        *slog.Logger
+	calls      *calls
+	system     *system
+	hcn        *hcn
+	ipHelper   *ipHelper
+	powerShell *powerShell
+	console    *console
 }
-
-// objects is the state that is kept.
-type objects struct {
-	Networks      []*Network
-	Endpoints     []*Endpoint
-	Namespaces    []*Namespace
-	LoadBalancers []*LoadBalancer
-	Compartments  uint32
-}
-
-type handle struct{ kind, id string }
 
 // New starts a Service from its state file and makes the data plane agree with it.
 func New(config Config) (*Service, error) {
@@ -112,19 +89,13 @@ func New(config Config) (*Service, error) {
 	if config.DataPlane == nil {
 		config.DataPlane = noDataPlane{}
 	}
-	s := &Service{config: config, log: config.Log, handles: map[uint64]handle{}, calls: map[string]int{},
-		late:       map[string]bool{},
-		interfaces: map[interfaceFamily]interfaceSettings{}, dns: map[interfaceFamily]InterfaceDNS{}}
-	s.objects.Compartments = 1 // the host's own
-	if err := s.load(); err != nil {
+	system, err := newSystem(config)
+	if err != nil {
 		return nil, err
 	}
-	if config.Booted {
-		s.forgetPods()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.keep()
+	s := &Service{log: config.Log, calls: newCalls(), system: system, hcn: newHCN(system),
+		ipHelper: newIPHelper(system), powerShell: &powerShell{system}}
+	s.console = &console{injector: injector{system, s.calls, s.hcn}, ipHelper: s.ipHelper}
 	return s, nil
 }
 
@@ -139,222 +110,64 @@ type Reply struct {
 // Call does what the Windows function of that name does. It may take as long as a fault says.
 func (s *Service) Call(function, id string, handle uint64, body string) Reply {
 	began := time.Now()
-	s.mu.Lock()
-	s.calls[function]++
-	s.mu.Unlock()
-	fault, over := s.faults.suffer(function)
-	defer over()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	reply := s.call(function, canonicalID(id), handle, body, fault)
+	fault, leave := s.calls.enter(function)
+	defer leave()
+	s.system.mu.Lock()
+	defer s.system.mu.Unlock()
+	reply := s.callHNS(function, canonicalID(id), handle, body, fault)
 	s.log.Debug("call", "function", function, "id", id, "body", body, "status", fmt.Sprintf("%08x", uint32(reply.Status)),
 		"took", time.Since(began).Round(time.Millisecond))
 	return reply
 }
 
-func (s *Service) call(function, id string, h uint64, body string, fault Error) Reply {
+func (s *Service) callHNS(function, id string, handle uint64, body string, fault Error) Reply {
 	switch {
-	case time.Now().Before(s.stopped):
+	case s.system.isStopped():
 		return Reply{Status: ErrServerUnavailable} // the caller's RPC fails: there is nobody to say more
 	case fault != 0:
 		return failure(fault)
 	case function == "HNSCall":
-		return s.firstVersion(body)
+		return firstVersion{s.system}.call(body)
 	}
-	verb, kind, known := parseFunction(function)
-	if !known {
-		return Reply{Status: ErrNotImplemented}
-	}
-	switch verb {
-	case "Enumerate":
-		return s.enumerate(kind, body)
-	case "Open":
-		return s.open(kind, id)
-	case "Close":
-		delete(s.handles, h)
-		return Reply{}
-	case "Query":
-		return s.query(kind, h)
-	case "Create":
-		return s.create(kind, id, h, body)
-	case "Modify":
-		return s.modify(kind, h, body)
-	case "Delete":
-		if err := s.remove(kind, id); err != 0 {
-			return failure(err)
-		}
-		s.keep()
-		return Reply{}
-	}
-	return Reply{Status: ErrNotImplemented}
+	return s.hcn.call(function, id, handle, body)
 }
 
-// The kinds of objects.
-const (
-	kindNetwork      = "Network"
-	kindEndpoint     = "Endpoint"
-	kindNamespace    = "Namespace"
-	kindLoadBalancer = "LoadBalancer"
-	kindSdnRoute     = "SdnRoute"
-)
-
-// parseFunction takes HcnEnumerateNetworks, HcnQueryNetworkProperties and the like apart.
-func parseFunction(function string) (verb, kind string, known bool) {
-	rest, isHCN := strings.CutPrefix(function, "Hcn")
-	if !isHCN {
-		return "", "", false
+// callHost does what iphlpapi asks, with the faults that HNS's calls have too.
+func (s *Service) callHost(host Host, c call) Reply {
+	fault, leave := s.calls.enter(c.function)
+	defer leave()
+	if fault != 0 {
+		return Reply{Status: fault}
 	}
-	for _, kind := range []string{kindNetwork, kindEndpoint, kindNamespace, kindLoadBalancer, kindSdnRoute} {
-		for verb, end := range map[string]string{"Enumerate": "s", "Open": "", "Close": "", "Query": "Properties",
-			"Create": "", "Modify": "", "Delete": ""} {
-			if rest == verb+kind+end {
-				return verb, kind, true
-			}
-		}
-	}
-	return "", "", false
-}
-
-// failure is an error as HCN reports it: the HRESULT and a text beside it.
-func failure(err Error) Reply {
-	text, _ := json.Marshal(map[string]any{"Success": false, "Error": err.Error(), "ErrorCode": uint32(err)})
-	s := string(text)
-	return Reply{Status: err, Err: &s}
-}
-
-func output(v any) Reply {
-	text, err := json.Marshal(v)
+	out, err := s.ipHelper.call(host, c)
 	if err != nil {
-		return failure(ErrGeneral)
-	}
-	s := string(text)
-	return Reply{Out: &s}
-}
-
-func (s *Service) opened(kind, id string) Reply {
-	s.last++
-	s.handles[s.last] = handle{kind, id}
-	return Reply{Handle: s.last}
-}
-
-func (s *Service) open(kind, id string) Reply {
-	if s.find(kind, id) == nil {
-		return failure(notFound(kind))
-	}
-	return s.opened(kind, id)
-}
-
-func (s *Service) query(kind string, h uint64) Reply {
-	object := s.find(kind, s.handles[h].id)
-	if object == nil || s.handles[h].kind != kind {
-		return failure(notFound(kind))
-	}
-	return output(object)
-}
-
-// enumerate returns GUIDs. A query's Filter is itself JSON: fields that must be equal.
-func (s *Service) enumerate(kind, body string) Reply {
-	var query struct{ Filter string }
-	filter := map[string]any{}
-	if body != "" && json.Unmarshal([]byte(body), &query) != nil {
-		return failure(ErrInvalidJSON)
-	}
-	if query.Filter != "" && json.Unmarshal([]byte(query.Filter), &filter) != nil {
-		return failure(ErrInvalidJSON)
-	}
-	ids := []string{}
-	for id, object := range s.all(kind) {
-		if matches(object, filter) {
-			ids = append(ids, id)
+		s.log.Debug("host call", "function", c.function, "body", c.body, "err", err)
+		var code Error
+		if !errors.As(err, &code) {
+			code = Win32InvalidParameter
 		}
+		return Reply{Status: code}
 	}
-	return output(ids)
+	return Reply{Out: &out}
 }
 
-func matches(object any, filter map[string]any) bool {
-	if len(filter) == 0 {
-		return true
+// runPowerShell runs a command; the status is the program's exit code.
+func (s *Service) runPowerShell(host Host, command string) Reply {
+	fault, leave := s.calls.enter(powerShellFunction)
+	defer leave()
+	out, err := "", error(nil)
+	if fault != 0 {
+		err = fault
+	} else {
+		out, err = s.powerShell.run(host, command)
 	}
-	text, err := json.Marshal(object)
+	s.log.Debug("PowerShell", "command", command, "out", out, "err", err)
 	if err != nil {
-		return false
+		text := err.Error()
+		return Reply{Status: 1, Err: &text}
 	}
-	fields := map[string]any{}
-	if json.Unmarshal(text, &fields) != nil {
-		return false
-	}
-	for name, want := range filter {
-		if name == "VirtualNetwork" { // its name in the first version, which hcsshim asks by
-			name = "HostComputeNetwork"
-		}
-		if !strings.EqualFold(fmt.Sprint(fields[name]), fmt.Sprint(want)) {
-			return false
-		}
-	}
-	return true
+	return Reply{Out: &out}
 }
 
-func (s *Service) create(kind, id string, h uint64, body string) Reply {
-	var made string
-	var err Error
-	switch kind {
-	case kindNetwork:
-		made, err = s.createNetwork(id, body)
-	case kindEndpoint:
-		made, err = s.createEndpoint(id, s.handles[h], body)
-	case kindNamespace:
-		made, err = s.createNamespace(id, body)
-	case kindLoadBalancer:
-		made, err = s.createLoadBalancer(id, body)
-	default:
-		return Reply{Status: ErrNotImplemented}
-	}
-	if err != 0 {
-		return failure(err)
-	}
-	s.keep()
-	return s.opened(kind, made)
-}
-
-// modification is the settings of the HcnModify functions.
-type modification struct {
-	ResourceType string
-	RequestType  string
-	Settings     json.RawMessage
-}
-
-func (s *Service) modify(kind string, h uint64, body string) Reply {
-	var m modification
-	if json.Unmarshal([]byte(body), &m) != nil {
-		return failure(ErrInvalidJSON)
-	}
-	object := s.find(kind, s.handles[h].id)
-	var err Error
-	switch o := object.(type) {
-	case *Network:
-		err = s.modifyNetwork(o, m)
-	case *Endpoint:
-		err = s.modifyEndpoint(o, m)
-	case *Namespace:
-		err = s.modifyNamespace(o, m)
-	case *LoadBalancer:
-		err = ErrRequestUnsupported
-	default:
-		err = notFound(kind)
-	}
-	if err != 0 {
-		return failure(err)
-	}
-	s.keep()
-	return Reply{}
-}
-
-// newID is the GUID of an object to be made: the caller's argument, that of its settings, or a new one.
-func newID(argument, settings string) string {
-	for _, id := range []string{argument, settings} {
-		if id = canonicalID(id); strings.Trim(id, "0-") != "" {
-			return id
-		}
-	}
-	return canonicalID(uuid.NewString())
-}
+// Control does what a verb says and returns what it prints.
+func (s *Service) Control(words []string) (string, error) { return s.console.do(words) }

@@ -30,9 +30,9 @@ func must(t testing.TB, s *Service, function, id string, handle uint64, body str
 	if !strings.HasPrefix(function, "HcnCreate") {
 		return ""
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.handles[reply.Handle].id
+	s.system.mu.Lock()
+	defer s.system.mu.Unlock()
+	return s.hcn.handles[reply.Handle].id
 }
 
 func open(t testing.TB, s *Service, kind, id string) uint64 {
@@ -278,11 +278,11 @@ func TestWhatSurvives(t *testing.T) {
 			control(t, s, "namespace", "add", "11111111-2222-3333-4444-555555555555", "/run/netns/pod")
 			attach(t, s, "11111111-2222-3333-4444-555555555555", endpoint)
 			test.happen(t, s)
-			again, err := New(Config{StateFile: s.config.StateFile, Booted: test.booted})
+			again, err := New(Config{StateFile: string(s.system.file), Booted: test.booted})
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := again.objects
+			o := again.system.objects
 			if len(o.Networks) != test.networks || len(o.Endpoints) != test.endpoints || len(o.Namespaces) != test.namespace {
 				t.Errorf("%d networks, %d endpoints, %d namespaces", len(o.Networks), len(o.Endpoints), len(o.Namespaces))
 			}
@@ -370,13 +370,13 @@ func testFaults(t *testing.T) {
 	}()
 	synctest.Wait()
 	must(t, s, "HcnEnumerateNetworks", "", 0, "")
-	if calls := s.faults.view()["held HcnOpenNetwork"]; len(held) > 0 || calls != 1 {
+	if calls := s.calls.faults()["held HcnOpenNetwork"]; len(held) > 0 || calls != 1 {
 		t.Errorf("another call waited for the one that hangs, or %v hang", calls)
 	}
 	if took := <-held; took != hang {
 		t.Errorf("the call took %v", took)
 	}
-	if calls, hang := s.faults.view()["held HcnOpenNetwork"]; hang {
+	if calls, hang := s.calls.faults()["held HcnOpenNetwork"]; hang {
 		t.Errorf("%v calls still hang", calls)
 	}
 

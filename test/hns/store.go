@@ -1,153 +1,98 @@
 package hns
 
 import (
-	"encoding/json"
-	"errors"
+	"crypto/rand"
 	"fmt"
-	"io/fs"
 	"iter"
-	"os"
+	"net"
 	"slices"
+	"strings"
+
+	"github.com/google/uuid"
 )
 
-// kept wraps the objects with the fields that HCN does not show.
-type kept struct {
-	Networks      []keptNetwork
-	Endpoints     []keptEndpoint
-	Namespaces    []keptNamespace
+// The kinds of objects.
+const (
+	kindNetwork      = "Network"
+	kindEndpoint     = "Endpoint"
+	kindNamespace    = "Namespace"
+	kindLoadBalancer = "LoadBalancer"
+	kindSdnRoute     = "SdnRoute"
+)
+
+// object is one of HNS's, of any kind.
+type object interface{ guid() string }
+
+func (n *Network) guid() string      { return n.ID }
+func (e *Endpoint) guid() string     { return e.ID }
+func (n *Namespace) guid() string    { return n.ID }
+func (l *LoadBalancer) guid() string { return l.ID }
+
+// byID returns the object of that GUID, nil where there is none.
+func byID[O object](objects []O, id string) (found O) {
+	if i := slices.IndexFunc(objects, func(o O) bool { return sameID(o.guid(), id) }); i >= 0 {
+		found = objects[i]
+	}
+	return found
+}
+
+// without leaves the object of that GUID out.
+func without[O object](objects []O, id string) []O {
+	return slices.DeleteFunc(objects, func(o O) bool { return sameID(o.guid(), id) })
+}
+
+// objects are HNS's, with the rules that hold between them. They are what is kept.
+type objects struct {
+	Networks      []*Network
+	Endpoints     endpoints
+	Namespaces    []*Namespace
 	LoadBalancers []*LoadBalancer
-	Compartments  uint32
+	Compartments  uint32 // the last number of a compartment
 }
 
-type keptNetwork struct {
-	*Network
-	KeptAdapter    string
-	KeptExtensions []Extension
-	KeptHost       HostConfig
-	KeptVNIC       ManagementVNIC
-	KeptRSC        bool
+// forgetPods leaves what survives a boot: the networks, with their switches and extensions.
+func (o *objects) forgetPods() {
+	*o = objects{Networks: o.Networks, Compartments: hostCompartment}
 }
 
-type keptEndpoint struct {
-	*Endpoint
-	KeptMTU int
-}
+func (o *objects) network(id string) *Network { return byID(o.Networks, id) }
 
-type keptNamespace struct {
-	*Namespace
-	KeptNetns   string
-	KeptStarted bool
-}
+func (o *objects) endpoint(id string) *Endpoint { return byID(o.Endpoints, id) }
 
-func (s *Service) load() error {
-	if s.config.StateFile == "" {
-		return nil
-	}
-	data, err := os.ReadFile(s.config.StateFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read the state of HNS: %w", err)
-	}
-	var k kept
-	if err := json.Unmarshal(data, &k); err != nil {
-		return fmt.Errorf("read the state of HNS in %s (remove the file to begin anew): %w", s.config.StateFile, err)
-	}
-	for _, n := range k.Networks {
-		n.Adapter, n.Extensions, n.Host, n.VNIC, n.RSC = n.KeptAdapter, n.KeptExtensions, n.KeptHost, n.KeptVNIC, n.KeptRSC
-		if n.Adapter != "" && n.VNIC == (ManagementVNIC{}) { // a former version's
-			n.VNIC = ManagementVNIC{Name: n.Adapter, Device: ManagementDevice(n.Adapter)}
+func (o *objects) namespace(id string) *Namespace { return byID(o.Namespaces, id) }
+
+// all yields the objects of a kind.
+func (o *objects) all(kind string) iter.Seq[object] {
+	return func(yield func(object) bool) {
+		switch kind {
+		case kindNetwork:
+			each(o.Networks, yield)
+		case kindEndpoint:
+			each(o.Endpoints, yield)
+		case kindNamespace:
+			each(o.Namespaces, yield)
+		case kindLoadBalancer:
+			each(o.LoadBalancers, yield)
 		}
-		s.objects.Networks = append(s.objects.Networks, n.Network)
 	}
-	for _, e := range k.Endpoints {
-		e.MTU = e.KeptMTU
-		s.objects.Endpoints = append(s.objects.Endpoints, e.Endpoint)
+}
+
+func each[O object](objects []O, yield func(object) bool) {
+	for _, o := range objects {
+		if !yield(o) {
+			return
+		}
 	}
-	for _, n := range k.Namespaces {
-		n.Netns, n.Started = n.KeptNetns, n.KeptStarted
-		s.objects.Namespaces = append(s.objects.Namespaces, n.Namespace)
+}
+
+// find returns nil, and not a nil pointer, for what is not there.
+func (o *objects) find(kind, id string) object {
+	for found := range o.all(kind) {
+		if sameID(found.guid(), id) {
+			return found
+		}
 	}
-	s.objects.LoadBalancers, s.objects.Compartments = k.LoadBalancers, max(k.Compartments, 1)
 	return nil
-}
-
-// save writes the state so that a reader sees the old or the new one.
-func (s *Service) save() error {
-	if s.config.StateFile == "" {
-		return nil
-	}
-	k := kept{LoadBalancers: s.objects.LoadBalancers, Compartments: s.objects.Compartments}
-	for _, n := range s.objects.Networks {
-		k.Networks = append(k.Networks, keptNetwork{n, n.Adapter, n.Extensions, n.Host, n.VNIC, n.RSC})
-	}
-	for _, e := range s.objects.Endpoints {
-		k.Endpoints = append(k.Endpoints, keptEndpoint{e, e.MTU})
-	}
-	for _, n := range s.objects.Namespaces {
-		k.Namespaces = append(k.Namespaces, keptNamespace{n, n.Netns, n.Started})
-	}
-	data, err := json.MarshalIndent(k, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(s.config.StateFile+".new", data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(s.config.StateFile+".new", s.config.StateFile)
-}
-
-// keep saves the state and makes the data plane agree with it. What fails is logged: the callers of
-// HNS see only that a vNIC does not come.
-func (s *Service) keep() {
-	if err := s.save(); err != nil {
-		s.log.Error("keep the state", "err", err)
-	}
-	extension := slices.ContainsFunc(s.objects.Networks, (*Network).forwards)
-	if !extension { // it leaves the vNICs to the switch
-		s.tellDriver(extension)
-	}
-	if err := s.config.DataPlane.Apply(s.wanted()); err != nil {
-		s.log.Error("data plane", "err", err)
-	}
-	if extension { // the switch leaves them to it
-		s.tellDriver(extension)
-	}
-}
-
-// tellDriver tells the driver how the switch is.
-func (s *Service) tellDriver(extension bool) {
-	if s.config.Driver == nil {
-		return
-	}
-	if err := s.config.Driver.Apply(SwitchState{Extension: extension, VMMS: !s.faults.vmmsMissing()}); err != nil {
-		s.log.Error("tell the driver how the switch is", "err", err)
-	}
-}
-
-// wanted is the state as the data plane must have it.
-func (s *Service) wanted() ([]Switch, []VNIC) {
-	var switches []Switch
-	var vnics []VNIC
-	for _, n := range s.objects.Networks {
-		if n.Adapter != "" {
-			switches = append(switches, Switch{Network: n.ID, Adapter: n.Adapter, VNIC: n.VNIC, Host: n.Host,
-				Native: !n.forwards(), KeepAddresses: s.faults.dhcpFails()})
-		}
-	}
-	for _, e := range s.objects.Endpoints {
-		space := s.namespace(e.HostComputeNamespace)
-		network := s.network(e.HostComputeNetwork)
-		if space == nil || network == nil || !space.Started || space.Netns == "" || s.late[e.ID] {
-			continue
-		}
-		vnics = append(vnics, VNIC{
-			Endpoint: e.ID, Name: e.device(), Netns: space.Netns, MAC: e.MacAddress, MTU: e.MTU,
-			Addresses: e.IPConfigurations, Routes: e.Routes, Connected: network.forwards(),
-		})
-	}
-	return switches, vnics
 }
 
 func notFound(kind string) Error {
@@ -160,86 +105,139 @@ func notFound(kind string) Error {
 	return ErrElementNotFound
 }
 
-func byID[T any](objects []*T, id string, of func(*T) string) *T {
-	i := slices.IndexFunc(objects, func(o *T) bool { return sameID(of(o), id) })
-	if i < 0 {
-		return nil
-	}
-	return objects[i]
-}
-
-func (s *Service) network(id string) *Network {
-	return byID(s.objects.Networks, id, func(n *Network) string { return n.ID })
-}
-
-func (s *Service) endpoint(id string) *Endpoint {
-	return byID(s.objects.Endpoints, id, func(e *Endpoint) string { return e.ID })
-}
-
-func (s *Service) namespace(id string) *Namespace {
-	return byID(s.objects.Namespaces, id, func(n *Namespace) string { return n.ID })
-}
-
-// find returns nil, and not a nil pointer, for what is not there.
-func (s *Service) find(kind, id string) any {
-	for found, object := range s.all(kind) {
-		if sameID(found, id) {
-			return object
-		}
-	}
-	return nil
-}
-
-// all yields the objects of a kind with their GUIDs.
-func (s *Service) all(kind string) iter.Seq2[string, any] {
-	return func(yield func(string, any) bool) {
-		switch kind {
-		case kindNetwork:
-			each(s.objects.Networks, func(n *Network) string { return n.ID }, yield)
-		case kindEndpoint:
-			each(s.objects.Endpoints, func(e *Endpoint) string { return e.ID }, yield)
-		case kindNamespace:
-			each(s.objects.Namespaces, func(n *Namespace) string { return n.ID }, yield)
-		case kindLoadBalancer:
-			each(s.objects.LoadBalancers, func(l *LoadBalancer) string { return l.ID }, yield)
-		}
-	}
-}
-
-func each[T any](objects []*T, id func(*T) string, yield func(string, any) bool) {
-	for _, object := range objects {
-		if !yield(id(object), object) {
-			return
-		}
-	}
-}
-
 // remove deletes an object and what hangs on it.
-func (s *Service) remove(kind, id string) Error {
-	if s.find(kind, id) == nil {
+func (o *objects) remove(kind, id string) Error {
+	switch found := o.find(kind, id).(type) {
+	case *Network:
+		o.removeNetwork(found)
+	case *Endpoint:
+		o.removeEndpoint(found)
+	case *Namespace:
+		o.removeNamespace(found)
+	case *LoadBalancer:
+		o.LoadBalancers = without(o.LoadBalancers, found.ID)
+	default:
 		return notFound(kind)
 	}
-	switch kind {
-	case kindNetwork:
-		for _, e := range slices.Clone(s.objects.Endpoints) {
-			if sameID(e.HostComputeNetwork, id) {
-				s.removeEndpoint(e)
-			}
-		}
-		s.objects.Networks = slices.DeleteFunc(s.objects.Networks, func(n *Network) bool { return sameID(n.ID, id) })
-	case kindEndpoint:
-		s.removeEndpoint(s.endpoint(id))
-	case kindNamespace:
-		for _, endpoint := range s.namespace(id).endpoints() {
-			if e := s.endpoint(endpoint); e != nil {
-				e.HostComputeNamespace = ""
-			}
-		}
-		s.objects.Namespaces = slices.DeleteFunc(s.objects.Namespaces, func(n *Namespace) bool { return sameID(n.ID, id) })
-	case kindLoadBalancer:
-		s.objects.LoadBalancers = slices.DeleteFunc(s.objects.LoadBalancers, func(l *LoadBalancer) bool {
-			return sameID(l.ID, id)
-		})
-	}
 	return 0
+}
+
+// removeNetwork deletes a network with its endpoints.
+func (o *objects) removeNetwork(n *Network) {
+	for _, e := range slices.Clone(o.Endpoints) {
+		if sameID(e.HostComputeNetwork, n.ID) {
+			o.removeEndpoint(e)
+		}
+	}
+	o.Networks = without(o.Networks, n.ID)
+}
+
+// addEndpoint takes an endpoint of a network. It is in no namespace yet; one that it names must be there.
+func (o *objects) addEndpoint(id string, e *Endpoint) Error {
+	n := o.network(e.HostComputeNetwork)
+	if n == nil {
+		return ErrNetworkNotFound
+	}
+	e.ID, e.HostComputeNetwork = newID(id, e.ID), n.ID
+	if err := o.Endpoints.check(n, e); err != 0 {
+		return err
+	}
+	if e.MacAddress == "" {
+		tail := make([]byte, 3)
+		_, _ = rand.Read(tail) // never fails
+		e.MacAddress = fmt.Sprintf("00-15-5D-%02X-%02X-%02X", tail[0], tail[1], tail[2])
+	}
+	if _, err := net.ParseMAC(e.MacAddress); err != nil {
+		return ErrInvalidEndpoint
+	}
+	e.MacAddress, e.SchemaVersion = formatMAC(e.MacAddress), schemaVersion
+	if e.HostComputeNamespace != "" && o.namespace(e.HostComputeNamespace) == nil {
+		return ErrElementNotFound
+	}
+	e.HostComputeNamespace = ""
+	o.Endpoints = append(o.Endpoints, e)
+	return 0
+}
+
+// removeEndpoint deletes an endpoint, also from its namespace and from load balancers.
+func (o *objects) removeEndpoint(e *Endpoint) {
+	if space := o.namespace(e.HostComputeNamespace); space != nil {
+		o.detach(space, e)
+	}
+	for _, l := range o.LoadBalancers {
+		l.HostComputeEndpoints = slices.DeleteFunc(l.HostComputeEndpoints, func(id string) bool { return sameID(id, e.ID) })
+	}
+	o.Endpoints = without(o.Endpoints, e.ID)
+}
+
+func (o *objects) addNamespace(id, kind, netns string) (string, Error) {
+	if o.namespace(id) != nil {
+		return "", ErrObjectExists
+	}
+	o.Compartments++
+	o.Namespaces = append(o.Namespaces, &Namespace{
+		ID: id, NamespaceID: o.Compartments, Type: kind, Resources: []Resource{}, SchemaVersion: schemaVersion, Netns: netns,
+	})
+	return id, 0
+}
+
+// removeNamespace deletes a namespace and leaves its endpoints behind, detached.
+func (o *objects) removeNamespace(n *Namespace) {
+	for _, e := range o.in(n) {
+		e.HostComputeNamespace = ""
+	}
+	o.Namespaces = without(o.Namespaces, n.ID)
+}
+
+// in returns the endpoints that are in a namespace.
+func (o *objects) in(n *Namespace) []*Endpoint {
+	var found []*Endpoint
+	for _, id := range n.endpoints() {
+		if e := o.endpoint(id); e != nil {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// attach puts an endpoint into a namespace.
+func (o *objects) attach(n *Namespace, e *Endpoint) Error {
+	switch {
+	case sameID(e.HostComputeNamespace, n.ID):
+		return ErrEndpointAttached
+	case e.HostComputeNamespace != "":
+		return ErrEndpointNamespaceExists
+	}
+	e.HostComputeNamespace = n.ID
+	n.Resources = append(n.Resources, Resource{Type: kindEndpoint, Data: ResourceData{e.ID}})
+	return 0
+}
+
+func (o *objects) detach(n *Namespace, e *Endpoint) {
+	e.HostComputeNamespace = ""
+	n.Resources = slices.DeleteFunc(n.Resources, func(r Resource) bool {
+		return r.Type == kindEndpoint && sameID(r.Data.ID, e.ID)
+	})
+}
+
+func (o *objects) addLoadBalancer(id string, l *LoadBalancer) (string, Error) {
+	l.ID, l.SchemaVersion = newID(id, l.ID), schemaVersion
+	for i, endpoint := range l.HostComputeEndpoints {
+		if o.endpoint(endpoint) == nil {
+			return "", ErrEndpointNotFound
+		}
+		l.HostComputeEndpoints[i] = strings.ToUpper(endpoint)
+	}
+	o.LoadBalancers = append(o.LoadBalancers, l)
+	return l.ID, 0
+}
+
+// newID is the GUID of an object to be made: the caller's argument, that of its settings, or a new one.
+func newID(argument, settings string) string {
+	for _, id := range []string{argument, settings} {
+		if id = canonicalID(id); strings.Trim(id, "0-") != "" {
+			return id
+		}
+	}
+	return canonicalID(uuid.NewString())
 }

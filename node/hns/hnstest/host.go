@@ -7,23 +7,30 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/hostnet"
 )
+
+// Host is the host's networking: [hostnet.Host], except for what Hyper-V manages.
+type Host struct {
+	state *state
+	calls *calls
+}
+
+var errNoAdapter = errors.New("element not found")
 
 // LocalAddress is what an adapter has that came by hand: usable, to stay.
 func LocalAddress(prefix string) hostnet.Address {
 	return hostnet.Address{Prefix: netip.MustParsePrefix(prefix), Usable: true}
 }
 
-func (m *Machine) Adapters() ([]hostnet.Adapter, error) {
-	if err := m.suffer("Adapters"); err != nil {
+func (h *Host) Adapters() ([]hostnet.Adapter, error) {
+	if err := h.calls.suffer("Adapters"); err != nil {
 		return nil, err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	h.state.mu.Lock()
+	defer h.state.mu.Unlock()
 	found := []hostnet.Adapter{}
-	for _, a := range m.adapters {
+	for _, a := range h.state.adapters.list {
 		if a.disabled {
 			continue
 		}
@@ -34,62 +41,47 @@ func (m *Machine) Adapters() ([]hostnet.Adapter, error) {
 	return found, nil
 }
 
-func (m *Machine) Routes(a hostnet.Adapter) ([]hostnet.Route, error) {
-	if err := m.suffer("Routes"); err != nil {
+func (h *Host) Routes(a hostnet.Adapter) ([]hostnet.Route, error) {
+	if err := h.calls.suffer("Routes"); err != nil {
 		return nil, err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if own := m.byLUID(a); own != nil {
+	h.state.mu.Lock()
+	defer h.state.mu.Unlock()
+	if own := h.state.adapters.byLUID(a.LUID); own != nil {
 		return slices.Clone(own.routes), nil
 	}
 	return []hostnet.Route{}, nil
 }
 
-var errNoAdapter = errors.New("element not found")
-
-func (m *Machine) change(call string, a hostnet.Adapter, change func(*adapter)) error {
-	m.mu.Lock()
-	m.calls = append(m.calls, call)
-	m.mu.Unlock()
-	if err := m.suffer(call); err != nil {
+func (h *Host) change(call string, a hostnet.Adapter, change func(*adapter)) error {
+	if err := h.calls.begin(call); err != nil {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	own := m.byLUID(a)
-	if own == nil || m.taken(own) {
+	h.state.mu.Lock()
+	defer h.state.mu.Unlock()
+	own := h.state.adapters.byLUID(a.LUID)
+	if own == nil || h.state.taken(own) {
 		return errNoAdapter
 	}
 	change(own)
-	m.notify()
+	h.state.adapters.notify()
 	return nil
 }
 
-func (m *Machine) byLUID(a hostnet.Adapter) *adapter {
-	return one(m.adapters, func(o *adapter) bool { return o.LUID == a.LUID })
-}
-
-// taken says whether a switch has the adapter: Windows' own stack is not bound to it then.
-func (m *Machine) taken(a *adapter) bool {
-	holds := func(n *network) bool { return n.Adapter == a.Alias && !n.switchless }
-	return a.Kind == hostnet.Physical && (slices.ContainsFunc(m.networks, holds) || slices.ContainsFunc(m.left, holds))
-}
-
-func (m *Machine) AddAddress(a hostnet.Adapter, p netip.Prefix) error {
-	return m.change("AddAddress", a, func(own *adapter) {
+func (h *Host) AddAddress(a hostnet.Adapter, p netip.Prefix) error {
+	return h.change("AddAddress", a, func(own *adapter) {
 		own.Addresses = append(own.Addresses, hostnet.Address{Prefix: p, Usable: true})
 	})
 }
 
-func (m *Machine) DeleteAddress(a hostnet.Adapter, p netip.Prefix) error {
-	return m.change("DeleteAddress", a, func(own *adapter) {
+func (h *Host) DeleteAddress(a hostnet.Adapter, p netip.Prefix) error {
+	return h.change("DeleteAddress", a, func(own *adapter) {
 		own.Addresses = slices.DeleteFunc(own.Addresses, func(o hostnet.Address) bool { return o.Prefix == p })
 	})
 }
 
-func (m *Machine) AddRoute(a hostnet.Adapter, r hostnet.Route) error {
-	return m.change("AddRoute", a, func(own *adapter) {
+func (h *Host) AddRoute(a hostnet.Adapter, r hostnet.Route) error {
+	return h.change("AddRoute", a, func(own *adapter) {
 		same := func(o hostnet.Route) bool { return o.Destination == r.Destination && o.NextHop == r.NextHop }
 		if !slices.ContainsFunc(own.routes, same) {
 			own.routes = append(own.routes, r)
@@ -97,16 +89,16 @@ func (m *Machine) AddRoute(a hostnet.Adapter, r hostnet.Route) error {
 	})
 }
 
-func (m *Machine) DeleteRoute(a hostnet.Adapter, r hostnet.Route) error {
-	return m.change("DeleteRoute", a, func(own *adapter) {
+func (h *Host) DeleteRoute(a hostnet.Adapter, r hostnet.Route) error {
+	return h.change("DeleteRoute", a, func(own *adapter) {
 		own.routes = slices.DeleteFunc(own.routes, func(o hostnet.Route) bool {
 			return o.Destination == r.Destination && o.NextHop == r.NextHop
 		})
 	})
 }
 
-func (m *Machine) SetNeighbour(a hostnet.Adapter, address netip.Addr, mac net.HardwareAddr) error {
-	return m.change("SetNeighbour", a, func(own *adapter) {
+func (h *Host) SetNeighbour(a hostnet.Adapter, address netip.Addr, mac net.HardwareAddr) error {
+	return h.change("SetNeighbour", a, func(own *adapter) {
 		if own.neighbours == nil {
 			own.neighbours = map[netip.Addr]string{}
 		}
@@ -114,50 +106,51 @@ func (m *Machine) SetNeighbour(a hostnet.Adapter, address netip.Addr, mac net.Ha
 	})
 }
 
-func (m *Machine) SetDNS(a hostnet.Adapter, dns hostnet.DNS) error {
-	return m.change("SetDNS", a, func(own *adapter) { own.DNS = dns })
+func (h *Host) SetDNS(a hostnet.Adapter, dns hostnet.DNS) error {
+	return h.change("SetDNS", a, func(own *adapter) { own.DNS = dns })
 }
 
-func (m *Machine) SetMTU(a hostnet.Adapter, mtu int) error {
-	return m.change("SetMTU", a, func(own *adapter) { own.MTU = mtu })
+func (h *Host) SetMTU(a hostnet.Adapter, mtu int) error {
+	return h.change("SetMTU", a, func(own *adapter) { own.MTU = mtu })
 }
 
-func (m *Machine) Isolate(a hostnet.Adapter) error {
-	return m.change("Isolate", a, func(own *adapter) { own.isolated = true })
+func (h *Host) Isolate(a hostnet.Adapter) error {
+	return h.change("Isolate", a, func(own *adapter) { own.isolated = true })
 }
 
-func (m *Machine) Enable(a hostnet.Adapter) error {
-	return m.change("Enable", a, func(own *adapter) { own.Up = true })
+func (h *Host) Enable(a hostnet.Adapter) error {
+	return h.change("Enable", a, func(own *adapter) { own.Up = true })
 }
 
-func (m *Machine) EnableNamed(alias string) error {
-	m.mu.Lock()
-	own := m.adapter(alias)
-	m.mu.Unlock()
-	if own == nil {
+func (h *Host) EnableNamed(alias string) error {
+	h.state.mu.Lock()
+	named := h.state.adapters.named(alias)
+	h.state.mu.Unlock()
+	if named == nil {
 		return errNoAdapter
 	}
-	return m.change("EnableNamed", own.Adapter, func(own *adapter) { own.disabled, own.Up = false, true })
+	own := hostnet.Adapter{LUID: named.LUID}
+	return h.change("EnableNamed", own, func(own *adapter) { own.disabled, own.Up = false, true })
 }
 
-func (m *Machine) SetMAC(a hostnet.Adapter, mac net.HardwareAddr) error {
-	return m.change("SetMAC", a, func(own *adapter) { own.MAC = slices.Clone(mac) })
+func (h *Host) SetMAC(a hostnet.Adapter, mac net.HardwareAddr) error {
+	return h.change("SetMAC", a, func(own *adapter) { own.MAC = slices.Clone(mac) })
 }
 
-func (m *Machine) SoftwareRSC(context.Context, string) (bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.RSC, nil
+func (h *Host) Rename(a hostnet.Adapter, alias string) error {
+	h.state.mu.Lock()
+	taken := h.state.adapters.named(alias)
+	h.state.mu.Unlock()
+	if taken != nil && taken.LUID != a.LUID {
+		return errAliasUsed
+	}
+	return h.change("Rename", a, func(own *adapter) { own.Alias = alias })
 }
 
-// EnableSoftwareRSC returns success and does nothing, as a PowerShell without the module may.
-func (m *Machine) EnableSoftwareRSC(context.Context, string) error { return nil }
-
-func (m *Machine) Watch(ctx context.Context, changed func()) error {
-	told := signal.New()
-	m.mu.Lock()
-	m.changed = append(m.changed, told)
-	m.mu.Unlock()
+func (h *Host) Watch(ctx context.Context, changed func()) error {
+	h.state.mu.Lock()
+	told := h.state.adapters.watch()
+	h.state.mu.Unlock()
 	changed()
 	for {
 		select {
@@ -167,12 +160,4 @@ func (m *Machine) Watch(ctx context.Context, changed func()) error {
 			return nil
 		}
 	}
-}
-
-// Isolated says whether the host was kept from forwarding by the adapter.
-func (m *Machine) Isolated(alias string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	a := m.adapter(alias)
-	return a != nil && a.isolated
 }
