@@ -148,7 +148,7 @@ func TestSessionAffinity(t *testing.T) {
 	for _, scheme := range []string{"http", "udp"} {
 		median, worst := first.slowest(scheme)
 		t.Logf("first answer over %s to %d new clients: median %d ms, slowest %d ms", scheme, len(before)/2, median, worst)
-		if scheme == "http" && worst > secondRetry.Milliseconds() {
+		if scheme == "http" && worst > onThisMachine(secondRetry, median) {
 			t.Errorf("a client's first answer took %d ms: its SYN was lost more than once", worst)
 		}
 	}
