@@ -55,19 +55,18 @@ func switchFaults() error {
 	return nil
 }
 
-// collided says whether something had no answer since then, and each time because a Windows node's driver
-// found the port of its translation taken: nat-port and dnat-port of docs/hyperv.md.
+// collided says whether something had no answer since then, and each time because a Windows node's driver found the
+// port of its translation taken: nat-port and dnat-port of docs/hyperv.md. The latter goes to a port of the server at
+// which mostly nobody listens, so the client is refused.
 func (h heard) collided(since time.Time) (bool, error) {
-	var silent []string
+	var unanswered []string
 	for _, r := range h.replies {
-		for why, times := range r.Errors {
-			if why != "silent" || times != len(r.Unanswered) {
-				return false, nil
-			}
+		if r.lost() != len(r.Unanswered) {
+			return false, nil
 		}
-		silent = append(silent, r.Unanswered...)
+		unanswered = append(unanswered, r.Unanswered...)
 	}
-	if len(silent) == 0 || !emulated() {
+	if len(unanswered) == 0 || !emulated() {
 		return false, nil
 	}
 	harmed := map[string]bool{} // by the client's port
@@ -89,11 +88,11 @@ func (h heard) collided(since time.Time) (bool, error) {
 			}
 		}
 	}
-	for _, from := range silent {
+	for _, from := range unanswered {
 		if !harmed[from[strings.LastIndex(from, ":")+1:]] {
 			return false, nil
 		}
 	}
-	fmt.Fprintf(os.Stderr, "the driver's faults with ports have met %v: %v\n", silent, h.failed())
+	fmt.Fprintf(os.Stderr, "the driver's faults with ports have met %v: %v\n", unanswered, h.failed())
 	return true, nil
 }

@@ -99,7 +99,7 @@ func (p place) hold(t testing.TB, targets ...string) *companion.Program {
 type reply struct {
 	URL, From       string
 	Answers, Errors map[string]int
-	Unanswered      []string // the own addresses of questions met by silence
+	Unanswered      []string // the own addresses of questions that were met by silence or refused
 	SlowestMs       int64
 }
 
@@ -200,9 +200,14 @@ func (h heard) failed() error {
 // lost is how many questions had no answer, or a broken one.
 func (h heard) lost() (n int) {
 	for _, r := range h.replies {
-		for _, times := range r.Errors {
-			n += times
-		}
+		n += r.lost()
+	}
+	return n
+}
+
+func (r reply) lost() (n int) {
+	for _, times := range r.Errors {
+		n += times
 	}
 	return n
 }

@@ -39,7 +39,8 @@ type Report struct {
 	// Answers and Errors count each text. "refused" and "silent" are errors.
 	Answers map[string]int `json:"answers,omitempty"`
 	Errors  map[string]int `json:"errors,omitempty"`
-	// Unanswered are the own addresses of questions met by silence, for whoever looks for what has become of them.
+	// Unanswered are the own addresses of questions that were met by silence or refused, for whoever looks for what has
+	// become of them.
 	Unanswered []string `json:"unanswered,omitempty"`
 	// Again is how many datagrams had no answer within a second and were sent again.
 	Again int `json:"again,omitempty"`
@@ -171,7 +172,7 @@ func (s settings) ask(c client, target *url.URL, r *Report, first func(), end <-
 		if err != nil {
 			why := explain(err)
 			r.Errors[why]++
-			if lost := (*lostError)(nil); why == silent && errors.As(err, &lost) {
+			if lost := (*lostError)(nil); (why == silent || why == refused) && errors.As(err, &lost) {
 				r.Unanswered = append(r.Unanswered, lost.from.String())
 			}
 		} else {
@@ -298,14 +299,18 @@ func shorten(text string) string {
 	return text
 }
 
-const silent = "silent"
+// What is said of questions that have no answer.
+const (
+	silent  = "silent"
+	refused = "refused"
+)
 
 // explain makes the same of errors that are the same to a client.
 func explain(err error) string {
 	var timeout interface{ Timeout() bool }
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "refused"
+		return refused
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return silent
 	}
