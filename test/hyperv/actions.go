@@ -105,7 +105,7 @@ func (f *forwarding) do(a attribute, last bool, k *key) (done, said bool, err er
 		inside := f.packet.tag == 0
 		return false, inside, f.popVLAN(k)
 	case actionPushMPLS, actionPopMPLS:
-		return false, true, dropped("MPLS") // OVN has no labels of its own; the emulator does not know them
+		return false, true, dropped("MPLS") // OVN has no labels of its own
 	case actionHash:
 		if len(a.data) >= 8 {
 			k.hash = hashAction(k, native.Uint32(a.data[4:]))
@@ -135,8 +135,8 @@ func (f *forwarding) do(a attribute, last bool, k *key) (done, said bool, err er
 	return false, true, errNotSupported
 }
 
-// track carries out a ct action: Conntrack.c, OvsDetectCtPacket. It goes on with the whole packet and a new key once all
-// of its fragments are there: without its recirculation and its connection, and, since the action list has begun anew,
+// track carries out a ct action: Conntrack.c, OvsDetectCtPacket. With the last fragment of a packet it goes on with the
+// whole packet and a new key: without its recirculation and its connection, and, since the action list has begun anew,
 // without its tunnel.
 func (f *forwarding) track(a attribute, k *key) error {
 	d := f.datapath
@@ -287,8 +287,9 @@ func (f *forwarding) userspace(a attribute, k *key) error {
 		t := f.tunnel
 		egress = &t
 	}
-	if !f.datapath.upcalls.queue(packetAction, f.datapath.vports.byNumber[f.from], f.packet, k, attrs[userspaceUserdata], egress) {
-		f.datapath.record.add(userspaceLost)
+	d, userdata := f.datapath, attrs[userspaceUserdata]
+	if !d.upcalls.queue(packetAction, d.vports.byNumber[f.from], f.packet, k, userdata, egress) {
+		d.record.add(userspaceLost)
 		return dropped("an upcall that fails")
 	}
 	return nil

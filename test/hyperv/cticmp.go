@@ -19,8 +19,8 @@ var (
 	icmpv6Errors = map[uint16]bool{1: true, 2: true, 3: true, 4: true}
 )
 
-// setUpICMP completes the key of an ICMP message, and says whether the lookup goes on to translations.
-func (t *tracking) setUpICMP() bool {
+// setUpICMPLookup completes the key of an ICMP message, and says whether the lookup goes on to translations.
+func (t *tracking) setUpICMPLookup() bool {
 	k, b, l4 := t.key, t.packet.data, t.packet.layers.l4
 	kind := k.network.portSrc
 	answers, isError := icmpAnswers, icmpErrors[kind]

@@ -66,8 +66,8 @@ func TestZoneCountsNoFailures(t *testing.T) {
 	for range 3 {
 		send(t, e, h, lost, ct(t, 1, true, nat(natAttrSrc, netip.MustParseAddr("192.168.0.1"), 0)))
 	}
-	if e.datapath.conntrack.zones.counts[1] != 0 || e.datapath.conntrack.connections.count != 0 {
-		t.Errorf("%d connections, %d in the zone", e.datapath.conntrack.connections.count, e.datapath.conntrack.zones.counts[1])
+	if c := e.datapath.conntrack; c.zones.counts[1] != 0 || c.connections.count != 0 {
+		t.Errorf("%d connections, %d in the zone", c.connections.count, c.zones.counts[1])
 	}
 }
 

@@ -81,8 +81,8 @@ func validChecksum(b []byte, l layers, t tunnelKey) bool {
 	return fold(checksum(pseudo(t.src.AsSlice(), t.dst.AsSlice(), protoUDP, length), segment[:length])) == 0
 }
 
-// encapsulate has a packet go on within a tunnel's packet: Actions.c, OvsTunnelPortTx, and Geneve.c, OvsEncapGeneve. That
-// is one that the host sends by the internal port that its route has: IpHelper.c finds the port by the name of the
+// encapsulate has a packet go on within a tunnel's packet: Actions.c, OvsTunnelPortTx, and Geneve.c, OvsEncapGeneve.
+// The host sends that one by the internal port that its route has: IpHelper.c finds the port by the name of the
 // interface.
 func (d *datapath) encapsulate(tunnel *vport, p *packet, t tunnelKey) error {
 	if !d.vports.haveBothEnds() {

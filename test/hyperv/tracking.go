@@ -68,7 +68,7 @@ func (c *conntrack) execute(p *packet, k *key, data []byte) error {
 	}
 	t := tracking{conntrack: c, packet: p, key: k, action: action, now: c.clock.now()}
 	c.clean(t.now)
-	t.setUp()
+	t.setUpLookup()
 	conn, err := t.find()
 	if err != nil || conn == nil {
 		return err
@@ -111,15 +111,15 @@ type tracking struct {
 	reply   bool
 }
 
-// setUp finds the key of the lookup: Conntrack.c, OvsCtSetupLookupCtx and OvsPickupCtTupleAsLookupKey.
-func (t *tracking) setUp() {
+// setUpLookup finds the key of the lookup: Conntrack.c, OvsCtSetupLookupCtx and OvsPickupCtTupleAsLookupKey.
+func (t *tracking) setUpLookup() {
 	c, k, n := t.conntrack, t.key, t.key.network
 	t.at = connKey{ether: k.ether, proto: n.proto, zone: t.action.zone}
 	t.at.src.addr, t.at.dst.addr = n.src, n.dst
 	t.at.src.port, t.at.dst.port = n.portSrc, n.portDst
 	switch {
 	case k.ether == etherIPv4 && n.proto == protoICMP, k.ether == etherIPv6 && n.proto == protoICMPv6:
-		if !t.setUpICMP() {
+		if !t.setUpICMPLookup() {
 			return
 		}
 	}
@@ -141,7 +141,7 @@ func (t *tracking) setUp() {
 	}
 }
 
-// find is the packet's connection, once the packet has changed it or begun it. Without one it is nil.
+// find looks up the packet's connection and changes it as the packet does, or begins one. It may find none.
 func (t *tracking) find() (*connection, error) {
 	c := t.conntrack
 	conn, reply := c.lookup(t.at, t.now)
@@ -310,7 +310,8 @@ func (t *tracking) firstPacket() (*connection, bool) {
 		return t.newOther(), t.key.ether == etherIPv4 && icmpBegins[t.key.network.portSrc]
 	case protoICMPv6:
 		kind := t.key.network.portSrc
-		return t.newOther(), t.key.ether == etherIPv6 && (kind == icmpv6Echo || t.conntrack.faults[ErrorBegins] && icmpv6Errors[kind])
+		begins := kind == icmpv6Echo || t.conntrack.faults[ErrorBegins] && icmpv6Errors[kind]
+		return t.newOther(), t.key.ether == etherIPv6 && begins
 	case protoUDP:
 		return t.newOther(), true
 	}
