@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// controlDevice is what ovs-vswitchd opens to talk to the driver: Datapath.c, OvsDeviceControl. It answers netlink
-// requests, one after the other of a socket.
+// controlDevice is what ovs-vswitchd opens to talk to the driver: Datapath.c, OvsDeviceControl. Each open socket has a
+// goroutine of its own, and each command takes the datapath's lock.
 type controlDevice struct {
 	log      *slog.Logger
 	enabled  atomic.Bool  // the extension, on a switch

@@ -83,9 +83,9 @@ func (d *datapath) setFaults(f Faults) {
 // compared is how many entries of its tables it has looked at.
 func (d *datapath) compared() uint64 { return d.flows.table.compared + d.conntrack.compared() }
 
-// command: Datapath.c, HandleDpTransactionCommon. Features that ovs-vswitchd asks for are neither
+// transact: Datapath.c, HandleDpTransactionCommon. Features that ovs-vswitchd asks for are neither
 // refused nor told back, by which it knows that the driver cannot negotiate.
-func (d *datapath) command(r request) ([][]byte, error) {
+func (d *datapath) transact(r request) ([][]byte, error) {
 	_, named := r.attrs[datapathAttrName]
 	if !named && (r.command == cmdNew || r.command == cmdSet) {
 		return nil, unix.EINVAL

@@ -22,8 +22,8 @@ type Config struct {
 	Record io.Writer
 }
 
-// Extension is the emulated driver with the one datapath that it has, as HNS, tests and Hyper-V see it. What
-// ovs-vswitchd sees is its device.
+// Extension is the emulated driver: the device that ovs-vswitchd opens, and the one datapath. Its methods are for tests
+// and for HNS' emulator.
 type Extension struct {
 	device   *controlDevice
 	datapath *datapath

@@ -50,9 +50,9 @@ type command struct {
 // commands are those of Datapath.c. Others are refused: there is no command to delete a datapath.
 func (d *datapath) commands() map[command]handler {
 	return map[command]handler{
-		{familyDatapath, cmdNew}:       d.command,
-		{familyDatapath, cmdGet}:       d.command,
-		{familyDatapath, cmdSet}:       d.command,
+		{familyDatapath, cmdNew}:       d.transact,
+		{familyDatapath, cmdGet}:       d.transact,
+		{familyDatapath, cmdSet}:       d.transact,
 		{familyVport, cmdNew}:          d.newVport,
 		{familyVport, cmdDelete}:       d.vports.delete,
 		{familyVport, cmdGet}:          d.vports.get,

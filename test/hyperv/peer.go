@@ -32,8 +32,8 @@ const (
 	maxWaitingPacket = 16
 )
 
-// peers are the ways to the other ends of tunnels: IpHelper.c. What is asked of the host comes by itself, under the
-// datapath's lock.
+// peers are the ways to the other ends of tunnels: IpHelper.c. A goroutine asks the host for one, and takes the
+// datapath's lock once it has the answer.
 type peers struct {
 	log    *slog.Logger
 	host   host
