@@ -291,3 +291,36 @@ func (vs *vports) delete(r request) ([][]byte, error) {
 	}
 	return one(body, nil)
 }
+
+// newVport adds a port, and takes in what its device gets.
+func (d *datapath) newVport(r request) ([][]byte, error) {
+	v, err := d.vports.add(r)
+	if err != nil {
+		return nil, err
+	}
+	if v.device != nil {
+		go d.receive(v)
+	}
+	return one(v.encode(r.command))
+}
+
+// receive takes what a port's device gets, until the device is closed. One that ends by itself is gone, and its
+// port is no longer connected.
+func (d *datapath) receive(v *vport) {
+	buffer := make([]byte, netdev.MaxFrame)
+	for {
+		n, err := v.device.Read(buffer)
+		if err != nil {
+			d.vports.log.Debug("a port's device ends", "port", v.name, "err", err)
+			d.mu.Lock()
+			v.disconnected = true
+			d.mu.Unlock()
+			return
+		}
+		d.mu.Lock()
+		if d.vports.byNumber[v.number] == v {
+			d.ingress(v, append([]byte(nil), buffer[:n]...))
+		}
+		d.mu.Unlock()
+	}
+}
