@@ -47,7 +47,7 @@ func newDatapath(config Config, machine host, sockets *sockets) *datapath {
 		faults:     Faults{},
 		clock:      &clock{time.Now},
 		statistics: &statistics{losses: map[string]uint64{}},
-		record:     &record{log: config.Log, to: config.Record, counts: map[string]uint64{}},
+		record:     &record{log: config.Log, writer: config.Record, counts: map[string]uint64{}},
 	}
 	maps.Copy(d.faults, config.Faults)
 	d.upcalls = upcalls{log: config.Log, statistics: d.statistics, sockets: sockets}

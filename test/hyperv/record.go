@@ -70,12 +70,13 @@ var (
 	}
 )
 
-// record has the names of what packets meet and flows match, which outlives the emulator in a file.
+// record counts what packets meet and flows match, by its name. The names are written down, where they outlive the
+// emulator.
 type record struct {
 	log    *slog.Logger
-	to     io.Writer         // nil: nobody wants it
-	counts map[string]uint64 // by name
-	// unwritten are the lines that to has not got yet, the first one perhaps in part, and err is why.
+	writer io.Writer // nil: none of them is
+	counts map[string]uint64
+	// unwritten are the lines that writer has not got yet, the first one perhaps in part, and err is why.
 	unwritten []byte
 	err       error
 	// probing: the actions at hand are those by which ovs-vswitchd finds out what there is.
@@ -238,10 +239,10 @@ func (r *record) add(name string) {
 // write writes down what has not been. What fails is tried again with each name that is met, and told when
 // somebody asks.
 func (r *record) write() {
-	if r.to == nil || len(r.unwritten) == 0 {
+	if r.writer == nil || len(r.unwritten) == 0 {
 		return
 	}
-	n, err := r.to.Write(r.unwritten)
+	n, err := r.writer.Write(r.unwritten)
 	r.unwritten = r.unwritten[n:]
 	if err != nil && r.err == nil {
 		r.log.Error("what packets meet is not written down", "err", err)

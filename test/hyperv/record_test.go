@@ -394,7 +394,7 @@ func TestRecordOfMatches(t *testing.T) {
 func TestRecord(t *testing.T) {
 	e, h := bare(t, KnownFaults())
 	var record bytes.Buffer
-	e.datapath.record.to = &record
+	e.datapath.record.writer = &record
 	for range 2 {
 		send(t, e, h, udp(client, server, 1, 2, "x"), act(77, 0), act(actionOutput, 4))
 	}
@@ -434,7 +434,7 @@ func (f *full) Write(text []byte) (int, error) {
 func TestRecordThatCannotBeWritten(t *testing.T) {
 	e, h := bare(t, KnownFaults())
 	disk := &full{room: 3}
-	e.datapath.record.to = disk
+	e.datapath.record.writer = disk
 	send(t, e, h, udp(client, server, 1, 2, "x"), act(77, 0), act(actionOutput, 4))
 	if text, err := e.Control([]string{"executed"}); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("%q, %v", text, err)
