@@ -4,7 +4,6 @@ package hyperv
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 
 	"golang.org/x/sys/unix"
@@ -40,9 +39,8 @@ func (d dropped) Error() string { return "dropped: " + string(d) }
 // forwarding is a packet in the midst of its actions: Actions.h, OvsForwardingContext. Outputs are
 // collected, and done when the packet is about to change or at the end.
 type forwarding struct {
-	e        *Extension
+	datapath *datapath
 	packet   *packet
-	layers   layers
 	from     uint32
 	outputs  []*vport
 	tunnelTx *vport
@@ -52,12 +50,12 @@ type forwarding struct {
 
 // run: Actions.c, OvsDoExecuteActions. Which error it ends with is as there: that of the last action
 // which has said how it went, and of an unknown one only if no such action comes after it.
-func (e *Extension) run(p *packet, from uint32, k *key, l layers, actions []attribute) error {
-	f := &forwarding{e: e, packet: p, layers: l, from: from}
+func (d *datapath) run(p *packet, from uint32, k *key, actions []attribute) error {
+	f := &forwarding{datapath: d, packet: p, from: from}
 	var status error
 	for i, a := range actions {
 		last := i == len(actions)-1
-		f.count(a)
+		d.record.action(a, f.packet)
 		if changes(a.kind) {
 			pending := f.pending()
 			if err := f.flush(); err != nil {
@@ -107,10 +105,10 @@ func (f *forwarding) do(a attribute, last bool, k *key) (done, said bool, err er
 		inside := f.packet.tag == 0
 		return false, inside, f.popVLAN(k)
 	case actionPushMPLS, actionPopMPLS:
-		return false, true, f.mpls(a)
+		return false, true, dropped("MPLS") // OVN has no labels of its own
 	case actionHash:
 		if len(a.data) >= 8 {
-			k.hash = f.e.hashAction(k, native.Uint32(a.data[4:]))
+			k.hash = hashAction(k, native.Uint32(a.data[4:]))
 		}
 		return false, false, nil
 	case actionCT:
@@ -127,7 +125,7 @@ func (f *forwarding) do(a attribute, last bool, k *key) (done, said bool, err er
 	case actionSet:
 		return false, true, f.set(a, k)
 	case actionMeter:
-		if len(a.data) == 4 && f.e.metered(native.Uint32(a.data), f.packet) {
+		if len(a.data) == 4 && f.datapath.meters.over(native.Uint32(a.data), f.packet) {
 			return true, true, nil
 		}
 		return false, false, nil
@@ -137,21 +135,44 @@ func (f *forwarding) do(a attribute, last bool, k *key) (done, said bool, err er
 	return false, true, errNotSupported
 }
 
+// track carries out a ct action: Conntrack.c, OvsDetectCtPacket. With the last fragment of a packet it goes on with the
+// whole packet and a new key: without its recirculation and its connection, and, since the action list has begun anew,
+// without its tunnel.
+func (f *forwarding) track(a attribute, k *key) error {
+	d := f.datapath
+	switch {
+	case k.ether != etherIPv4 && k.ether != etherIPv6:
+		return errNotSupported
+	case k.network.fragment != fragmentNone:
+		whole, err := d.fragments.reassemble(f.packet, k)
+		if err != nil {
+			return err
+		}
+		f.packet, *k = whole, key{}
+		if err := d.faults.extract(whole, f.from, f.tunnel, k); err != nil {
+			return err
+		}
+	case d.faults[Protocols] && !trackable(k):
+		return errNotSupported
+	}
+	return d.conntrack.execute(f.packet, k, a.data)
+}
+
 // addOutput: Actions.c, OvsAddPorts and OvsDetectTunnelPkt. A port that is gone or not connected is passed over.
 func (f *forwarding) addOutput(a attribute, k *key) error {
 	if len(a.data) != 4 {
 		return dropped("an output without a port")
 	}
-	v := f.e.vports[native.Uint32(a.data)]
+	v := f.datapath.vports.byNumber[native.Uint32(a.data)]
 	if !v.usable() {
-		f.e.lose(errDisconnected)
+		f.datapath.statistics.lose(errDisconnected)
 		return nil
 	}
 	v.txPackets++
 	v.txBytes += uint64(len(f.packet.data))
 	switch {
 	case v.kind == vportInternal && f.fromOutside():
-		if tunnel := f.e.arriving(k); tunnel != nil {
+		if tunnel := f.datapath.vports.arriving(k); tunnel != nil {
 			f.tunnelRx = tunnel
 			return nil
 		}
@@ -189,11 +210,13 @@ func (f *forwarding) output() error {
 	if len(outputs) > 0 {
 		frames := [][]byte{p.frame()}
 		if p.mru != 0 {
-			frames = fragment(p, f.layers)
+			frames = fragment(p)
 		}
 		for _, v := range outputs {
 			for _, frame := range frames {
-				f.e.send(v, frame)
+				if err := v.send(frame); err != nil {
+					f.datapath.statistics.lose(err)
+				}
 			}
 		}
 	}
@@ -203,19 +226,9 @@ func (f *forwarding) output() error {
 	tunnel := f.tunnel
 	f.tunnel = tunnelKey{}
 	if tx != nil {
-		return f.e.encapsulate(tx, p, f.layers, tunnel)
+		return f.datapath.encapsulate(tx, p, tunnel)
 	}
-	return f.e.decapsulate(rx, p, f.layers)
-}
-
-func (e *Extension) send(v *vport, frame []byte) {
-	if v.device == nil {
-		return
-	}
-	if _, err := v.device.Write(frame); err != nil {
-		v.txDropped++
-		e.lose(fmt.Errorf("%s takes no frame: %w", v.name, err))
-	}
+	return f.datapath.decapsulate(rx, p)
 }
 
 // pushVLAN: a packet has one tag beside it, and a second one is not added.
@@ -235,16 +248,13 @@ func (f *forwarding) popVLAN(k *key) error {
 			return dropped("no tag to take off")
 		}
 		p.data = append(p.data[:12:12], p.data[16:]...)
-		f.layers.l3 -= 4
-		f.layers.l4 -= 4
-		f.layers.l7 -= 4
+		p.layers.l3 -= 4
+		p.layers.l4 -= 4
+		p.layers.l7 -= 4
 	}
 	k.vlan, k.vlanTP = 0, 0
 	return nil
 }
-
-// mpls: OVN has no labels of its own; the emulator does not know them.
-func (f *forwarding) mpls(attribute) error { return dropped("MPLS") }
 
 // recirc: Actions.c, OvsExecuteRecirc. With the queue full the packet is lost without an error.
 func (f *forwarding) recirc(a attribute, last bool, k *key) {
@@ -252,12 +262,12 @@ func (f *forwarding) recirc(a attribute, last bool, k *key) {
 	if !last {
 		p = p.clone()
 	}
-	d := deferredAction{packet: p, key: *k, layers: f.layers, recirc: true}
+	d := deferredAction{packet: p, key: *k, recirc: true}
 	if len(a.data) == 4 {
 		d.key.recirc = native.Uint32(a.data)
 	}
-	if !f.e.putOff(d) {
-		f.e.record(recircLost)
+	if !f.datapath.deferred.add(d) {
+		f.datapath.record.add(recircLost)
 	}
 }
 
@@ -277,8 +287,9 @@ func (f *forwarding) userspace(a attribute, k *key) error {
 		t := f.tunnel
 		egress = &t
 	}
-	if !f.e.upcall(packetAction, f.e.vports[f.from], f.packet, k, attrs[userspaceUserdata], egress) {
-		f.e.record(userspaceLost)
+	d, userdata := f.datapath, attrs[userspaceUserdata]
+	if !d.upcalls.queue(packetAction, d.vports.byNumber[f.from], f.packet, k, userdata, egress) {
+		d.record.add(userspaceLost)
 		return dropped("an upcall that fails")
 	}
 	return nil
@@ -314,13 +325,7 @@ func (f *forwarding) sample(a attribute, k *key) error {
 		if len(first[0].data) < unix.SizeofNlAttr {
 			first = nil
 		}
-		f.e.putOff(deferredAction{packet: f.packet.clone(), key: *k, layers: f.layers, actions: first})
+		f.datapath.deferred.add(deferredAction{packet: f.packet.clone(), key: *k, actions: first})
 	}
 	return nil
-}
-
-// hashAction: Actions.c, OvsExecuteHash, whichever algorithm was asked for. The hash is not the driver's own,
-// only of the same fields.
-func (e *Extension) hashAction(k *key, basis uint32) uint32 {
-	return max(hashKey(k)*0x9e3779b1^basis, 1)
 }

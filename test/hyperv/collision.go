@@ -21,11 +21,11 @@ type Collision struct {
 const maxCollisions = 4096
 
 // collide remembers that a translation has found another port than the one that it wanted.
-func (c *conntrack) collide(conn *connection, fault Fault) {
-	if len(c.collisions) == maxCollisions {
-		c.collisions = slices.Delete(c.collisions, 0, 1)
+func (t *translations) collide(conn *connection, fault Fault) {
+	if len(t.collisions) == maxCollisions {
+		t.collisions = slices.Delete(t.collisions, 0, 1)
 	}
-	c.collisions = append(c.collisions, Collision{conn.started, fault, conn.key.src.addrPort(conn.key.ether),
+	t.collisions = append(t.collisions, Collision{conn.started, fault, conn.key.src.addrPort(conn.key.ether),
 		conn.key.dst.addrPort(conn.key.ether)})
 }
 
@@ -35,11 +35,4 @@ func (e endpoint) addrPort(ether uint16) netip.AddrPort {
 		addr = netip.AddrFrom4([4]byte(e.addr[:4]))
 	}
 	return netip.AddrPortFrom(addr, e.port)
-}
-
-// Collisions are the last of them, the oldest one first.
-func (e *Extension) Collisions() []Collision {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return slices.Clone(e.ct.collisions)
 }

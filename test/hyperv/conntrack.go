@@ -2,7 +2,10 @@
 
 package hyperv
 
-import "time"
+import (
+	"log/slog"
+	"time"
+)
 
 // The bits of a connection's state (OVS_CS_F_*).
 const (
@@ -93,44 +96,39 @@ type connection struct {
 	removed    bool                               // a translation may be left: see forget
 }
 
-// conntrack has the driver's tables.
+// conntrack are the driver's connections, with what bounds and translates them: Conntrack.c.
 type conntrack struct {
-	faults      Faults
+	log        *slog.Logger
+	faults     Faults
+	clock      *clock
+	statistics *statistics
+	record     *record
+
 	connections *table[connKey, *connection] // by bucket
-	total       int
-	zones       map[uint16]int
-	limits      map[uint16]uint32
-	limit       uint32
-	nat         *table[natKey, *translation]
-	unnat       *table[natKey, *translation]
+	zones       zones
+	nat         translations
 	cleaned     time.Time
-	collisions  []Collision // the last ones, see collide
 }
 
-func (c *conntrack) init(faults Faults) {
-	*c = conntrack{faults: faults, zones: map[uint16]int{}, limits: map[uint16]uint32{}, limit: maxConnections,
-		connections: newTable[connKey, *connection](connectionLists, faults),
-		nat:         newTable[natKey, *translation](translationLists, faults),
-		unnat:       newTable[natKey, *translation](translationLists, faults)}
+func (c *conntrack) reset() {
+	c.connections = newTable[connKey, *connection](connectionLists, c.faults)
+	c.zones.reset()
+	c.nat.reset(c.faults)
+	c.cleaned = time.Time{}
 }
 
-func (c *conntrack) setFaults(faults Faults) {
-	c.faults = faults
-	c.connections.setFaults(faults)
-	c.nat.setFaults(faults)
-	c.unnat.setFaults(faults)
+// rehash puts all entries in their places after a fault was switched.
+func (c *conntrack) rehash() {
+	c.connections.setFaults(c.faults)
+	c.nat.rehash()
 }
 
 // compared is how many entries of its tables were looked at.
-func (c *conntrack) compared() uint64 {
-	return c.connections.compared + c.nat.compared + c.unnat.compared
-}
+func (c *conntrack) compared() uint64 { return c.connections.compared + c.nat.compared() }
 
-func (c *conntrack) zoneLimit(zone uint16) uint32 {
-	if limit, ok := c.limits[zone]; ok {
-		return limit
-	}
-	return c.limit
+// full says whether a zone has no room for a connection.
+func (c *conntrack) full(zone uint16) bool {
+	return c.connections.count >= maxConnections || c.zones.full(zone)
 }
 
 // lookup: Conntrack.c, OvsCtLookup. One that has expired hides others of the same key.
@@ -154,18 +152,16 @@ func (c *conntrack) lookup(k connKey, now time.Time) (found *connection, reply b
 // add: Conntrack.c, OvsCtAddEntry.
 func (c *conntrack) add(conn *connection) {
 	c.connections.add(conn.key.bucket(), conn)
-	c.total++
-	c.zones[conn.key.zone]++
+	c.zones.counts[conn.key.zone]++
 }
 
 // remove: Conntrack.c, OvsCtEntryDelete.
 func (c *conntrack) remove(conn *connection) {
 	c.connections.remove(conn.key.bucket(), conn)
 	conn.removed = true
-	c.total--
-	c.zones[conn.key.zone]--
+	c.zones.counts[conn.key.zone]--
 	if conn.nat.flags != 0 {
-		c.forget(conn.key)
+		c.nat.forget(conn.key)
 	}
 }
 

@@ -134,17 +134,3 @@ type Status struct {
 	// Losses counts packets by why they have gone no further, beside those that flows drop.
 	Losses map[string]uint64
 }
-
-// Status tells how the extension is.
-func (e *Extension) Status() Status {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s := Status{Enabled: e.Enabled(), VMMS: e.vmms.Load(), Flows: e.flows.count, Connections: e.ct.total,
-		Hits: e.stats.hits, Misses: e.stats.misses, Lost: e.stats.lost,
-		PutOff: e.stats.putOff, Compared: e.flows.compared + e.ct.compared(), Losses: maps.Clone(e.stats.losses)}
-	for _, v := range e.vports {
-		s.Ports = append(s.Ports, v.name)
-	}
-	slices.Sort(s.Ports)
-	return s
-}

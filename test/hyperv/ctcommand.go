@@ -4,6 +4,7 @@ package hyperv
 
 import (
 	"errors"
+	"time"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -40,33 +41,40 @@ const (
 	ctaICMPv6Code = 9
 )
 
-// dispatchConntrack: Conntrack.c, OvsCtDumpCmdHandler and OvsCtDeleteCmdHandler.
-func (e *Extension) dispatchConntrack(m message) ([][]byte, error) {
-	if len(m.body) < 4 || m.body[1] != 0 {
-		return nil, unix.EINVAL
-	}
-	attrs, err := attributesOf(m.body[4:])
-	if err != nil {
-		return nil, errors.Join(err, unix.EINVAL)
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if m.kind == ctGet {
-		return e.dumpConnections()
-	}
-	zone := uint16(0)
-	if data := attrs[ctaZone]; len(data) == 2 {
-		zone = order.Uint16(data)
-	}
-	if data, ok := attrs[ctaTupleOrig]; ok {
-		t, err := parseCtTuple(data)
+// dump: Conntrack.c, OvsCtDumpCmdHandler.
+func (c *conntrack) dump(request) ([][]byte, error) {
+	var bodies [][]byte
+	now := c.clock.now()
+	for _, conn := range c.connections.all() {
+		attrs, err := encode(func(a *netlink.AttributeEncoder) error { return conn.encode(a, now) })
 		if err != nil {
 			return nil, err
 		}
-		e.ct.flushTuple(zone, t, e.faults[FlushNAT])
+		family := byte(unix.AF_INET)
+		if conn.key.ether == etherIPv6 {
+			family = unix.AF_INET6
+		}
+		bodies = append(bodies, append([]byte{family, 0, 0, 0}, attrs...))
+	}
+	return bodies, nil
+}
+
+// delete: Conntrack.c, OvsCtDeleteCmdHandler.
+func (c *conntrack) delete(r request) ([][]byte, error) {
+	zone := uint16(0)
+	if data := r.attrs[ctaZone]; len(data) == 2 {
+		zone = order.Uint16(data)
+	}
+	data, ok := r.attrs[ctaTupleOrig]
+	if !ok {
+		c.flush(zone)
 		return nil, nil
 	}
-	e.ct.flush(zone)
+	t, err := parseCtTuple(data)
+	if err != nil {
+		return nil, err
+	}
+	c.flushTuple(zone, t)
 	return nil, nil
 }
 
@@ -77,11 +85,11 @@ func (c *conntrack) flush(zone uint16) {
 			c.remove(conn)
 		}
 	}
-	c.flushNAT(zone)
+	c.nat.flush(zone)
 }
 
 // flushTuple forgets the connections of a tuple, and, by the driver's fault, all translations of the zone.
-func (c *conntrack) flushTuple(zone uint16, t tuple4, fault bool) {
+func (c *conntrack) flushTuple(zone uint16, t tuple4) {
 	for _, conn := range c.connections.all() {
 		k := conn.key
 		same := [4]byte(k.src.addr[:4]) == t.src && [4]byte(k.dst.addr[:4]) == t.dst && k.proto == t.proto
@@ -93,8 +101,8 @@ func (c *conntrack) flushTuple(zone uint16, t tuple4, fault bool) {
 			c.remove(conn)
 		}
 	}
-	if fault {
-		c.flushNAT(zone)
+	if c.faults[FlushNAT] {
+		c.nat.flush(zone)
 	}
 }
 
@@ -124,24 +132,8 @@ func parseCtTuple(data []byte) (tuple4, error) {
 	return t, nil
 }
 
-func (e *Extension) dumpConnections() ([][]byte, error) {
-	var bodies [][]byte
-	for _, conn := range e.ct.connections.all() {
-		attrs, err := encode(func(a *netlink.AttributeEncoder) error { return e.encodeConnection(a, conn) })
-		if err != nil {
-			return nil, err
-		}
-		family := byte(unix.AF_INET)
-		if conn.key.ether == etherIPv6 {
-			family = unix.AF_INET6
-		}
-		bodies = append(bodies, append([]byte{family, 0, 0, 0}, attrs...))
-	}
-	return bodies, nil
-}
-
-// encodeConnection: Conntrack.c, OvsCreateNlMsgFromCtEntry.
-func (e *Extension) encodeConnection(a *netlink.AttributeEncoder, conn *connection) error {
+// encode: Conntrack.c, OvsCreateNlMsgFromCtEntry.
+func (conn *connection) encode(a *netlink.AttributeEncoder, now time.Time) error {
 	big := func(kind uint16, value uint32) { a.Bytes(kind, order.AppendUint32(nil, value)) }
 	a.Nested(ctaTupleOrig, conn.key.encode)
 	a.Nested(ctaTupleReply, conn.rev.encode)
@@ -159,7 +151,7 @@ func (e *Extension) encodeConnection(a *netlink.AttributeEncoder, conn *connecti
 			return nil
 		})
 	}
-	big(ctaTimeout, uint32(max(conn.expiration.Sub(e.now()).Seconds(), 0)))
+	big(ctaTimeout, uint32(max(conn.expiration.Sub(now).Seconds(), 0)))
 	big(ctaMark, conn.mark)
 	for i, kind := range []uint16{ctaCountsOrig, ctaCountsRep} {
 		a.Nested(kind, func(a *netlink.AttributeEncoder) error {
@@ -204,77 +196,4 @@ func (k connKey) encode(a *netlink.AttributeEncoder) error {
 		return nil
 	})
 	return nil
-}
-
-// The limits of zones: an array of zone, limit and count.
-const (
-	ctLimitAttrZones = 1
-	ctLimitSize      = 12
-)
-
-const allZones = -1
-
-// ctLimits reads the zones that a request names.
-func ctLimits(r request, each func(zone int32, limit uint32)) error {
-	data := r.attrs[ctLimitAttrZones]
-	if len(data)%ctLimitSize != 0 {
-		return unix.EINVAL
-	}
-	for ; len(data) > 0; data = data[ctLimitSize:] {
-		zone := int32(native.Uint32(data))
-		if zone < allZones || zone > 0xffff {
-			return unix.EINVAL
-		}
-		each(zone, native.Uint32(data[4:]))
-	}
-	return nil
-}
-
-// setCtLimit: Datapath.c, nlCtLimitFamilyOps; Conntrack.c, OvsCtSetZoneLimit. The limit of all zones takes the place of
-// those of each.
-func setCtLimit(e *Extension, r request) ([][]byte, error) {
-	return e.changeLimits(r, func(limit uint32) uint32 { return limit })
-}
-
-// deleteCtLimit: Conntrack.c, OvsCtLimitHandler. It gives zones the most that there is, and not the limit of all zones.
-func deleteCtLimit(e *Extension, r request) ([][]byte, error) {
-	return e.changeLimits(r, func(uint32) uint32 { return maxConnections })
-}
-
-func (e *Extension) changeLimits(r request, to func(uint32) uint32) ([][]byte, error) {
-	err := ctLimits(r, func(zone int32, limit uint32) {
-		if zone == allZones {
-			e.ct.limit = to(limit)
-			clear(e.ct.limits)
-			return
-		}
-		e.ct.limits[uint16(zone)] = to(limit)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return one(r.answer(func(*netlink.AttributeEncoder) error { return nil }))
-}
-
-// getCtLimit: Conntrack.c, OvsCreateNlMsgFromCtLimit.
-func getCtLimit(e *Extension, r request) ([][]byte, error) {
-	var zones []byte
-	add := func(zone int32, limit uint32, count int) {
-		zones = native.AppendUint32(native.AppendUint32(zones, uint32(zone)), limit)
-		zones = native.AppendUint32(zones, uint32(count))
-	}
-	err := ctLimits(r, func(zone int32, _ uint32) {
-		if zone == allZones {
-			add(zone, e.ct.limit, 0)
-			return
-		}
-		add(zone, e.ct.zoneLimit(uint16(zone)), e.ct.zones[uint16(zone)])
-	})
-	if err != nil {
-		return nil, err
-	}
-	return one(r.answer(func(a *netlink.AttributeEncoder) error {
-		a.Bytes(ctLimitAttrZones, zones)
-		return nil
-	}))
 }

@@ -18,7 +18,7 @@ func clocked(t *testing.T) (e *Extension, h noHost, at func(time.Duration)) {
 	e, h = bare(t, KnownFaults())
 	start := time.Unix(1000, 0)
 	now := start
-	e.now = func() time.Time { return now }
+	e.datapath.clock.now = func() time.Time { return now }
 	return e, h, func(d time.Duration) { now = start.Add(d) }
 }
 
@@ -131,7 +131,7 @@ func TestTCPTimeouts(t *testing.T) {
 					send(t, e, h, tcp(client, server, 1000, 80, s.flags, s.seq, s.ack), ct(t, 1, false))
 				}
 			}
-			if got := e.ct.connections.all()[0].expiration.Sub(e.now()); got != c.limit {
+			if got := e.datapath.conntrack.connections.all()[0].expiration.Sub(e.datapath.clock.now()); got != c.limit {
 				t.Errorf("it is remembered for %v, want %v", got, c.limit)
 			}
 		})
@@ -198,7 +198,7 @@ func TestResetInOneZone(t *testing.T) {
 		at(c.after)
 		send(t, e, h, udp(client, server, 1, 53, "q"), ct(t, 3, false)) // has the driver look
 		for _, zone := range both {
-			if got := e.ct.zones[zone]; got != c.want[zone] {
+			if got := e.datapath.conntrack.zones.counts[zone]; got != c.want[zone] {
 				t.Errorf("after %v zone %d has %d connections, not %d", c.after, zone, got, c.want[zone])
 			}
 		}
@@ -268,14 +268,14 @@ func TestFlushOfIPv6(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e, h := bare(t, KnownFaults())
 			send(t, e, h, c.frame, ct(t, 1, true))
-			k := e.ct.connections.all()[0].key
+			k := e.datapath.conntrack.connections.all()[0].key
 			attrs := nested(t, 0, func(a *netlink.AttributeEncoder) {
 				a.Nested(ctaTupleOrig, k.encode)
 				a.Bytes(ctaZone, []byte{0, 1})
 			}).data
-			_, err := e.dispatch(message{kind: ctDelete, body: append([]byte{2, 0, 0, 0}, attrs...)})
-			if refused := err != nil; refused != (c.left == 1) || len(e.ct.connections.all()) != c.left {
-				t.Errorf("%v, %d connections are left", err, len(e.ct.connections.all()))
+			_, err := e.device.dispatch(message{kind: ctDelete, body: append([]byte{2, 0, 0, 0}, attrs...)})
+			if refused := err != nil; refused != (c.left == 1) || len(e.datapath.conntrack.connections.all()) != c.left {
+				t.Errorf("%v, %d connections are left", err, len(e.datapath.conntrack.connections.all()))
 			}
 		})
 	}

@@ -19,38 +19,41 @@ var (
 	icmpv6Errors = map[uint16]bool{1: true, 2: true, 3: true, 4: true}
 )
 
-// icmpKey completes the key of an ICMP message. broken: the rest of the lookup is left out.
-func (e *Extension) icmpKey(f *forwarding, k *key, at *connKey) (related, broken bool) {
-	kind, b, l4 := k.network.portSrc, f.packet.data, f.layers.l4
+// setUpICMPLookup completes the key of an ICMP message, and says whether the lookup goes on to translations.
+func (t *tracking) setUpICMPLookup() bool {
+	k, b, l4 := t.key, t.packet.data, t.packet.layers.l4
+	kind := k.network.portSrc
 	answers, isError := icmpAnswers, icmpErrors[kind]
 	if k.ether == etherIPv6 {
 		answers, isError = icmpv6Answers, icmpv6Errors[kind]
 	}
 	if answer, ok := answers[kind]; ok {
 		if k.ether == etherIPv4 && k.network.portDst != 0 {
-			return false, true
+			return false
 		}
 		id := order.Uint16(b[l4+4:])
-		at.src = endpoint{addr: at.src.addr, port: id, icmpType: uint8(kind)}
-		at.dst = endpoint{addr: at.dst.addr, port: id, icmpType: answer}
-		return false, false
+		t.at.src = endpoint{addr: t.at.src.addr, port: id, icmpType: uint8(kind)}
+		t.at.dst = endpoint{addr: t.at.dst.addr, port: id, icmpType: answer}
+		return true
 	}
 	if !isError {
-		return false, false
+		return true
 	}
-	if k.ether == etherIPv4 && e.faults[ICMPErrors] {
+	if k.ether == etherIPv4 && t.conntrack.faults[ICMPErrors] {
 		// The driver looks for the error's own addresses.
-		return true, false
+		t.related = true
+		return true
 	}
 	inner := &packet{data: append(make([]byte, 14), b[min(l4+8, len(b)):]...)}
 	order.PutUint16(inner.data[12:], k.ether)
 	var of key
-	if _, err := e.faults.extract(inner, 0, tunnelKey{}, &of); err != nil {
-		return false, true
+	if t.conntrack.faults.extract(inner, 0, tunnelKey{}, &of) != nil {
+		return false
 	}
-	at.src = endpoint{addr: of.network.src, port: of.network.portSrc}
-	at.dst = endpoint{addr: of.network.dst, port: of.network.portDst}
-	at.proto = of.network.proto
-	*at = at.reversed()
-	return true, false
+	t.related = true
+	t.at.src = endpoint{addr: of.network.src, port: of.network.portSrc}
+	t.at.dst = endpoint{addr: of.network.dst, port: of.network.portDst}
+	t.at.proto = of.network.proto
+	t.at = t.at.reversed()
+	return true
 }

@@ -66,8 +66,8 @@ func TestZoneCountsNoFailures(t *testing.T) {
 	for range 3 {
 		send(t, e, h, lost, ct(t, 1, true, nat(natAttrSrc, netip.MustParseAddr("192.168.0.1"), 0)))
 	}
-	if e.ct.zones[1] != 0 || e.ct.total != 0 {
-		t.Errorf("%d connections, %d in the zone", e.ct.total, e.ct.zones[1])
+	if c := e.datapath.conntrack; c.zones.counts[1] != 0 || c.connections.count != 0 {
+		t.Errorf("%d connections, %d in the zone", c.connections.count, c.zones.counts[1])
 	}
 }
 
@@ -94,7 +94,7 @@ func TestZoneLimitsSemantics(t *testing.T) {
 			for _, request := range c.requests {
 				request(t, e)
 			}
-			if got := e.ct.zoneLimit(1); got != c.want {
+			if got := e.datapath.conntrack.zones.limitOf(1); got != c.want {
 				t.Errorf("the limit is %d, not %d", got, c.want)
 			}
 			if err := send(t, e, h, udp(client, server, 1, 53, "q"), ct(t, 1, true)).err; (err == nil) != (c.want > 0) {

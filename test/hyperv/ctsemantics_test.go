@@ -281,7 +281,7 @@ func TestFlushNAT(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := e.dispatch(message{kind: ctDelete, body: append([]byte{2, 0, 0, 0}, attrs...)}); err != nil {
+			if _, err := e.device.dispatch(message{kind: ctDelete, body: append([]byte{2, 0, 0, 0}, attrs...)}); err != nil {
 				t.Fatal(err)
 			}
 			o := sendFrom(t, e, h, 4, tcp(backend, client, 8080, 1000, tcpSYN|tcpACK, 1, 2), ct(t, 1, false, nat(0, backend, 0)))
@@ -330,7 +330,7 @@ func TestNDTarget(t *testing.T) {
 		{"no fault", without(NDTarget), server6, [6]byte{0x0a, 0, 0, 0, 0, 1}},
 	} {
 		var k key
-		if _, err := c.faults.extract(&packet{data: solicitation(server6)}, 3, tunnelKey{}, &k); err != nil {
+		if err := c.faults.extract(&packet{data: solicitation(server6)}, 3, tunnelKey{}, &k); err != nil {
 			t.Fatal(err)
 		}
 		if got := netip.AddrFrom16(k.network.target); got != c.want || k.network.sha != c.asks {
@@ -386,8 +386,8 @@ func TestInvalidTCPFlags(t *testing.T) {
 		if c.valid {
 			want = stateNew
 		}
-		if got := o.key.ct.state &^ stateTracked; got != want || (e.ct.total == 1) != c.valid {
-			t.Errorf("%s: state %#x, %d connections", name, got, e.ct.total)
+		if got := o.key.ct.state &^ stateTracked; got != want || (e.datapath.conntrack.connections.count == 1) != c.valid {
+			t.Errorf("%s: state %#x, %d connections", name, got, e.datapath.conntrack.connections.count)
 		}
 	}
 }
@@ -401,14 +401,14 @@ func TestFlushOfAZone(t *testing.T) {
 			send(t, e, h, udp(client, server, 1000, 53, "q"), ct(t, of+1, true, nat(natAttrDst, backend, 5353)))
 		}
 		attrs := nested(t, 0, func(a *netlink.AttributeEncoder) { a.Bytes(ctaZone, []byte{0, zone}) }).data
-		if _, err := e.dispatch(message{kind: ctDelete, body: append([]byte{2, 0, 0, 0}, attrs...)}); err != nil {
+		if _, err := e.device.dispatch(message{kind: ctDelete, body: append([]byte{2, 0, 0, 0}, attrs...)}); err != nil {
 			t.Fatal(err)
 		}
 		var zones, translated []uint16
-		for _, conn := range e.ct.connections.all() {
+		for _, conn := range e.datapath.conntrack.connections.all() {
 			zones = append(zones, conn.key.zone)
 		}
-		for _, of := range e.ct.nat.all() {
+		for _, of := range e.datapath.conntrack.nat.byKey.all() {
 			translated = append(translated, of.key.zone)
 		}
 		slices.Sort(zones)
@@ -424,7 +424,7 @@ func TestConnectionsAreTold(t *testing.T) {
 	backend := netip.MustParseAddr("10.0.0.9")
 	e, h := bare(t, KnownFaults())
 	send(t, e, h, udp(client, server, 1000, 53, "q"), ct(t, 7, true, mark, nat(natAttrDst, backend, 5353)))
-	bodies, err := e.dispatch(message{kind: ctGet, flags: unix.NLM_F_DUMP, body: []byte{2, 0, 0, 0}})
+	bodies, err := e.device.dispatch(message{kind: ctGet, flags: unix.NLM_F_DUMP, body: []byte{2, 0, 0, 0}})
 	if err != nil || len(bodies) != 1 {
 		t.Fatalf("%v, %v", bodies, err)
 	}

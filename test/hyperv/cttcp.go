@@ -53,9 +53,9 @@ type tcpSegment struct {
 	options  []byte
 }
 
-// tcpHeader reads a packet's segment; nil: it is cut off. Conntrack.c, OvsGetTcpHeader.
-func (t *tracking) tcpHeader() *tcpSegment {
-	b, l := t.packet.data, t.layers
+// tcpSegment reads a packet's segment; nil: it is cut off. Conntrack.c, OvsGetTcpHeader.
+func (p *packet) tcpSegment() *tcpSegment {
+	b, l := p.data, p.layers
 	if !l.tcp || len(b) < l.l4+20 {
 		return nil
 	}

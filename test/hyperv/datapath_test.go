@@ -65,7 +65,7 @@ func TestFlowOverFlow(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			e, h := bare(t, KnownFaults())
 			var k key
-			if _, err := e.faults.extract(&packet{data: frame}, 3, tunnelKey{}, &k); err != nil {
+			if err := e.datapath.faults.extract(&packet{data: frame}, 3, tunnelKey{}, &k); err != nil {
 				t.Fatal(err)
 			}
 			put := func(command uint8, port uint32, clear bool) (attributes, error) {
@@ -85,20 +85,20 @@ func TestFlowOverFlow(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 3 {
-				e.ingress(e.vports[3], frame)
+				e.datapath.ingress(e.datapath.vports.byNumber[3], frame)
 			}
 			if _, err := put(c.command, 4, c.clear); err != nil {
 				t.Fatal(err)
 			}
-			if f := e.lookup(&k); e.flows.count != 1 || f.packets != c.want {
-				t.Fatalf("%d flows, the one has seen %d packets", e.flows.count, f.packets)
+			if f := e.datapath.flows.lookup(&k); e.datapath.flows.table.count != 1 || f.packets != c.want {
+				t.Fatalf("%d flows, the one has seen %d packets", e.datapath.flows.table.count, f.packets)
 			}
-			e.ingress(e.vports[3], frame)
+			e.datapath.ingress(e.datapath.vports.byNumber[3], frame)
 			if len(h.sent["pod4"]) != 1 || len(h.sent["vEth-Ethernet"]) != 3 {
 				t.Errorf("%d frames by the new flow, %d by the old one", len(h.sent["pod4"]), len(h.sent["vEth-Ethernet"]))
 			}
 			answer, err := put(cmdDelete, 0, false)
-			if err != nil || native.Uint64(answer[flowAttrStats]) != c.want+1 || e.flows.count != 0 {
+			if err != nil || native.Uint64(answer[flowAttrStats]) != c.want+1 || e.datapath.flows.table.count != 0 {
 				t.Errorf("deleted: %v, %v", answer, err)
 			}
 		})
@@ -110,11 +110,11 @@ func TestPutOffBeforeAnError(t *testing.T) {
 	e, h := bare(t, KnownFaults())
 	lost := ip(client, server, protoSCTP, make([]byte, 24), -1)
 	var k key
-	if _, err := e.faults.extract(&packet{data: lost}, 3, tunnelKey{}, &k); err != nil {
+	if err := e.datapath.faults.extract(&packet{data: lost}, 3, tunnelKey{}, &k); err != nil {
 		t.Fatal(err)
 	}
 	k.recirc = 1
-	e.flows.add(e.lookupKey(k), &flow{key: k, actions: []attribute{act(actionOutput, 4)}})
+	e.datapath.flows.add(&flow{key: k, actions: []attribute{act(actionOutput, 4)}})
 	o := send(t, e, h, lost, act(actionRecirc, 1), ct(t, 1, false))
 	if o.err == nil || len(o.out) != 0 {
 		t.Fatalf("%+v", o)

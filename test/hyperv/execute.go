@@ -3,47 +3,106 @@
 package hyperv
 
 import (
-	"errors"
-
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
 // ingress takes a frame in that has come in by a port: PacketIO.c, OvsStartNBLIngress.
-func (e *Extension) ingress(v *vport, frame []byte) {
+func (d *datapath) ingress(v *vport, frame []byte) {
 	if !v.usable() {
-		e.lose(errDisconnected)
+		d.statistics.lose(errDisconnected)
 		return
 	}
 	v.rxPackets++
 	v.rxBytes += uint64(len(frame))
 	p := &packet{data: frame, source: v}
 	var k key
-	l, err := e.faults.extract(p, v.number, tunnelKey{}, &k)
-	if err != nil {
-		e.lose(err)
+	if err := d.faults.extract(p, v.number, tunnelKey{}, &k); err != nil {
+		d.statistics.lose(err)
 		return
 	}
-	f := e.lookup(&k)
+	f := d.flows.lookup(&k)
 	if f == nil {
-		e.miss(v, p, &k)
+		d.upcalls.miss(v, p, &k)
 		return
 	}
-	e.hit(f, p, l)
-	if err := e.execute(p, v.number, &k, l, f.actions); err != nil {
-		e.lose(err)
+	d.hit(f, p)
+	if err := d.execute(p, v.number, &k, f.actions); err != nil {
+		d.statistics.lose(err)
 	}
 }
 
-// lose counts a packet that goes no further though no flow has said so, by why.
-func (e *Extension) lose(why error) {
-	if !errors.Is(why, errPending) {
-		e.stats.losses[why.Error()]++
+// again looks for the flow of a packet that has been put into a tunnel or taken out of one: Actions.c,
+// OvsDoFlowLookupOutput. What its actions put off is done with what the packet's first actions did.
+func (d *datapath) again(from *vport, p *packet, t tunnelKey) error {
+	if !from.usable() {
+		d.statistics.lose(errDisconnected)
+		return nil
 	}
+	var k key
+	if err := d.faults.extract(p, from.number, t, &k); err != nil {
+		return dropped("headers that make no sense")
+	}
+	f := d.flows.lookup(&k)
+	if f == nil {
+		d.upcalls.miss(from, p, &k)
+		return nil
+	}
+	d.hit(f, p)
+	return d.run(p, from.number, &k, f.actions)
+}
+
+// hit counts a packet that a flow is for.
+func (d *datapath) hit(f *flow, p *packet) {
+	f.hit(p)
+	d.statistics.hits++
+}
+
+// execute runs actions on a packet and then what they have put off: Actions.c, OvsActionsExecute, and
+// Recirc.c, OvsProcessDeferredActions. After an error what was put off stays, and is done with the next
+// packet.
+func (d *datapath) execute(p *packet, from uint32, k *key, actions []attribute) error {
+	err := d.run(p, from, k, actions)
+	if err != nil {
+		return err
+	}
+	for !d.deferred.empty() {
+		next := d.deferred.next()
+		if next.recirc {
+			err = d.recirculate(next.packet, from, &next.key)
+		} else {
+			err = d.run(next.packet, from, &next.key, next.actions)
+		}
+	}
+	d.deferred.free()
+	return err
+}
+
+// recirculate: Actions.c, OvsDoRecirc. The packet goes by from, the port of the packet that the actions
+// began with, although its key may have another one. That port is asked for only where no flow is found.
+func (d *datapath) recirculate(p *packet, from uint32, k *key) error {
+	f := d.flows.lookup(k)
+	if f == nil {
+		v := d.vports.byNumber[from]
+		if !v.usable() {
+			d.statistics.misses++
+			d.statistics.lose(errDisconnected)
+			return nil
+		}
+		d.upcalls.miss(v, p, k)
+		return nil
+	}
+	if d.deferred.level > deferredLevel {
+		return dropped("too many recirculations within each other")
+	}
+	d.hit(f, p)
+	d.deferred.level++
+	defer func() { d.deferred.level-- }()
+	return d.run(p, from, k, f.actions)
 }
 
 // executePacket: User.c, OvsNlExecuteCmdHandler and OvsExecuteDpIoctl.
-func executePacket(e *Extension, r request) ([][]byte, error) {
+func (d *datapath) executePacket(r request) ([][]byte, error) {
 	data, hasPacket := r.attrs[packetAttrPacket]
 	rawKey, hasKey := r.attrs[packetAttrKey]
 	rawActions, hasActions := r.attrs[packetAttrActions]
@@ -74,26 +133,26 @@ func executePacket(e *Extension, r request) ([][]byte, error) {
 		}
 	}
 	inPort := attrs.u32(keyInPort)
-	l, err := e.faults.extract(p, inPort, tunnel, &k)
-	if err != nil {
-		e.lose(err)
+	if err := d.faults.extract(p, inPort, tunnel, &k); err != nil {
+		d.statistics.lose(err)
 		return one(r.answer(func(*netlink.AttributeEncoder) error { return nil })) // nobody is told
 	}
 	from := uint32(noPort)
-	if v := e.vports[inPort]; v != nil {
+	if v := d.vports.byNumber[inPort]; v != nil {
 		p.source, from = v, inPort
 	}
-	_, e.probing = r.attrs[packetAttrProbe]
-	err = e.execute(p, from, &k, l, actions)
-	if err != nil && !e.probing {
-		e.lose(err)
+	_, probe := r.attrs[packetAttrProbe]
+	d.record.probing = probe
+	err = d.execute(p, from, &k, actions)
+	d.record.probing = false
+	if err != nil && !probe {
+		d.statistics.lose(err)
 	}
-	e.probing = false
-	if err != nil {
-		if err == errNotSupported {
-			return nil, unix.EOPNOTSUPP
-		}
-		return nil, unix.EPERM
+	switch err {
+	case nil:
+		return one(r.answer(func(*netlink.AttributeEncoder) error { return nil }))
+	case errNotSupported:
+		return nil, unix.EOPNOTSUPP
 	}
-	return one(r.answer(func(*netlink.AttributeEncoder) error { return nil }))
+	return nil, unix.EPERM
 }

@@ -2,9 +2,7 @@
 
 package hyperv
 
-import (
-	"errors"
-)
+import "errors"
 
 // errPacket: the packet is cut off or has a header that makes no sense. The driver drops it.
 var errPacket = errors.New("invalid packet")
@@ -17,14 +15,15 @@ const (
 	ndAdvert  = 136
 )
 
-// extract: Flow.c, OvsExtractFlow. What it does not write stays in k: the metadata of a packet that
-// ovs-vswitchd sends, and of one that comes back from reassembly.
-func (f Faults) extract(p *packet, inPort uint32, tunnel tunnelKey, k *key) (layers, error) {
-	var l layers
+// extract finds a packet's layers and its key: Flow.c, OvsExtractFlow. What it does not write stays in k: the
+// metadata of a packet that ovs-vswitchd sends, and of one that comes back from reassembly.
+func (f Faults) extract(p *packet, inPort uint32, tunnel tunnelKey, k *key) error {
+	p.layers = layers{}
+	l := &p.layers
 	k.inPort, k.tunnel = inPort, tunnel
 	b := p.data
 	if len(b) < 14 {
-		return l, nil
+		return nil
 	}
 	copy(k.dst[:], b)
 	copy(k.src[:], b[6:])
@@ -40,17 +39,17 @@ func (f Faults) extract(p *packet, inPort uint32, tunnel tunnelKey, k *key) (lay
 	k.ether, l.l3 = etherType(b, offset)
 	switch k.ether {
 	case etherIPv4:
-		return l, extractIPv4(b, k, &l)
+		return extractIPv4(b, k, l)
 	case etherIPv6:
-		return l, f.extractIPv6(b, k, &l)
+		return f.extractIPv6(b, k, l)
 	case etherARP:
-		extractARP(b, k, &l)
+		extractARP(b, k, l)
 	case etherMPLS, etherMPLSM:
 		if len(b) >= l.l3+4 {
 			k.network.mplsEntry = order.Uint32(b[l.l3:])
 		}
 	}
-	return l, nil
+	return nil
 }
 
 // etherType is that of the header whose type is at offset, and where the network layer begins.

@@ -30,31 +30,40 @@ type flow struct {
 	tcpFlags       uint8
 }
 
+// flowTable are the flows: Flow.c. A flow is found by its key alone.
+type flowTable struct {
+	faults Faults
+	record *record
+	table  *table[key, *flow]
+}
+
 // lookupKey is what two keys have to have in common: Flow.c, FlowEqual. The tuple of IPv6 is part of it
 // although no flow of ovs-vswitchd's can have one, so that a tracked packet never hits.
-func (e *Extension) lookupKey(k key) key {
-	if !e.faults[TrackedIPv6] {
+func (fs *flowTable) lookupKey(k key) key {
+	if !fs.faults[TrackedIPv6] {
 		k.ct.tuple6 = tuple6{}
 	}
 	return k
 }
 
-func (e *Extension) lookup(k *key) *flow { return e.flows.first(e.lookupKey(*k)) }
+func (fs *flowTable) lookup(k *key) *flow { return fs.table.first(fs.lookupKey(*k)) }
 
-// rekey puts the flows in their places after a fault was switched.
-func (e *Extension) rekey() {
-	flows := e.flows.all()
-	e.flows = newTable[key, *flow](flowLists, e.faults)
+func (fs *flowTable) add(f *flow) { fs.table.add(fs.lookupKey(f.key), f) }
+
+// rehash puts the flows in their places after a fault was switched.
+func (fs *flowTable) rehash() {
+	flows := fs.table.all()
+	fs.table = newTable[key, *flow](flowLists, fs.faults)
 	for _, f := range flows {
-		e.flows.add(e.lookupKey(f.key), f)
+		fs.add(f)
 	}
 }
 
-// putFlow: Flow.c, OvsFlowNlCmdHandler and HandleFlowPut. A mask is not looked at, nor is a flow's
+// put: Flow.c, OvsFlowNlCmdHandler and HandleFlowPut. A mask is not looked at, nor is a flow's
 // unique identifier. A new flow over one that is there takes its place.
-func putFlow(e *Extension, r request) ([][]byte, error) {
+func (fs *flowTable) put(r request) ([][]byte, error) {
 	if r.command == cmdDelete && len(r.raw) == 0 {
-		e.flows.clear()
+		fs.table.clear()
 		return one(r.answer(func(*netlink.AttributeEncoder) error { return nil }))
 	}
 	rawKey, ok := r.attrs[flowAttrKey]
@@ -75,10 +84,10 @@ func putFlow(e *Extension, r request) ([][]byte, error) {
 		return nil, err
 	}
 	if _, probe := r.attrs[flowAttrProbe]; !probe && r.command != cmdDelete {
-		e.recordFlow(attrs, r.attrs)
+		fs.record.flow(attrs, r.attrs)
 	}
-	place := e.lookupKey(k)
-	old := e.flows.first(place)
+	place := fs.lookupKey(k)
+	old := fs.table.first(place)
 	stats := flow{}
 	if old != nil {
 		stats = *old
@@ -87,14 +96,14 @@ func putFlow(e *Extension, r request) ([][]byte, error) {
 	case r.command == cmdDelete && old == nil, r.command == cmdSet && old == nil:
 		return nil, unix.ENOENT
 	case r.command == cmdDelete:
-		e.flows.remove(place, old)
+		fs.table.remove(place, old)
 	default:
 		f := &flow{key: k, raw: r.attrs[flowAttrActions], actions: actions}
 		if _, forget := r.attrs[flowAttrClear]; old != nil && !forget {
 			f.packets, f.bytes, f.used, f.tcpFlags = old.packets, old.bytes, old.used, old.tcpFlags
 		}
-		e.flows.remove(place, old)
-		e.flows.add(place, f)
+		fs.table.remove(place, old)
+		fs.table.add(place, f)
 	}
 	return one(r.answer(func(a *netlink.AttributeEncoder) error {
 		a.Bytes(flowAttrKey, rawKey)
@@ -157,12 +166,12 @@ func isZero(b []byte) bool {
 	return true
 }
 
-// getFlow: Flow.c, _FlowNlGetCmdHandler, which gives the request's attributes back, and
+// get: Flow.c, _FlowNlGetCmdHandler, which gives the request's attributes back, and
 // _FlowNlDumpCmdHandler.
-func getFlow(e *Extension, r request) ([][]byte, error) {
+func (fs *flowTable) get(r request) ([][]byte, error) {
 	if r.dump {
-		bodies := make([][]byte, 0, e.flows.count)
-		for _, f := range e.flows.all() {
+		bodies := make([][]byte, 0, fs.table.count)
+		for _, f := range fs.table.all() {
 			body, err := f.encode(r.command)
 			if err != nil {
 				return nil, err
@@ -175,7 +184,7 @@ func getFlow(e *Extension, r request) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := e.lookup(&k)
+	f := fs.lookup(&k)
 	if f == nil {
 		return nil, unix.ENOENT
 	}
@@ -213,12 +222,11 @@ func monotonic() time.Duration {
 }
 
 // hit: Flow.c, OvsFlowUsed.
-func (e *Extension) hit(f *flow, p *packet, l layers) {
+func (f *flow) hit(p *packet) {
 	f.packets++
 	f.bytes += uint64(len(p.data))
 	f.used = time.Now()
-	if l.tcp && len(p.data) >= l.l4+14 {
+	if l := p.layers; l.tcp && len(p.data) >= l.l4+14 {
 		f.tcpFlags |= p.data[l.l4+13]
 	}
-	e.stats.hits++
 }

@@ -12,7 +12,7 @@ import (
 func keyOf(t *testing.T, e *Extension, frame []byte) key {
 	t.Helper()
 	var k key
-	if _, err := e.faults.extract(&packet{data: frame}, 3, tunnelKey{}, &k); err != nil {
+	if err := e.datapath.faults.extract(&packet{data: frame}, 3, tunnelKey{}, &k); err != nil {
 		t.Fatal(err)
 	}
 	return k
@@ -42,7 +42,7 @@ func TestMasksAreNotLookedAt(t *testing.T) {
 		"the same": {frame, 3, 1}, "another payload": {udp(client, server, 1, 53, "other"), 3, 1},
 		"another client's port": {udp(client, server, 2, 53, "q"), 3, 0}, "another port": {frame, 2, 0},
 	} {
-		e.ingress(e.vports[c.port], c.frame)
+		e.datapath.ingress(e.datapath.vports.byNumber[c.port], c.frame)
 		if got := len(h.sent["pod4"]); got != c.out {
 			t.Errorf("%s: %d frames", name, got)
 		}
@@ -50,8 +50,8 @@ func TestMasksAreNotLookedAt(t *testing.T) {
 			<-h.sent["pod4"]
 		}
 	}
-	if e.stats.misses != 2 || e.stats.hits != 2 {
-		t.Errorf("%d hits, %d misses", e.stats.hits, e.stats.misses)
+	if e.datapath.statistics.misses != 2 || e.datapath.statistics.hits != 2 {
+		t.Errorf("%d hits, %d misses", e.datapath.statistics.hits, e.datapath.statistics.misses)
 	}
 }
 
@@ -92,16 +92,16 @@ func TestFlowsAreTold(t *testing.T) {
 	e, _ := bare(t, KnownFaults())
 	frame := tcp(client, server, 1000, 80, tcpSYN, 1, 0)
 	k := keyOf(t, e, frame)
-	e.flows.add(e.lookupKey(k), &flow{key: k, raw: []byte{8, 0, actionOutput, 0, 4, 0, 0, 0},
+	e.datapath.flows.add(&flow{key: k, raw: []byte{8, 0, actionOutput, 0, 4, 0, 0, 0},
 		actions: []attribute{act(actionOutput, 4)}})
-	e.ingress(e.vports[3], frame)
+	e.datapath.ingress(e.datapath.vports.byNumber[3], frame)
 	attrs := nested(t, 0, func(a *netlink.AttributeEncoder) { a.Nested(flowAttrKey, k.encode) }).data
 	for name, m := range map[string]message{
 		"asked for": {body: append([]byte{cmdGet, 1, 0, 0, 0, 0, 0, 0}, attrs...)},
 		"dumped":    {flags: 0x300, body: []byte{cmdGet, 1, 0, 0, 0, 0, 0, 0}},
 	} {
 		m.kind = familyFlow
-		bodies, err := e.dispatch(m)
+		bodies, err := e.device.dispatch(m)
 		if err != nil || len(bodies) != 1 {
 			t.Fatalf("%s: %v, %v", name, bodies, err)
 		}

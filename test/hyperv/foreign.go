@@ -21,12 +21,12 @@ func (t *tracking) foreign(conn *connection) error {
 	if t.related || proto == conn.made {
 		return nil
 	}
-	if header := t.tcpHeader(); proto == protoTCP && (header == nil || header.invalid()) {
+	if header := t.packet.tcpSegment(); proto == protoTCP && (header == nil || header.invalid()) {
 		return nil // before the driver looks at the connection
 	}
 	name := fmt.Sprint(otherProtocol, protocolNames[proto], " over ", protocolNames[conn.made])
-	t.e.record(name)
-	t.e.log.Error("a packet has found a connection of another protocol", "found", name, "zone", t.action.zone)
+	t.conntrack.record.add(name)
+	t.conntrack.log.Error("a packet has found a connection of another protocol", "found", name, "zone", t.action.zone)
 	if proto == protoTCP {
 		return dropped(name + ", beyond its memory")
 	}
@@ -37,13 +37,13 @@ func (t *tracking) foreign(conn *connection) error {
 // bytes as the header of IPv6 says, and does not look whether they are there: Actions.c, OvsUpdateAddressAndPortForIpv6
 // and OvsCalculateICMPv6Checksum. What lies behind the packet may be no memory, which stops the machine. That cannot be
 // emulated: the packet is lost.
-func (f *forwarding) readICMPv6(k *key) error {
-	l, data := f.layers, f.packet.data
-	if !f.e.faults[ICMPv6Length] || k.ether != etherIPv6 || k.network.proto != protoICMPv6 ||
+func (t *tracking) readICMPv6() error {
+	k, l, data := t.key, t.packet.layers, t.packet.data
+	if !t.conntrack.faults[ICMPv6Length] || k.ether != etherIPv6 || k.network.proto != protoICMPv6 ||
 		l.l4+int(order.Uint16(data[l.l3+4:])) <= len(data) {
 		return nil
 	}
-	f.e.record(overlong)
-	f.e.log.Error("the driver reads beyond an ICMPv6 message, which may stop the machine", "zone", k.ct.zone)
+	t.conntrack.record.add(overlong)
+	t.conntrack.log.Error("the driver reads beyond an ICMPv6 message, which may stop the machine", "zone", k.ct.zone)
 	return dropped(overlong)
 }

@@ -63,7 +63,7 @@ func TestOtherProtocol(t *testing.T) {
 				for _, faults := range []Faults{KnownFaults(), without(OtherProtocol)} {
 					e, h := bare(t, faults)
 					start := time.Unix(1000, 0)
-					e.now = func() time.Time { return start }
+					e.datapath.clock.now = func() time.Time { return start }
 					send(t, e, h, segment(c.begins, of.client, of.server, 1000, 53, tcpSYN),
 						ct(t, 1, true, nat(natAttrDst, of.backend, 5353)))
 					o := sendFrom(t, e, h, 4, segment(c.comes, of.backend, of.client, 5353, 1000, c.flags), undo(t, 1),
@@ -80,7 +80,7 @@ func TestOtherProtocol(t *testing.T) {
 					if got := o.key.ct.state &^ stateTracked; !c.lost && got != c.state {
 						t.Errorf("state %#x, want %#x", got, c.state)
 					}
-					conn := e.ct.connections.all()[0]
+					conn := e.datapath.conntrack.connections.all()[0]
 					if c.begins == protoTCP && c.comes == protoUDP &&
 						(conn.peers[0].state != udpAnswered || conn.expiration.Sub(start) != otherBoth) {
 						t.Errorf("the connection's state is %d, its end in %v", conn.peers[0].state, conn.expiration.Sub(start))

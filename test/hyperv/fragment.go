@@ -37,50 +37,55 @@ type part struct {
 	data   []byte
 }
 
-// reassemble keeps a fragment, and with the last one goes on with the whole packet and a new key: without
-// its recirculation and its connection, and, since the action list has begun anew, without its tunnel.
-// IpFragment.c, OvsProcessIpv4Fragment; Conntrack.c, OvsDetectCtPacket.
-func (f *forwarding) reassemble(k *key, now time.Time) error {
-	e, p, l := f.e, f.packet, f.layers
-	at, piece, more, header := f.fragmentOf(k)
+// fragmentTable has the packets of which some fragments have come: IpFragment.c.
+type fragmentTable struct {
+	clock *clock
+	byKey map[fragmentKey]*fragments
+}
+
+// reassemble keeps a fragment, and gives the whole packet with the last one: IpFragment.c, OvsProcessIpv4Fragment.
+func (t *fragmentTable) reassemble(p *packet, k *key) (*packet, error) {
+	at, piece, more, header := fragmentOf(p, k)
 	if len(piece.data) == 0 {
-		return dropped("an empty fragment")
+		return nil, dropped("an empty fragment")
 	}
-	for other, frags := range e.frags {
-		if now.After(frags.until) {
-			delete(e.frags, other)
-		}
-	}
-	frags := e.frags[at]
-	if frags == nil {
-		frags = &fragments{until: now.Add(fragmentTimeout)}
-		e.frags[at] = frags
-	}
+	frags := t.of(at)
 	if len(frags.parts) == maxFragments || !frags.insert(piece) {
-		return dropped("too many or overlapping fragments")
+		return nil, dropped("too many or overlapping fragments")
 	}
 	frags.mru = max(frags.mru, len(p.data))
 	if !more {
 		frags.total = piece.offset + len(piece.data)
 	}
 	if frags.received != frags.total {
-		return errPending
+		return nil, errPending
 	}
-	delete(e.frags, at)
+	delete(t.byKey, at)
 	whole := append([]byte(nil), header...)
 	for _, part := range frags.parts {
 		whole = append(whole, part.data...)
 	}
 	if len(whole) > netdev.MaxFrame {
-		return dropped("too large a datagram of fragments")
+		return nil, dropped("too large a datagram of fragments")
 	}
-	finishHeader(whole, l, k.ether)
-	f.packet = &packet{data: whole, tag: p.tag, mru: frags.mru, source: p.source}
-	var fresh key
-	var err error
-	f.layers, err = e.faults.extract(f.packet, f.from, f.tunnel, &fresh)
-	*k = fresh
-	return err
+	finishHeader(whole, p.layers, k.ether)
+	return &packet{data: whole, tag: p.tag, mru: frags.mru, source: p.source}, nil
+}
+
+// of are the fragments of a packet, of which this one may be the first. Those that are too old go.
+func (t *fragmentTable) of(at fragmentKey) *fragments {
+	now := t.clock.now()
+	for other, frags := range t.byKey {
+		if now.After(frags.until) {
+			delete(t.byKey, other)
+		}
+	}
+	frags := t.byKey[at]
+	if frags == nil {
+		frags = &fragments{until: now.Add(fragmentTimeout)}
+		t.byKey[at] = frags
+	}
+	return frags
 }
 
 // insert puts a fragment in its place; one that overlaps is refused.
@@ -99,15 +104,15 @@ func (f *fragments) insert(p part) bool {
 
 // fragmentOf is a packet's fragment, whether more come after it, and the headers before it as those of
 // the whole packet.
-func (f *forwarding) fragmentOf(k *key) (at fragmentKey, p part, more bool, header []byte) {
-	b, l := f.packet.data, f.layers
+func fragmentOf(p *packet, k *key) (at fragmentKey, piece part, more bool, header []byte) {
+	b, l := p.data, p.layers
 	at = fragmentKey{src: k.network.src, dst: k.network.dst, tunnel: k.tunnel.id}
 	if k.ether == etherIPv4 {
 		end := min(l.l3+int(order.Uint16(b[l.l3+2:])), len(b))
 		field := order.Uint16(b[l.l3+6:])
 		at.id, at.proto = uint32(order.Uint16(b[l.l3+4:])), k.network.proto
 		if end <= l.l4 {
-			return at, p, false, nil
+			return at, piece, false, nil
 		}
 		return at, part{int(field&0x1fff) * 8, slices.Clone(b[l.l4:end])}, field&0x2000 != 0, b[:l.l4]
 	}
@@ -115,7 +120,7 @@ func (f *forwarding) fragmentOf(k *key) (at fragmentKey, p part, more bool, head
 	place := fragmentHeader(b, l.l3)
 	end := min(l.l3+40+int(order.Uint16(b[l.l3+4:])), len(b))
 	if place == 0 || end <= place+8 {
-		return at, p, false, nil
+		return at, piece, false, nil
 	}
 	field := order.Uint16(b[place+2:])
 	at.id = order.Uint32(b[place+4:])
@@ -165,8 +170,8 @@ func finishHeader(b []byte, l layers, ether uint16) {
 
 // fragment takes a packet apart again by the size of the fragments that it was put together from:
 // BufferMgmt.c, OvsFragmentNBL.
-func fragment(p *packet, l layers) [][]byte {
-	frame := p.frame()
+func fragment(p *packet) [][]byte {
+	frame, l := p.frame(), p.layers
 	shift := len(frame) - len(p.data) // of a tag
 	header := l.l4 + shift
 	if len(frame) <= p.mru+shift || !l.ipv4 && !l.ipv6 {

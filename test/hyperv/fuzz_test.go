@@ -65,7 +65,7 @@ func bare(tb testing.TB, faults Faults) (*Extension, noHost) {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if _, err := e.dispatch(message{kind: familyVport, body: append([]byte{cmdNew, 1, 0, 0, 0, 0, 0, 0},
+		if _, err := e.device.dispatch(message{kind: familyVport, body: append([]byte{cmdNew, 1, 0, 0, 0, 0, 0, 0},
 			attrs...)}); err != nil {
 			tb.Fatalf("port %d: %v", i+1, err)
 		}
@@ -76,8 +76,9 @@ func bare(tb testing.TB, faults Faults) (*Extension, noHost) {
 
 // Whatever ovs-vswitchd sends, each request has an answer.
 func FuzzRequest(f *testing.F) {
-	for c := range commands {
-		f.Add(message{kind: c.family, flags: unix.NLM_F_REQUEST, body: []byte{c.command, 1, 0, 0, 0, 0, 0, 0}}.appendTo(nil))
+	e, _ := bare(f, KnownFaults())
+	for c := range e.device.commands {
+		f.Add(message{kind: c.kind, flags: unix.NLM_F_REQUEST, body: []byte{c.command, 1, 0, 0, 0, 0, 0, 0}}.appendTo(nil))
 	}
 	f.Add(message{kind: unix.GENL_ID_CTRL, body: append([]byte{unix.CTRL_CMD_GETFAMILY, 1, 0, 0},
 		"\x0e\x00\x02\x00ovs_vport\x00\x00\x00"...)}.appendTo(nil))
@@ -89,7 +90,7 @@ func FuzzRequest(f *testing.F) {
 				lookupFamily(m)
 				continue
 			}
-			bodies, err := e.dispatch(m)
+			bodies, err := e.device.dispatch(m)
 			for _, body := range bodies {
 				if _, parsed := parseMessages(message{kind: m.kind, body: body}.appendTo(nil)); parsed != nil {
 					t.Error(parsed)
@@ -114,7 +115,7 @@ func FuzzKey(f *testing.F) {
 		if tag != 0 {
 			p.tag = tag | vlanCFI
 		}
-		if _, err := (Faults{}).extract(p, 3, tunnelKey{}, &k); err != nil || len(frame) < 14 {
+		if err := (Faults{}).extract(p, 3, tunnelKey{}, &k); err != nil || len(frame) < 14 {
 			return
 		}
 		encoded, err := encode(k.encode)
@@ -158,17 +159,16 @@ func FuzzActions(f *testing.F) {
 		}
 		for _, faults := range []Faults{KnownFaults(), {}} {
 			e, _ := bare(t, faults)
-			e.now = func() time.Time { return time.Unix(1, 0) }
-			p := &packet{data: append([]byte(nil), frame...), source: e.vports[1]}
+			e.datapath.clock.now = func() time.Time { return time.Unix(1, 0) }
+			p := &packet{data: append([]byte(nil), frame...), source: e.datapath.vports.byNumber[1]}
 			var k key
-			l, err := e.faults.extract(p, 1, tunnelKey{}, &k)
-			if err != nil {
+			if e.datapath.faults.extract(p, 1, tunnelKey{}, &k) != nil {
 				return
 			}
-			e.flows.add(e.lookupKey(k), &flow{key: k, actions: actions})
-			_ = e.execute(p, 1, &k, l, actions)
-			if len(e.deferred) > DeferredQueueSize || e.level != 0 {
-				t.Errorf("%d put off, level %d", len(e.deferred), e.level)
+			e.datapath.flows.add(&flow{key: k, actions: actions})
+			_ = e.datapath.execute(p, 1, &k, actions)
+			if len(e.datapath.deferred.actions) > DeferredQueueSize || e.datapath.deferred.level != 0 {
+				t.Errorf("%d put off, level %d", len(e.datapath.deferred.actions), e.datapath.deferred.level)
 			}
 		}
 	})

@@ -26,3 +26,9 @@ func hashRange(conn *connection) uint32 {
 	}
 	return h.Sum32()
 }
+
+// hashAction: Actions.c, OvsExecuteHash, whichever algorithm was asked for. The hash is not the driver's own,
+// only of the same fields.
+func hashAction(k *key, basis uint32) uint32 {
+	return max(hashKey(k)*0x9e3779b1^basis, 1)
+}

@@ -13,11 +13,11 @@ const (
 // help gives a packet of a connection to the helper of its ports, once the packet is translated: Conntrack.c,
 // OvsDetectFtpPacket, OvsDetectFtp6Packet, OvsDetectTftpPacket and OvsDetectTftp6Packet. A helper may stop the machine.
 // That cannot be emulated: the packet is lost, and recorded.
-func (e *Extension) help(k *key) error {
+func (t *tracking) help() error {
 	const portFTP, portTFTP = 21, 69
-	n, helper := k.network, ""
+	n, helper := t.key.network, ""
 	switch {
-	case !e.faults[FTPHelper]:
+	case !t.conntrack.faults[FTPHelper]:
 	case n.proto == protoTCP && (n.portSrc == portFTP || n.portDst == portFTP):
 		helper = helperFTP
 	case n.proto == protoUDP && n.portDst == portTFTP:
@@ -26,8 +26,8 @@ func (e *Extension) help(k *key) error {
 	if helper == "" {
 		return nil
 	}
-	e.record(helper)
-	e.log.Error("a packet has reached a helper of the driver, which may stop the machine", "helper", helper,
-		"from port", n.portSrc, "to port", n.portDst, "zone", k.ct.zone)
+	t.conntrack.record.add(helper)
+	t.conntrack.log.Error("a packet has reached a helper of the driver, which may stop the machine", "helper", helper,
+		"from port", n.portSrc, "to port", n.portDst, "zone", t.key.ct.zone)
 	return dropped(fmt.Sprintf("read by the driver's %s", helper))
 }

@@ -20,8 +20,8 @@ func TestFTPHelper(t *testing.T) {
 	}
 	one := func(frame []byte, actions ...attribute) step { return step{frame, actions} }
 	var fragments []step
-	for _, part := range fragment(&packet{data: udp(client, server, 1000, 69, strings.Repeat("x", 1500)), mru: 1014},
-		layers{l3: 14, l4: 34, ipv4: true}) {
+	for _, part := range fragment(&packet{data: udp(client, server, 1000, 69, strings.Repeat("x", 1500)), mru: 1014,
+		layers: layers{l3: 14, l4: 34, ipv4: true}}) {
 		fragments = append(fragments, one(part, commit))
 	}
 	for _, c := range []struct {

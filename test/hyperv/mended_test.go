@@ -55,11 +55,11 @@ func TestTheTwoChangesTogether(t *testing.T) {
 		a.Nested(ctaTupleOrig, gone.encode)
 		a.Bytes(ctaZone, []byte{0, 1})
 	}).data
-	if _, err := e.dispatch(message{kind: ctDelete, body: append([]byte{2, 0, 0, 0}, attrs...)}); err != nil {
+	if _, err := e.device.dispatch(message{kind: ctDelete, body: append([]byte{2, 0, 0, 0}, attrs...)}); err != nil {
 		t.Fatal(err)
 	}
-	if e.ct.total != 1 {
-		t.Errorf("%d connections are left", e.ct.total)
+	if e.datapath.conntrack.connections.count != 1 {
+		t.Errorf("%d connections are left", e.datapath.conntrack.connections.count)
 	}
 	answer := tcp(backend, client, 8080, 1000, tcpSYN|tcpACK, 1, 2)
 	got := sendFrom(t, e, h, 4, answer, ct(t, 1, false, nat(0, backend, 0))).key.ct.state &^ stateTracked

@@ -43,8 +43,14 @@ type band struct {
 	packets, bytes    uint64
 }
 
-// getMeterFeatures: Meter.c, OvsMeterFeatureProbe.
-func getMeterFeatures(_ *Extension, r request) ([][]byte, error) {
+// meters: Meter.c.
+type meters struct {
+	clock *clock
+	byID  map[uint32]*meter
+}
+
+// features: Meter.c, OvsMeterFeatureProbe.
+func (ms *meters) features(r request) ([][]byte, error) {
 	return one(r.answer(func(a *netlink.AttributeEncoder) error {
 		a.Uint32(meterAttrMaxMeters, ^uint32(0))
 		a.Uint32(meterAttrMaxBands, maxBands)
@@ -59,9 +65,9 @@ func getMeterFeatures(_ *Extension, r request) ([][]byte, error) {
 	}))
 }
 
-// setMeter: Meter.c, OvsNewMeterCmdHandler. The driver has room for one band and would write over its end
+// set: Meter.c, OvsNewMeterCmdHandler. The driver has room for one band and would write over its end
 // with two; the emulator refuses them.
-func setMeter(e *Extension, r request) ([][]byte, error) {
+func (ms *meters) set(r request) ([][]byte, error) {
 	if len(r.attrs[meterAttrID]) != 4 {
 		return nil, unix.ENOMSG
 	}
@@ -84,26 +90,26 @@ func setMeter(e *Extension, r request) ([][]byte, error) {
 		m.maxDelta = max(m.maxDelta, b.bucket/uint64(b.rate)/10)
 		m.bands = append(m.bands, b)
 	}
-	e.meters[m.id] = m
+	ms.byID[m.id] = m
 	return one(r.answer(m.encode))
 }
 
 func (b band) full() uint64 { return (uint64(b.burst) + uint64(b.rate)) * 1000 }
 
-func getMeter(e *Extension, r request) ([][]byte, error) {
-	m := e.meters[r.attrs.u32(meterAttrID)]
+func (ms *meters) get(r request) ([][]byte, error) {
+	m := ms.byID[r.attrs.u32(meterAttrID)]
 	if m == nil {
 		return nil, unix.EEXIST
 	}
 	return one(r.answer(m.encode))
 }
 
-func deleteMeter(e *Extension, r request) ([][]byte, error) {
-	m := e.meters[r.attrs.u32(meterAttrID)]
+func (ms *meters) delete(r request) ([][]byte, error) {
+	m := ms.byID[r.attrs.u32(meterAttrID)]
 	if m == nil {
 		return one(r.answer(func(*netlink.AttributeEncoder) error { return nil }))
 	}
-	delete(e.meters, m.id)
+	delete(ms.byID, m.id)
 	return one(r.answer(m.encode))
 }
 
@@ -126,28 +132,29 @@ func (m *meter) encode(a *netlink.AttributeEncoder) error {
 	return nil
 }
 
-// metered says whether a packet is over its meter: Meter.c, OvsMeterExecute. A meter that is not there
+// over says whether a packet is over its meter: Meter.c, OvsMeterExecute. A meter that is not there
 // lets all pass.
-func (e *Extension) metered(id uint32, p *packet) bool {
-	m := e.meters[id]
-	if m == nil {
-		return false
-	}
-	now := e.now()
+func (ms *meters) over(id uint32, p *packet) bool {
+	m := ms.byID[id]
+	return m != nil && m.over(len(p.data), ms.clock.now())
+}
+
+// over says whether a packet of so many bytes is over the meter's bands, which it uses up.
+func (m *meter) over(size int, now time.Time) bool {
 	delta := min(uint64(max(now.Sub(m.used).Milliseconds(), 0)), m.maxDelta)
 	m.used = now
 	m.packets++
-	m.bytes += uint64(len(p.data))
+	m.bytes += uint64(size)
 	cost := uint64(1000)
 	if m.kbps {
-		cost = uint64(len(p.data)) * 8
+		cost = uint64(size) * 8
 	}
 	over := false
 	for i := range m.bands {
 		b := &m.bands[i]
 		b.bucket = min(b.bucket+delta*uint64(b.rate), b.full())
 		b.packets++
-		b.bytes += uint64(len(p.data))
+		b.bytes += uint64(size)
 		if b.bucket >= cost {
 			b.bucket -= cost
 		} else if b.kind == bandDrop {

@@ -2,9 +2,7 @@
 
 package hyperv
 
-import (
-	"slices"
-)
+import "slices"
 
 // packet is a frame on its way. Its tag is beside it, as NDIS has it, or in it.
 type packet struct {
@@ -16,6 +14,7 @@ type packet struct {
 	// source is the port at which it came into the switch; none if it did not come in by one. The
 	// extension's own packets and those from tunnels have none.
 	source *vport
+	layers layers
 }
 
 func (p *packet) clone() *packet {

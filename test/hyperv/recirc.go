@@ -13,63 +13,44 @@ const (
 type deferredAction struct {
 	packet  *packet
 	key     key
-	layers  layers
 	actions []attribute
 	recirc  bool
 }
 
-// putOff: Recirc.c, OvsAddDeferredActions. A place of the queue is free again only when the queue is
+// deferredQueue is what the packet at hand has put off.
+type deferredQueue struct {
+	actions []deferredAction
+	head    int // how many of its places were given out since it was empty
+	most    int // the most of any packet: see Status
+	level   int // of recirculations within each other
+}
+
+// add: Recirc.c, OvsAddDeferredActions. A place of the queue is free again only when the queue is
 // empty, so that a packet has that many in all.
-func (e *Extension) putOff(d deferredAction) bool {
-	if e.head == DeferredQueueSize {
+func (q *deferredQueue) add(d deferredAction) bool {
+	if q.head == DeferredQueueSize {
 		return false
 	}
-	e.head++
-	e.stats.putOff = max(e.stats.putOff, e.head)
-	e.deferred = append(e.deferred, d)
+	q.head++
+	q.most = max(q.most, q.head)
+	q.actions = append(q.actions, d)
 	return true
 }
 
-// execute runs actions on a packet and then what they have put off: Actions.c, OvsActionsExecute, and
-// Recirc.c, OvsProcessDeferredActions. After an error what was put off stays, and is done with the next
-// packet.
-func (e *Extension) execute(p *packet, from uint32, k *key, l layers, actions []attribute) error {
-	err := e.run(p, from, k, l, actions)
-	if err != nil {
-		return err
-	}
-	for len(e.deferred) > 0 {
-		d := e.deferred[0]
-		e.deferred = e.deferred[1:]
-		if d.recirc {
-			err = e.recirculate(d.packet, from, &d.key, d.layers)
-		} else {
-			err = e.run(d.packet, from, &d.key, d.layers, d.actions)
-		}
-	}
-	e.deferred, e.head = nil, 0
-	return err
+// next takes the first one out.
+func (q *deferredQueue) next() deferredAction {
+	d := q.actions[0]
+	q.actions = q.actions[1:]
+	return d
 }
 
-// recirculate: Actions.c, OvsDoRecirc. The packet goes by from, the port of the packet that the actions
-// began with, although its key may have another one. That port is asked for only where no flow is found.
-func (e *Extension) recirculate(p *packet, from uint32, k *key, l layers) error {
-	f := e.lookup(k)
-	if f == nil {
-		v := e.vports[from]
-		if !v.usable() {
-			e.stats.misses++
-			e.lose(errDisconnected)
-			return nil
-		}
-		e.miss(v, p, k)
-		return nil
-	}
-	if e.level > deferredLevel {
-		return dropped("too many recirculations within each other")
-	}
-	e.hit(f, p, l)
-	e.level++
-	defer func() { e.level-- }()
-	return e.run(p, from, k, l, f.actions)
+func (q *deferredQueue) empty() bool { return len(q.actions) == 0 }
+
+// free makes all places of an empty queue free.
+func (q *deferredQueue) free() { q.actions, q.head = nil, 0 }
+
+// reset forgets what was put off, and by whom.
+func (q *deferredQueue) reset() {
+	q.free()
+	q.level = 0
 }

@@ -22,7 +22,7 @@ func recirculating(t *testing.T, frame []byte, times int, before ...attribute) (
 		if id == times {
 			next = act(actionOutput, 4)
 		}
-		e.flows.add(e.lookupKey(k), &flow{key: k, actions: append(slices.Clone(before), next)})
+		e.datapath.flows.add(&flow{key: k, actions: append(slices.Clone(before), next)})
 	}
 	return e, h
 }
@@ -59,8 +59,8 @@ func TestLevelsOfRecirculations(t *testing.T) {
 	e, h := recirculating(t, frame, DeferredQueueSize, act(actionMeter, 1))
 	ask(t, e, familyMeter, meterSet, func(a *netlink.AttributeEncoder) { a.Uint32(meterAttrID, 1) })
 	deepest := 0 // when the meter asks for the time
-	e.now = func() time.Time {
-		deepest = max(deepest, e.level)
+	e.datapath.clock.now = func() time.Time {
+		deepest = max(deepest, e.datapath.deferred.level)
 		return time.Unix(1, 0)
 	}
 	o := send(t, e, h, frame, act(actionRecirc, 1))
@@ -69,7 +69,7 @@ func TestLevelsOfRecirculations(t *testing.T) {
 	}
 	for level, out := range map[int]int{0: 1, 4: 1, 5: 0} {
 		e, h := recirculating(t, frame, 1)
-		e.level = level
+		e.datapath.deferred.level = level
 		o := send(t, e, h, frame, act(actionRecirc, 1))
 		if len(o.out["pod4"]) != out || (o.err == nil) != (out == 1) {
 			t.Errorf("within %d others: %d frames, %v", level, len(o.out["pod4"]), o.err)

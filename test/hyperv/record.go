@@ -4,6 +4,8 @@ package hyperv
 
 import (
 	"fmt"
+	"io"
+	"log/slog"
 	"slices"
 	"strings"
 )
@@ -68,6 +70,19 @@ var (
 	}
 )
 
+// record counts what packets meet and flows match, by its name. The names are written down, where they outlive the
+// emulator.
+type record struct {
+	log    *slog.Logger
+	writer io.Writer // nil: none of them is
+	counts map[string]uint64
+	// unwritten are the lines that writer has not got yet, the first one perhaps in part, and err is why.
+	unwritten []byte
+	err       error
+	// probing: the actions at hand are those by which ovs-vswitchd finds out what there is.
+	probing bool
+}
+
 // named is an attribute's name, or its number behind what the table has for those without one.
 func named(names map[uint16]string, kind uint16, unknown string) string {
 	if name := names[kind]; name != "" {
@@ -76,53 +91,52 @@ func named(names map[uint16]string, kind uint16, unknown string) string {
 	return fmt.Sprint(unknown, " ", kind)
 }
 
-// count records that a packet has met an action, by its name, and what of it the driver does otherwise than the rest.
+// action records that a packet has met an action, by its name, and what of it the driver does otherwise than the rest.
 // That of a set has its field's.
-func (f *forwarding) count(a attribute) {
+func (r *record) action(a attribute, p *packet) {
 	if a.kind == actionSet {
-		f.countSet(a.data)
+		r.set(a.data, p)
 		return
 	}
-	e := f.e
 	name := named(actionNames, a.kind, "action")
-	e.record(name)
+	r.add(name)
 	switch {
 	case a.kind == actionCT:
-		e.countParts(a.data, ctNames, "ct part")
+		r.parts(a.data, ctNames, "ct part")
 	case a.kind == actionSample:
-		e.countSample(a.data)
+		r.sample(a.data)
 	case a.kind == actionHash && len(a.data) >= 4 && native.Uint32(a.data) != 0:
-		e.record(fmt.Sprint("hash algorithm ", native.Uint32(a.data)))
-	case a.kind == actionPushVLAN && f.packet.tag != 0:
-		e.record("push_vlan again")
+		r.add(fmt.Sprint("hash algorithm ", native.Uint32(a.data)))
+	case a.kind == actionPushVLAN && p.tag != 0:
+		r.add("push_vlan again")
 	case a.kind == actionPushVLAN && len(a.data) == 4 && order.Uint16(a.data) != etherVLAN:
-		e.record("push_vlan 802.1ad")
+		r.add("push_vlan 802.1ad")
 	}
 }
 
-// countParts records what is in a nested attribute. One that is malformed fails, and counts as nothing.
-func (e *Extension) countParts(data []byte, names map[uint16]string, unknown string) {
+// parts records what is in a nested attribute. One that is malformed fails, and counts as nothing.
+func (r *record) parts(data []byte, names map[uint16]string, unknown string) {
 	parts, err := parseAttributes(data)
 	if err != nil {
 		return
 	}
 	for _, part := range parts {
 		name := named(names, part.kind, unknown)
-		e.record(name)
+		r.add(name)
 		if name == ctNames[ctAttrNAT] {
-			e.countParts(part.data, natNames, "ct nat part")
+			r.parts(part.data, natNames, "ct nat part")
 		}
 	}
 }
 
-// countSample records of a sample whether it is more than a packet for ovs-vswitchd, and how many samples are
+// sample records of a sample whether it is more than a packet for ovs-vswitchd, and how many samples are
 // within each other.
-func (e *Extension) countSample(data []byte) {
+func (r *record) sample(data []byte) {
 	if actions := actionsOfSample(data); len(actions) > 1 || len(actions) == 1 && actions[0].kind != actionUserspace {
-		e.record("sample actions")
+		r.add("sample actions")
 	}
 	if depth := sampleDepth(data); depth > 1 {
-		e.record(fmt.Sprint("sample nesting ", depth))
+		r.add(fmt.Sprint("sample nesting ", depth))
 	}
 }
 
@@ -149,38 +163,38 @@ func actionsOfSample(data []byte) []attribute {
 	return actions
 }
 
-// countSet records which field a packet meets a set of. Of IPv6 it names the parts that change, since the driver
+// set records which field a packet meets a set of. Of IPv6 it names the parts that change, since the driver
 // changes none, and of IPv4 the one that it keeps and the one that breaks the header's checksum.
-func (f *forwarding) countSet(data []byte) {
+func (r *record) set(data []byte, p *packet) {
 	list, err := parseAttributes(data)
 	if err != nil || len(list) == 0 {
 		return // the action fails
 	}
-	e, field, l3 := f.e, list[0], f.layers.l3
-	name, header := "set "+named(keyNames, field.kind, "field"), f.packet.data[min(l3, len(f.packet.data)):]
+	field := list[0]
+	name, header := "set "+named(keyNames, field.kind, "field"), p.data[min(p.layers.l3, len(p.data)):]
 	switch {
 	case field.kind == keySKBMark && len(field.data) == 4:
 		name = fmt.Sprint(name, " ", native.Uint32(field.data))
-	case (field.kind == keyTCP || field.kind == keyUDP) && f.layers.ipv6:
+	case (field.kind == keyTCP || field.kind == keyUDP) && p.layers.ipv6:
 		name += "6"
 	case field.kind == keyTunnel:
-		e.countTunnel("set ", field.data, false)
+		r.tunnel("set ", field.data, false)
 	case field.kind == keyIPv4 && len(field.data) == 12 && len(header) >= 20:
 		changes := field.data[9] ^ header[1]
 		if changes&3 != 0 {
-			e.record("set ipv4_ecn")
+			r.add("set ipv4_ecn")
 		}
 		if changes&^3 != 0 {
-			e.record("set ipv4_dscp")
+			r.add("set ipv4_dscp")
 		}
 	case field.kind == keyIPv6 && len(field.data) == 40 && len(header) >= 40:
 		for part, changes := range ipv6Changes(header, field.data) {
 			if changes {
-				e.record("set ipv6_" + part)
+				r.add("set ipv6_" + part)
 			}
 		}
 	}
-	e.record(name)
+	r.add(name)
 }
 
 // ipv6Changes says of each part of a header whether a set changes it. A label that stays is the packet's where
@@ -196,118 +210,116 @@ func ipv6Changes(header, set []byte) map[string]bool {
 	}
 }
 
-// countTunnel records the parts of a tunnel that are set or, where the attribute is a mask, those of which the mask has
+// tunnel records the parts of a tunnel that are set or, where the attribute is a mask, those of which the mask has
 // a bit. A flag has no bytes: it is there or not.
-func (e *Extension) countTunnel(verb string, data []byte, masked bool) {
+func (r *record) tunnel(verb string, data []byte, masked bool) {
 	parts, err := parseAttributes(data)
 	if err != nil {
 		return
 	}
 	for _, part := range parts {
 		if !masked || len(part.data) == 0 || !isZero(part.data) {
-			e.record(verb + named(tunnelNames, part.kind, "tunnel part"))
+			r.add(verb + named(tunnelNames, part.kind, "tunnel part"))
 		}
 	}
 }
 
-// record counts a name, unless ovs-vswitchd only tries whether something is there. The first time it is written
+// add counts a name, unless ovs-vswitchd only tries whether something is there. The first time it is written
 // down, too, where it outlives the emulator.
-func (e *Extension) record(name string) {
-	if e.probing {
+func (r *record) add(name string) {
+	if r.probing {
 		return
 	}
-	if e.executed[name]++; e.executed[name] == 1 {
-		e.unwritten = append(append(e.unwritten, name...), '\n')
+	if r.counts[name]++; r.counts[name] == 1 {
+		r.unwritten = append(append(r.unwritten, name...), '\n')
 	}
-	e.writeRecord()
+	r.write()
 }
 
-// writeRecord writes down what has not been. What fails is tried again with each name that is met, and told when
+// write writes down what has not been. What fails is tried again with each name that is met, and told when
 // somebody asks.
-func (e *Extension) writeRecord() {
-	if e.config.Record == nil || len(e.unwritten) == 0 {
+func (r *record) write() {
+	if r.writer == nil || len(r.unwritten) == 0 {
 		return
 	}
-	n, err := e.config.Record.Write(e.unwritten)
-	e.unwritten = e.unwritten[n:]
-	if err != nil && e.recordErr == nil {
-		e.log.Error("what packets meet is not written down", "err", err)
+	n, err := r.writer.Write(r.unwritten)
+	r.unwritten = r.unwritten[n:]
+	if err != nil && r.err == nil {
+		r.log.Error("what packets meet is not written down", "err", err)
 	}
-	e.recordErr = err
+	r.err = err
 }
 
-// Recorded is an error unless all that packets have met is written down, where it is to be.
-func (e *Extension) Recorded() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.writeRecord()
-	if e.recordErr != nil {
-		return fmt.Errorf("what packets meet is not written down: %w", e.recordErr)
+// written is an error unless all that was met is written down, where it is to be.
+func (r *record) written() error {
+	r.write()
+	if r.err != nil {
+		return fmt.Errorf("what packets meet is not written down: %w", r.err)
 	}
 	return nil
 }
 
-// recordFlow records of a flow what the driver passes over, and what it matches.
-func (e *Extension) recordFlow(key, request attributes) {
-	e.recordKeys(key)
+// flow records of a flow what the driver passes over, and what it matches.
+func (r *record) flow(key, request attributes) {
+	r.keys(key)
 	data, masked := request[flowAttrMask]
 	if !masked {
-		e.recordMatches(key, false)
+		r.matches(key, false)
 	} else if mask, err := attributesOf(data); err == nil { // the driver does not read it
-		e.recordMatches(mask, true)
+		r.matches(mask, true)
 	}
 }
 
-// recordKeys records those parts of a flow's key that the driver passes over.
-func (e *Extension) recordKeys(attrs attributes) {
+// keys records those parts of a flow's key that the driver passes over.
+func (r *record) keys(attrs attributes) {
 	for kind := range attrs {
 		if _, ok := keySizes[kind]; !ok && kind != keyEncap && kind != keyTunnel && kind != keyMPLS {
-			e.record(fmt.Sprint("key ", kind))
+			r.add(fmt.Sprint("key ", kind))
 		}
 	}
 }
 
-// recordMatches records what a flow matches: the parts of its mask that are not all zero. A flow without a mask matches
+// matches records what a flow matches: the parts of its mask that are not all zero. A flow without a mask matches
 // each part of its key. The driver has no masks and compares whole keys, so what a flow's key has and does not match
 // makes only more flows of one. What it matches and the driver's keys do not have makes one flow of several.
-func (e *Extension) recordMatches(parts attributes, masked bool) {
+func (r *record) matches(parts attributes, masked bool) {
 	for kind, data := range parts {
 		matched := func(part []byte) bool { return !masked || !isZero(part) }
 		switch {
 		case kind == keyEncap:
 			if inner, err := attributesOf(data); err == nil {
 				if tag := inner[keyVLAN]; tag != nil && matched(tag) {
-					e.record("match vlan again")
+					r.add("match vlan again")
 				}
 				delete(inner, keyVLAN)
-				e.recordMatches(inner, masked)
+				r.matches(inner, masked)
 			}
 		case kind == keyTunnel:
-			e.countTunnel("match ", data, masked)
+			r.tunnel("match ", data, masked)
 		case !matched(data):
 		case kind == keyTCPFlags && len(data) == 2:
 			mask := order.Uint16(data)
 			if !masked {
 				mask = 0xfff
 			}
-			e.record("match tcp_flags " + flagsOf(mask))
+			r.add("match tcp_flags " + flagsOf(mask))
 		case kind == keyIPv6 && len(data) == 40:
 			if matched(data[32:36]) {
-				e.record("match ipv6_label")
+				r.add("match ipv6_label")
 			}
 			if matched(slices.Concat(data[:32], data[36:])) {
-				e.record("match ipv6")
+				r.add("match ipv6")
 			}
 		case kind == keyND && len(data) == 28:
 			from := 0
 			for _, part := range ndParts {
 				if matched(data[from:part.end]) {
-					e.record("match " + part.name)
+					r.add("match " + part.name)
 				}
 				from = part.end
 			}
 		default:
-			e.record("match " + named(keyNames, kind, "key"))
+			r.add("match " + named(keyNames, kind, "key"))
 		}
 	}
 }

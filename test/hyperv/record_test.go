@@ -394,11 +394,11 @@ func TestRecordOfMatches(t *testing.T) {
 func TestRecord(t *testing.T) {
 	e, h := bare(t, KnownFaults())
 	var record bytes.Buffer
-	e.config.Record = &record
+	e.datapath.record.writer = &record
 	for range 2 {
 		send(t, e, h, udp(client, server, 1, 2, "x"), act(77, 0), act(actionOutput, 4))
 	}
-	e.recordKeys(attributes{keyIPv4: nil, keyTunnel: nil, 77: nil})
+	e.datapath.record.keys(attributes{keyIPv4: nil, keyTunnel: nil, 77: nil})
 	timeout := func(a *netlink.AttributeEncoder) {
 		a.String(ctAttrTimeout, "short")
 		a.Uint32(77, 0)
@@ -434,7 +434,7 @@ func (f *full) Write(text []byte) (int, error) {
 func TestRecordThatCannotBeWritten(t *testing.T) {
 	e, h := bare(t, KnownFaults())
 	disk := &full{room: 3}
-	e.config.Record = disk
+	e.datapath.record.writer = disk
 	send(t, e, h, udp(client, server, 1, 2, "x"), act(77, 0), act(actionOutput, 4))
 	if text, err := e.Control([]string{"executed"}); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("%q, %v", text, err)

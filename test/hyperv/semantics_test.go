@@ -75,15 +75,14 @@ func send(t *testing.T, e *Extension, h noHost, frame []byte, actions ...attribu
 
 func sendFrom(t *testing.T, e *Extension, h noHost, port uint32, frame []byte, actions ...attribute) outcome {
 	t.Helper()
-	p := &packet{data: slices.Clone(frame), source: e.vports[port]}
+	p := &packet{data: slices.Clone(frame), source: e.datapath.vports.byNumber[port]}
 	o := outcome{out: map[string][][]byte{}}
-	l, err := e.faults.extract(p, port, tunnelKey{}, &o.key)
-	if err != nil {
+	if err := e.datapath.faults.extract(p, port, tunnelKey{}, &o.key); err != nil {
 		t.Fatal(err)
 	}
-	e.mu.Lock()
-	o.err = e.execute(p, port, &o.key, l, actions)
-	e.mu.Unlock()
+	e.datapath.mu.Lock()
+	o.err = e.datapath.execute(p, port, &o.key, actions)
+	e.datapath.mu.Unlock()
 	for name, sent := range h.sent {
 		for len(sent) > 0 {
 			o.out[name] = append(o.out[name], <-sent)
@@ -97,10 +96,10 @@ func sound(t *testing.T, frame []byte) {
 	t.Helper()
 	var k key
 	p := &packet{data: frame}
-	l, err := (Faults{}).extract(p, 0, tunnelKey{}, &k)
-	if err != nil {
+	if err := (Faults{}).extract(p, 0, tunnelKey{}, &k); err != nil {
 		t.Fatal(err)
 	}
+	l := p.layers
 	addresses, segment := k.network.src[:16], frame[l.l4:]
 	sum := pseudo(addresses, k.network.dst[:], k.network.proto, len(segment))
 	if l.ipv4 {
@@ -137,7 +136,7 @@ func TestFlowLabel(t *testing.T) {
 	frame := udp(client6, server6, 1000, 53, "q")
 	order.PutUint32(frame[14:], 0x60012345)
 	var k key
-	if _, err := KnownFaults().extract(&packet{data: frame}, 3, tunnelKey{}, &k); err != nil {
+	if err := KnownFaults().extract(&packet{data: frame}, 3, tunnelKey{}, &k); err != nil {
 		t.Fatal(err)
 	}
 	attrs, err := attributesOf(nested(t, 0, func(a *netlink.AttributeEncoder) { k.encodeNetwork(a) }).data)
@@ -175,7 +174,7 @@ func TestVLAN(t *testing.T) {
 func TestMeter(t *testing.T) {
 	e, h := bare(t, KnownFaults())
 	now := time.Unix(1000, 0)
-	e.now = func() time.Time { return now }
+	e.datapath.clock.now = func() time.Time { return now }
 	dropping := func(id uint32, bands int) func(*netlink.AttributeEncoder) {
 		return func(a *netlink.AttributeEncoder) {
 			a.Uint32(meterAttrID, id)
@@ -221,7 +220,7 @@ func TestMeter(t *testing.T) {
 func TestFragments(t *testing.T) {
 	e, h := bare(t, KnownFaults())
 	whole := udp(client, server, 1000, 53, string(make([]byte, 2000)))
-	parts := fragment(&packet{data: whole, mru: 1014}, layers{l3: 14, l4: 34, ipv4: true})
+	parts := fragment(&packet{data: whole, mru: 1014, layers: layers{l3: 14, l4: 34, ipv4: true}})
 	if len(parts) != 3 {
 		t.Fatalf("%d fragments", len(parts))
 	}
@@ -241,14 +240,14 @@ func TestFragmentsLoseTheirTunnel(t *testing.T) {
 	e, h := bare(t, KnownFaults())
 	whole := udp(client, server, 1000, 53, string(make([]byte, 2000)))
 	tunnel := tunnelKey{src: tunnelPeer, dst: tunnelPeer, id: 7}
-	for _, part := range fragment(&packet{data: whole, mru: 1014}, layers{l3: 14, l4: 34, ipv4: true}) {
+	for _, part := range fragment(&packet{data: whole, mru: 1014, layers: layers{l3: 14, l4: 34, ipv4: true}}) {
 		var k key
 		p := &packet{data: part}
-		l, err := e.faults.extract(p, 5, tunnel, &k)
+		err := e.datapath.faults.extract(p, 5, tunnel, &k)
 		if err != nil || k.tunnel != tunnel {
 			t.Fatalf("%+v, %v", k, err)
 		}
-		if err := e.execute(p, 5, &k, l, []attribute{ct(t, 1, false), act(actionOutput, 4)}); err != nil {
+		if err := e.datapath.execute(p, 5, &k, []attribute{ct(t, 1, false), act(actionOutput, 4)}); err != nil {
 			t.Fatal(err)
 		}
 		if whole := k.network.fragment == fragmentNone; whole != (k.tunnel == tunnelKey{}) {
@@ -280,20 +279,20 @@ func TestTunnel(t *testing.T) {
 	}
 	way := peerKey{dst: netip.MustParseAddr("192.168.0.2")}
 	nodetest.Eventually(t, 5*time.Second, func() error {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if len(e.peers[way].route.dstMAC) == 0 {
+		e.datapath.mu.Lock()
+		defer e.datapath.mu.Unlock()
+		if len(e.datapath.peers.byEnds[way].route.dstMAC) == 0 {
 			return errPending
 		}
 		return nil
 	})
 	outer := geneveFrame(inner, genevePort, tunnelKey{dst: way.dst, id: 7, flags: flagChecksum | flagCritical,
-		options: string(option)}, &e.peers[way].route)
+		options: string(option)}, &e.datapath.peers.byEnds[way].route)
 	var k key
-	if _, err := e.faults.extract(&packet{data: outer}, 2, tunnelKey{}, &k); err != nil {
+	if err := e.datapath.faults.extract(&packet{data: outer}, 2, tunnelKey{}, &k); err != nil {
 		t.Fatal(err)
 	}
-	e.flows.add(e.lookupKey(k), &flow{key: k, actions: []attribute{act(actionOutput, 1)}})
+	e.datapath.flows.add(&flow{key: k, actions: []attribute{act(actionOutput, 1)}})
 	o := send(t, e, h, inner, into, act(actionOutput, 5))
 	if o.err != nil || len(o.out["Ethernet"]) != 1 {
 		t.Fatalf("the second: %+v", o)
@@ -303,10 +302,10 @@ func TestTunnel(t *testing.T) {
 	var back key
 	tunnel := tunnelKey{src: netip.MustParseAddr("192.168.0.1"), dst: way.dst, id: 7, ttl: 64,
 		flags: flagKey | flagCritical | flagGeneveOptions, options: string(option)}
-	if _, err := e.faults.extract(&packet{data: inner}, 5, tunnel, &back); err != nil {
+	if err := e.datapath.faults.extract(&packet{data: inner}, 5, tunnel, &back); err != nil {
 		t.Fatal(err)
 	}
-	e.flows.add(e.lookupKey(back), &flow{key: back, actions: []attribute{act(actionOutput, 4)}})
+	e.datapath.flows.add(&flow{key: back, actions: []attribute{act(actionOutput, 4)}})
 	arrived := sendFrom(t, e, h, 1, o.out["Ethernet"][0], act(actionOutput, 2))
 	if arrived.err != nil || len(arrived.out["pod4"]) != 1 || !slices.Equal(arrived.out["pod4"][0], inner) ||
 		len(arrived.out["vEth-Ethernet"]) != 0 {

@@ -21,31 +21,24 @@ func (f *forwarding) set(a attribute, k *key) error {
 	case keySizes[field.kind] != len(field.data):
 		return dropped("a malformed set")
 	}
-	b := f.packet.data
 	switch field.kind {
 	case keyEthernet:
-		if len(b) < 14 {
-			return dropped("too short a packet to set")
-		}
-		copy(b, field.data[6:])
-		copy(b[6:], field.data[:6])
-		copy(k.src[:], field.data)
-		copy(k.dst[:], field.data[6:])
+		return f.packet.setEthernet(field.data, k)
 	case keyIPv4:
-		return f.setIPv4(field.data, k)
+		return f.packet.setIPv4(field.data, k)
 	case keyIPv6:
-		if !f.e.faults[SetIPv6] {
-			return f.setIPv6(field.data, k)
+		if !f.datapath.faults[SetIPv6] {
+			return f.packet.setIPv6(field.data, k)
 		}
 	case keyTCP, keyUDP:
-		return f.setPorts(field, k)
+		return f.packet.setPorts(field, k)
 	}
 	return nil
 }
 
-// place is where a transport checksum is that covers the addresses; none: nil.
-func (f *forwarding) checksumPlace() []byte {
-	b, l := f.packet.data, f.layers
+// checksumPlace is where a transport checksum is that covers the addresses; none: nil.
+func (p *packet) checksumPlace() []byte {
+	b, l := p.data, p.layers
 	switch {
 	case l.tcp && len(b) >= l.l4+18:
 		return b[l.l4+16 : l.l4+18]
@@ -58,8 +51,8 @@ func (f *forwarding) checksumPlace() []byte {
 }
 
 // write puts new bytes in the place of old ones and mends the checksums that cover them.
-func (f *forwarding) write(at int, value []byte, sums ...[]byte) {
-	place := f.packet.data[at : at+len(value)]
+func (p *packet) write(at int, value []byte, sums ...[]byte) {
+	place := p.data[at : at+len(value)]
 	for _, sum := range sums {
 		if sum != nil {
 			update(sum, place, value)
@@ -68,18 +61,29 @@ func (f *forwarding) write(at int, value []byte, sums ...[]byte) {
 	copy(place, value)
 }
 
+func (p *packet) setEthernet(want []byte, k *key) error {
+	if len(p.data) < 14 {
+		return dropped("too short a packet to set")
+	}
+	copy(p.data, want[6:])
+	copy(p.data[6:], want[:6])
+	copy(k.src[:], want)
+	copy(k.dst[:], want[6:])
+	return nil
+}
+
 // setIPv4: Actions.c, OvsUpdateIPv4Header. The class of traffic keeps its two bits of congestion. Its other six are
 // compared with all eight that are wanted. Where they differ, the header's checksum is changed as if the class was the
 // first byte of its word, and not the second (Offload.c, ChecksumUpdate16): the packet's receiver drops it.
-func (f *forwarding) setIPv4(want []byte, k *key) error {
-	b, l3 := f.packet.data, f.layers.l3
-	if !f.layers.ipv4 || len(b) < l3+20 {
+func (p *packet) setIPv4(want []byte, k *key) error {
+	b, l3 := p.data, p.layers.l3
+	if !p.layers.ipv4 || len(b) < l3+20 {
 		return dropped("a set of IPv4 in another packet")
 	}
-	header, transport := b[l3+10:l3+12], f.checksumPlace()
-	f.write(l3+12, want[:4], header, transport)
-	f.write(l3+16, want[4:8], header, transport)
-	f.write(l3+8, []byte{want[10], b[l3+9]}, header)
+	header, transport := b[l3+10:l3+12], p.checksumPlace()
+	p.write(l3+12, want[:4], header, transport)
+	p.write(l3+16, want[4:8], header, transport)
+	p.write(l3+8, []byte{want[10], b[l3+9]}, header)
 	if class := b[l3+1]; class>>2 != want[9]&^3 {
 		b[l3+1] = class&3 | want[9]&^3
 		update(header, []byte{class, 0}, []byte{b[l3+1], 0})
@@ -92,14 +96,14 @@ func (f *forwarding) setIPv4(want []byte, k *key) error {
 }
 
 // setIPv6 is what the driver does not have.
-func (f *forwarding) setIPv6(want []byte, k *key) error {
-	b, l3 := f.packet.data, f.layers.l3
-	if !f.layers.ipv6 || len(b) < l3+40 {
+func (p *packet) setIPv6(want []byte, k *key) error {
+	b, l3 := p.data, p.layers.l3
+	if !p.layers.ipv6 || len(b) < l3+40 {
 		return dropped("a set of IPv6 in another packet")
 	}
-	transport := f.checksumPlace()
-	f.write(l3+8, want[:16], transport)
-	f.write(l3+24, want[16:32], transport)
+	transport := p.checksumPlace()
+	p.write(l3+8, want[:16], transport)
+	p.write(l3+24, want[16:32], transport)
 	b[l3+7] = want[38]
 	b[l3], b[l3+1] = 0x60|want[37]>>4, want[37]<<4|b[l3+1]&0xf
 	n := &k.network
@@ -112,12 +116,12 @@ func (f *forwarding) setIPv6(want []byte, k *key) error {
 // setPorts: Actions.c, OvsUpdateTcpPorts and OvsUpdateUdpPorts. For IPv6 the driver writes the key's ports
 // where those of IPv4 are, which is what the same bytes of the key mean for IPv6: part of the source's
 // address. The emulator leaves the address alone.
-func (f *forwarding) setPorts(a attribute, k *key) error {
-	l := f.layers
+func (p *packet) setPorts(a attribute, k *key) error {
+	l := p.layers
 	if (a.kind == keyTCP) != l.tcp || (a.kind == keyUDP) != l.udp {
 		return dropped("a set of ports in another packet")
 	}
-	f.write(l.l4, a.data, f.checksumPlace())
+	p.write(l.l4, a.data, p.checksumPlace())
 	k.network.portSrc, k.network.portDst = order.Uint16(a.data), order.Uint16(a.data[2:])
 	return nil
 }

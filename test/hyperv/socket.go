@@ -3,7 +3,6 @@
 package hyperv
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -34,69 +33,6 @@ type socket struct {
 	conn     *net.UnixConn
 	raw      func(func(fd uintptr) bool) error
 	gate     *net.UnixConn
-}
-
-// Serve has ovs-vswitchd's sockets until ctx ends. listener is of type unixpacket.
-func (e *Extension) Serve(ctx context.Context, listener *net.UnixListener) error {
-	stop := context.AfterFunc(ctx, func() { listener.Close() })
-	defer stop()
-	var sockets sync.WaitGroup
-	defer sockets.Wait()
-	for {
-		conn, err := listener.AcceptUnix()
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("accept a netlink socket: %w", err)
-		}
-		sockets.Go(func() {
-			closed := context.AfterFunc(ctx, func() { conn.Close() })
-			defer closed()
-			defer conn.Close()
-			if err := e.serveSocket(conn); err != nil && ctx.Err() == nil {
-				e.log.Warn("a netlink socket ends", "err", err)
-			}
-		})
-	}
-}
-
-func (e *Extension) serveSocket(conn *net.UnixConn) error {
-	s, err := newSocket(conn)
-	if err != nil {
-		return err
-	}
-	defer s.gate.Close()
-	e.addSocket(s)
-	defer e.removeSocket(s)
-	if err := s.answer(s.port); err != nil {
-		return err
-	}
-	orders := make(chan struct{})
-	go func() {
-		defer close(orders)
-		s.takeOrders()
-	}()
-	defer func() {
-		s.gate.Close()
-		<-orders
-	}()
-	buffer := make([]byte, maxDatagram)
-	for {
-		n, _, flags, _, err := conn.ReadMsgUnix(buffer, nil)
-		if n == 0 || errors.Is(err, net.ErrClosed) || errors.Is(err, unix.ECONNRESET) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("receive a datagram: %w", err)
-		}
-		if flags&unix.MSG_TRUNC != 0 {
-			return fmt.Errorf("a datagram is longer than %d bytes", maxDatagram)
-		}
-		if err := e.handle(s, buffer[:n]); err != nil {
-			return err
-		}
-	}
 }
 
 // newSocket takes the hello of a connection, which brings its gate.
@@ -168,23 +104,70 @@ func (s *socket) write(datagram []byte) error {
 	return err
 }
 
-// addSocket gives the socket its port id, as the driver numbers its open handles.
-func (e *Extension) addSocket(s *socket) {
-	e.socketsMu.Lock()
-	defer e.socketsMu.Unlock()
-	e.lastPort++
-	s.port = e.lastPort
-	e.sockets[s.port] = s
+// reply sends the answers to one request.
+func (s *socket) reply(m message, dump bool, bodies [][]byte, err error) error {
+	if err != nil || !dump && len(bodies) == 0 {
+		return s.write(errorMessage(m, errnoOf(err)).appendTo(nil))
+	}
+	flags := uint16(0)
+	if dump {
+		flags = unix.NLM_F_MULTI
+	}
+	var datagram []byte
+	for _, body := range bodies {
+		one := message{kind: answerKind(m.kind), flags: flags, seq: m.seq, port: m.port, body: body}
+		if len(datagram) > 0 && len(datagram)+len(body) > maxDatagram/4 {
+			if err := s.write(datagram); err != nil {
+				return err
+			}
+			datagram = datagram[:0]
+		}
+		datagram = one.appendTo(datagram)
+	}
+	if len(datagram) > 0 {
+		if err := s.write(datagram); err != nil {
+			return err
+		}
+	}
+	if !dump {
+		return nil
+	}
+	end := message{kind: unix.NLMSG_DONE, flags: flags, seq: m.seq, port: m.port, body: make([]byte, 4)}
+	return s.write(end.appendTo(nil))
 }
 
-func (e *Extension) removeSocket(s *socket) {
-	e.socketsMu.Lock()
-	defer e.socketsMu.Unlock()
-	delete(e.sockets, s.port)
+// answerKind is what an answer's type is: a connection that is dumped is told as a new one.
+func answerKind(kind uint16) uint16 {
+	if kind == ctGet {
+		return ctNew
+	}
+	return kind
 }
 
-func (e *Extension) socket(port uint32) *socket {
-	e.socketsMu.Lock()
-	defer e.socketsMu.Unlock()
-	return e.sockets[port]
+// sockets are those that are open. Requests of several come at once, so they have a lock of their own.
+type sockets struct {
+	mu       sync.Mutex
+	byPort   map[uint32]*socket // by netlink port id
+	lastPort uint32
+}
+
+// add gives the socket its port id, as the driver numbers its open handles.
+func (s *sockets) add(opened *socket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastPort++
+	opened.port = s.lastPort
+	s.byPort[opened.port] = opened
+}
+
+func (s *sockets) remove(closed *socket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byPort, closed.port)
+}
+
+func (s *sockets) get(port uint32) *socket {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byPort[port]
 }

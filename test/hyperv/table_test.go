@@ -58,11 +58,11 @@ func TestFixedTables(t *testing.T) {
 			t.Fatalf("%d connections", s.Connections)
 		}
 		const packets = 1000
-		before := e.ct.connections.compared
+		before := e.datapath.conntrack.connections.compared
 		for i := range packets {
 			send(t, e, h, packet(i), ct(t, 1, false))
 		}
-		return float64(e.ct.connections.compared-before) / packets
+		return float64(e.datapath.conntrack.connections.compared-before) / packets
 	}
 	// A list has 20 entries, and the oldest ones are found last.
 	if got := compared(KnownFaults()); got < 15 || got > 25 {

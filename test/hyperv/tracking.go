@@ -60,56 +60,26 @@ func parseCtAction(data []byte) (ctAction, error) {
 	return c, nil
 }
 
-// track carries out a ct action: Conntrack.c, OvsDetectCtPacket and OvsCtExecute_.
-func (f *forwarding) track(a attribute, k *key) error {
-	e := f.e
-	if k.ether != etherIPv4 && k.ether != etherIPv6 {
-		return errNotSupported
-	}
-	now := e.now()
-	if k.network.fragment != fragmentNone {
-		if err := f.reassemble(k, now); err != nil {
-			return err
-		}
-	} else if e.faults[Protocols] && !trackable(k) {
-		return errNotSupported
-	}
-	action, err := parseCtAction(a.data)
+// execute carries out a ct action: Conntrack.c, OvsCtExecute_.
+func (c *conntrack) execute(p *packet, k *key, data []byte) error {
+	action, err := parseCtAction(data)
 	if err != nil {
 		return err
 	}
-	e.ct.clean(now)
-	at, related := e.connKey(f, k, action.zone)
-	conn, reply := e.ct.lookup(at, now)
-	if action.force && reply && conn != nil {
-		e.ct.remove(conn)
-		conn = nil
-	}
-	t := tracking{forwarding: f, key: k, action: action, at: at, related: related, reply: reply, now: now}
-	if conn != nil {
-		if conn.key.zone != k.ct.zone || k.ct.state&stateTracked == 0 {
-			t.countPacket(conn)
-		}
-		if err := t.foreign(conn); err != nil {
-			return err
-		}
-		conn = t.process(conn)
-	} else {
-		if action.commit && (e.ct.total >= maxConnections || e.ct.zones[at.zone] >= int(e.ct.zoneLimit(at.zone))) {
-			return dropped("too many connections")
-		}
-		conn = t.create()
-	}
-	if conn == nil {
-		return nil
+	t := tracking{conntrack: c, packet: p, key: k, action: action, now: c.clock.now()}
+	c.clean(t.now)
+	t.setUpLookup()
+	conn, err := t.find()
+	if err != nil || conn == nil {
+		return err
 	}
 	if action.nat.flags != 0 {
-		if err := f.translate(conn, k, reply); err != nil {
+		if err := t.translate(conn); err != nil {
 			return err
 		}
 	}
 	conn.setMark(action, k)
-	if err := e.help(k); err != nil {
+	if err := t.help(); err != nil {
 		return err
 	}
 	conn.tell(k)
@@ -128,46 +98,71 @@ func trackable(k *key) bool {
 	return false
 }
 
-// connKey: Conntrack.c, OvsCtSetupLookupCtx and OvsPickupCtTupleAsLookupKey.
-func (e *Extension) connKey(f *forwarding, k *key, zone uint16) (at connKey, related bool) {
-	n := k.network
-	at = connKey{ether: k.ether, proto: n.proto, zone: zone}
-	at.src.addr, at.dst.addr = n.src, n.dst
-	at.src.port, at.dst.port = n.portSrc, n.portDst
-	switch {
-	case k.ether == etherIPv4 && n.proto == protoICMP, k.ether == etherIPv6 && n.proto == protoICMPv6:
-		var broken bool
-		if related, broken = e.icmpKey(f, k, &at); broken {
-			return at, related
-		}
-	}
-	if t := e.ct.find(e.ct.unnat, at); t != nil {
-		if t.conn.removed {
-			e.record(orphan)
-		}
-		return t.conn.key.reversed(), related
-	}
-	if e.ct.find(e.ct.nat, at) != nil || k.ether != etherIPv4 || !e.faults[StaleTuple] {
-		return at, related
-	}
-	// The tuple is that of the last lookup that has found something, whichever zone that was in.
-	if t := k.ct.tuple4; t.src != [4]byte{} && t.dst != [4]byte{} && k.ct.zone == zone {
-		copy(at.src.addr[:4], t.src[:])
-		copy(at.dst.addr[:4], t.dst[:])
-		at.proto, at.src.port, at.dst.port = t.proto, t.portSrc, t.portDst
-	}
-	return at, related
-}
-
 // tracking is one packet's ct action.
 type tracking struct {
-	*forwarding
-	key     *key
-	action  ctAction
-	at      connKey
+	conntrack *conntrack
+	packet    *packet
+	key       *key
+	action    ctAction
+	now       time.Time
+
+	at      connKey // of the lookup
 	related bool
 	reply   bool
-	now     time.Time
+}
+
+// setUpLookup finds the key of the lookup: Conntrack.c, OvsCtSetupLookupCtx and OvsPickupCtTupleAsLookupKey.
+func (t *tracking) setUpLookup() {
+	c, k, n := t.conntrack, t.key, t.key.network
+	t.at = connKey{ether: k.ether, proto: n.proto, zone: t.action.zone}
+	t.at.src.addr, t.at.dst.addr = n.src, n.dst
+	t.at.src.port, t.at.dst.port = n.portSrc, n.portDst
+	switch {
+	case k.ether == etherIPv4 && n.proto == protoICMP, k.ether == etherIPv6 && n.proto == protoICMPv6:
+		if !t.setUpICMPLookup() {
+			return
+		}
+	}
+	if found := c.nat.find(c.nat.byAnswer, t.at); found != nil {
+		if found.conn.removed {
+			c.record.add(orphan)
+		}
+		t.at = found.conn.key.reversed()
+		return
+	}
+	if c.nat.find(c.nat.byKey, t.at) != nil || k.ether != etherIPv4 || !c.faults[StaleTuple] {
+		return
+	}
+	// The tuple is that of the last lookup that has found something, whichever zone that was in.
+	if of := k.ct.tuple4; of.src != [4]byte{} && of.dst != [4]byte{} && k.ct.zone == t.action.zone {
+		copy(t.at.src.addr[:4], of.src[:])
+		copy(t.at.dst.addr[:4], of.dst[:])
+		t.at.proto, t.at.src.port, t.at.dst.port = of.proto, of.portSrc, of.portDst
+	}
+}
+
+// find looks up the packet's connection and changes it as the packet does, or begins one. It may find none.
+func (t *tracking) find() (*connection, error) {
+	c := t.conntrack
+	conn, reply := c.lookup(t.at, t.now)
+	t.reply = reply
+	if t.action.force && reply && conn != nil {
+		c.remove(conn)
+		conn = nil
+	}
+	if conn == nil {
+		if t.action.commit && c.full(t.at.zone) {
+			return nil, dropped("too many connections")
+		}
+		return t.create(), nil
+	}
+	if conn.key.zone != t.key.ct.zone || t.key.ct.state&stateTracked == 0 {
+		t.countPacket(conn)
+	}
+	if err := t.foreign(conn); err != nil {
+		return nil, err
+	}
+	return t.process(conn), nil
 }
 
 func (t *tracking) countPacket(conn *connection) {
@@ -220,9 +215,9 @@ func (t *tracking) process(conn *connection) *connection {
 		}
 	case updateInvalid:
 		state = stateInvalid
-		t.e.lose(dropped(fmt.Sprintf("invalid of protocol %d: not its connection's", t.key.network.proto)))
+		t.conntrack.statistics.lose(dropped(fmt.Sprintf("invalid of protocol %d: not its connection's", t.key.network.proto)))
 	case updateNew:
-		t.e.ct.remove(conn)
+		t.conntrack.remove(conn)
 		if conn = t.create(); conn == nil {
 			return nil
 		}
@@ -238,7 +233,7 @@ func (t *tracking) process(conn *connection) *connection {
 func (conn *connection) update(t *tracking) updateResult {
 	switch t.key.network.proto {
 	case protoTCP:
-		header := t.tcpHeader()
+		header := t.packet.tcpSegment()
 		if header == nil {
 			return updateInvalid
 		}
@@ -282,18 +277,18 @@ func (t *tracking) create() *connection {
 	switch {
 	case !valid:
 		state, conn = stateInvalid, nil
-		t.e.lose(dropped(fmt.Sprintf("invalid of protocol %d: begins no connection", t.key.network.proto)))
+		t.conntrack.statistics.lose(dropped(fmt.Sprintf("invalid of protocol %d: begins no connection", t.key.network.proto)))
 	case !t.action.commit:
 		conn = nil
 	default:
 		conn.key, conn.rev, conn.started, conn.made = t.at, t.at.reversed(), t.now, t.key.network.proto
 		conn.nat = t.action.nat
-		if conn.nat.forward() && !t.e.ct.allocate(conn) {
+		if conn.nat.forward() && !t.conntrack.nat.allocate(conn) {
 			state, conn = stateInvalid, nil
-			t.e.lose(dropped("no port left to translate to"))
+			t.conntrack.statistics.lose(dropped("no port left to translate to"))
 			break
 		}
-		t.e.ct.add(conn)
+		t.conntrack.add(conn)
 	}
 	t.tellState(state, nil)
 	if conn != nil {
@@ -306,7 +301,7 @@ func (t *tracking) create() *connection {
 func (t *tracking) firstPacket() (*connection, bool) {
 	switch t.key.network.proto {
 	case protoTCP:
-		header := t.tcpHeader()
+		header := t.packet.tcpSegment()
 		if header == nil || !header.begins() {
 			return nil, false
 		}
@@ -315,11 +310,12 @@ func (t *tracking) firstPacket() (*connection, bool) {
 		return t.newOther(), t.key.ether == etherIPv4 && icmpBegins[t.key.network.portSrc]
 	case protoICMPv6:
 		kind := t.key.network.portSrc
-		return t.newOther(), t.key.ether == etherIPv6 && (kind == icmpv6Echo || t.e.faults[ErrorBegins] && icmpv6Errors[kind])
+		begins := kind == icmpv6Echo || t.conntrack.faults[ErrorBegins] && icmpv6Errors[kind]
+		return t.newOther(), t.key.ether == etherIPv6 && begins
 	case protoUDP:
 		return t.newOther(), true
 	}
-	return t.newOther(), !t.e.faults[Protocols]
+	return t.newOther(), !t.conntrack.faults[Protocols]
 }
 
 func (t *tracking) newOther() *connection {

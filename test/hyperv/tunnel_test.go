@@ -27,10 +27,10 @@ func tunnelled(t *testing.T, faults Faults) (*Extension, noHost, []attribute) {
 	}
 	outer := geneveFrame(nil, genevePort, tunnelKey{dst: tunnelPeer, id: 7}, &way)
 	var k key
-	if _, err := e.faults.extract(&packet{data: outer}, 2, tunnelKey{}, &k); err != nil {
+	if err := e.datapath.faults.extract(&packet{data: outer}, 2, tunnelKey{}, &k); err != nil {
 		t.Fatal(err)
 	}
-	e.flows.add(e.lookupKey(k), &flow{key: k, actions: []attribute{act(actionOutput, 1)}})
+	e.datapath.flows.add(&flow{key: k, actions: []attribute{act(actionOutput, 1)}})
 	into := nested(t, actionSet, func(a *netlink.AttributeEncoder) {
 		a.Nested(keyTunnel, func(a *netlink.AttributeEncoder) error {
 			a.Bytes(tunnelID, order.AppendUint64(nil, 7))
@@ -45,9 +45,9 @@ func tunnelled(t *testing.T, faults Faults) (*Extension, noHost, []attribute) {
 func resolved(t *testing.T, e *Extension) {
 	t.Helper()
 	nodetest.Eventually(t, 5*time.Second, func() error {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if p := e.peers[peerKey{dst: tunnelPeer}]; p == nil || len(p.route.dstMAC) == 0 {
+		e.datapath.mu.Lock()
+		defer e.datapath.mu.Unlock()
+		if p := e.datapath.peers.byEnds[peerKey{dst: tunnelPeer}]; p == nil || len(p.route.dstMAC) == 0 {
 			return errPending
 		}
 		return nil
@@ -122,10 +122,10 @@ func TestTheLastTunnelCounts(t *testing.T) {
 	}
 	var k key
 	outer := geneveFrame(nil, other, tunnelKey{dst: tunnelPeer, id: 7}, &way)
-	if _, err := e.faults.extract(&packet{data: outer}, 2, tunnelKey{}, &k); err != nil {
+	if err := e.datapath.faults.extract(&packet{data: outer}, 2, tunnelKey{}, &k); err != nil {
 		t.Fatal(err)
 	}
-	e.flows.add(e.lookupKey(k), &flow{key: k, actions: []attribute{act(actionOutput, 1)}})
+	e.datapath.flows.add(&flow{key: k, actions: []attribute{act(actionOutput, 1)}})
 	send(t, e, h, udp(client, server, 1000, 53, "q"), into...)
 	resolved(t, e)
 	for len(h.sent["Ethernet"]) > 0 {

@@ -3,6 +3,9 @@
 package hyperv
 
 import (
+	"log/slog"
+	"sync/atomic"
+
 	"github.com/mdlayher/netlink"
 
 	"github.com/weftnet/weft/test/netdev"
@@ -18,10 +21,18 @@ const (
 	packetAttrMRU          = 9
 )
 
-// upcall gives a packet to ovs-vswitchd, at the socket of its port, whichever one an action names: User.c,
+// upcalls are what goes up to ovs-vswitchd without a request: User.c.
+type upcalls struct {
+	log        *slog.Logger
+	statistics *statistics
+	sockets    *sockets
+	loseAll    atomic.Bool
+}
+
+// queue gives a packet to ovs-vswitchd, at the socket of its port, whichever one an action names: User.c,
 // OvsCreateQueueNlPacket and OvsGetPid. Without a port, as that of a packet that ovs-vswitchd injects,
 // there is nobody to give it to, and it says false.
-func (e *Extension) upcall(kind uint8, port *vport, p *packet, k *key, userdata []byte, egress *tunnelKey) bool {
+func (u *upcalls) queue(kind uint8, port *vport, p *packet, k *key, userdata []byte, egress *tunnelKey) bool {
 	if port == nil || port.upcall == 0 {
 		return false
 	}
@@ -44,19 +55,19 @@ func (e *Extension) upcall(kind uint8, port *vport, p *packet, k *key, userdata 
 		return nil
 	})
 	if err != nil {
-		e.log.Warn("a packet cannot be told to ovs-vswitchd", "err", err)
+		u.log.Warn("a packet cannot be told to ovs-vswitchd", "err", err)
 		return false
 	}
-	s := e.socket(port.upcall)
+	s := u.sockets.get(port.upcall)
 	m := message{kind: familyPacket, port: port.upcall, body: body}
-	if s == nil || e.loseUps.Load() || !s.offer(m.appendTo(nil)) {
-		e.stats.lost++ // the driver has queued it: to the packet's sender it is gone all the same
+	if s == nil || u.loseAll.Load() || !s.offer(m.appendTo(nil)) {
+		u.statistics.lost++ // the driver has queued it: to the packet's sender it is gone all the same
 	}
 	return true
 }
 
 // miss gives a packet that no flow is for to ovs-vswitchd, as one of port.
-func (e *Extension) miss(port *vport, p *packet, k *key) {
-	e.stats.misses++
-	e.upcall(packetMiss, port, p, k, nil, nil)
+func (u *upcalls) miss(port *vport, p *packet, k *key) {
+	u.statistics.misses++
+	u.queue(packetMiss, port, p, k, nil, nil)
 }

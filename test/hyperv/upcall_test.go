@@ -31,7 +31,7 @@ func listen(t *testing.T, e *Extension, port string) (id uint32, heard func() []
 	}
 	t.Cleanup(func() { _, _ = unix.Close(pair[0]), unix.Close(pair[1]) })
 	s := &socket{raw: func(use func(uintptr) bool) error { use(uintptr(pair[0])); return nil }}
-	e.addSocket(s)
+	e.device.sockets.add(s)
 	ask(t, e, familyVport, cmdSet, func(a *netlink.AttributeEncoder) {
 		a.String(vportAttrName, port)
 		// One socket for each processor, of which the driver takes the first.
@@ -73,7 +73,7 @@ func try(
 ) (attributes, error) {
 	t.Helper()
 	attrs := nested(t, 0, add).data
-	bodies, err := e.dispatch(message{kind: family, body: append([]byte{command, 1, 0, 0, 0, 0, 0, 0}, attrs...)})
+	bodies, err := e.device.dispatch(message{kind: family, body: append([]byte{command, 1, 0, 0, 0, 0, 0, 0}, attrs...)})
 	if err != nil || len(bodies) != 1 {
 		return nil, err
 	}
@@ -105,9 +105,9 @@ func TestUpcallsGoByPort(t *testing.T) {
 		fails        bool
 	}{
 		{"a packet without a flow", func(e *Extension, _ noHost, _ uint32) error {
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			e.ingress(e.vports[3], frame)
+			e.datapath.mu.Lock()
+			defer e.datapath.mu.Unlock()
+			e.datapath.ingress(e.datapath.vports.byNumber[3], frame)
 			return nil
 		}, 1, 0, false},
 		{"an action that names another socket", func(e *Extension, h noHost, other uint32) error {
@@ -192,7 +192,7 @@ func TestMissAfterTunnel(t *testing.T) {
 		t.Fatalf("%v; the tunnel's port has heard %+v", o.err, first)
 	}
 	k := first[0].key
-	e.flows.add(e.lookupKey(k), &flow{key: k, actions: []attribute{act(actionRecirc, 9)}})
+	e.datapath.flows.add(&flow{key: k, actions: []attribute{act(actionRecirc, 9)}})
 	o = sendFrom(t, e, h, 1, outer, act(actionOutput, 2))
 	heard := adapter()
 	if o.err != nil || len(tunnel()) != 0 || len(heard) != 1 || heard[0].key.recirc != 9 || heard[0].key.inPort != 5 {
@@ -223,11 +223,11 @@ func TestDisconnectedPort(t *testing.T) {
 			_, heard := listen(t, e, "pod3")
 			if c.flow {
 				var k key
-				if _, err := e.faults.extract(&packet{data: frame}, 3, tunnelKey{}, &k); err != nil {
+				if err := e.datapath.faults.extract(&packet{data: frame}, 3, tunnelKey{}, &k); err != nil {
 					t.Fatal(err)
 				}
 				k.recirc = 1
-				e.flows.add(e.lookupKey(k), &flow{key: k, actions: []attribute{act(actionOutput, 4)}})
+				e.datapath.flows.add(&flow{key: k, actions: []attribute{act(actionOutput, 4)}})
 			}
 			if gone, ok := strings.CutPrefix(c.disconnected, "-"); ok {
 				removePort(t, e, gone)
@@ -238,8 +238,8 @@ func TestDisconnectedPort(t *testing.T) {
 			}
 			o := send(t, e, h, frame, act(actionRecirc, 1))
 			if o.err != nil || len(o.out["pod4"]) != c.out || len(heard()) != c.heard ||
-				e.stats.losses[errDisconnected.Error()] != c.lost {
-				t.Errorf("%+v, losses %v", o, e.stats.losses)
+				e.datapath.statistics.losses[errDisconnected.Error()] != c.lost {
+				t.Errorf("%+v, losses %v", o, e.datapath.statistics.losses)
 			}
 		})
 	}
@@ -262,18 +262,18 @@ func TestDisconnectedPort(t *testing.T) {
 	t.Run("its device goes", func(t *testing.T) {
 		e, _ := bare(t, KnownFaults())
 		_, heard := listen(t, e, "pod3")
-		e.vports[3].close()
+		e.datapath.vports.byNumber[3].close()
 		nodetest.Eventually(t, 5*time.Second, func() error {
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			if e.vports[3].usable() {
+			e.datapath.mu.Lock()
+			defer e.datapath.mu.Unlock()
+			if e.datapath.vports.byNumber[3].usable() {
 				return errors.New("it is connected still")
 			}
 			return nil
 		})
-		e.ingress(e.vports[3], frame)
-		if len(heard()) != 0 || e.stats.losses[errDisconnected.Error()] != 1 {
-			t.Errorf("losses %v", e.stats.losses)
+		e.datapath.ingress(e.datapath.vports.byNumber[3], frame)
+		if len(heard()) != 0 || e.datapath.statistics.losses[errDisconnected.Error()] != 1 {
+			t.Errorf("losses %v", e.datapath.statistics.losses)
 		}
 	})
 }

@@ -33,7 +33,7 @@ func removePort(t *testing.T, e *Extension, name string) {
 // Ports are numbered from 1, and a new one has the lowest number that is free, unless it asks for another.
 func TestPortNumbers(t *testing.T) {
 	e, _ := bare(t, KnownFaults())
-	if got := slices.Sorted(maps.Keys(e.vports)); !slices.Equal(got, []uint32{1, 2, 3, 4, 5}) {
+	if got := slices.Sorted(maps.Keys(e.datapath.vports.byNumber)); !slices.Equal(got, []uint32{1, 2, 3, 4, 5}) {
 		t.Errorf("five ports have the numbers %v", got)
 	}
 	removePort(t, e, "pod3")
@@ -55,17 +55,19 @@ func TestPortNumbers(t *testing.T) {
 func TestSwitchedOffForgetsAll(t *testing.T) {
 	e, h, into := tunnelled(t, KnownFaults())
 	send(t, e, h, udp(client, server, 1, 53, "q"), ct(t, 1, true, nat(natAttrSrc, server, 0)))
-	parts := fragment(&packet{data: udp(client, server, 1, 53, string(make([]byte, 2000))), mru: 1014},
-		layers{l3: 14, l4: 34, ipv4: true})
+	parts := fragment(&packet{data: udp(client, server, 1, 53, string(make([]byte, 2000))), mru: 1014,
+		layers: layers{l3: 14, l4: 34, ipv4: true}})
 	send(t, e, h, parts[0], ct(t, 1, true))
 	send(t, e, h, udp(client, server, 2, 53, "q"), into...)
 	ask(t, e, familyMeter, meterSet, func(a *netlink.AttributeEncoder) { a.Uint32(meterAttrID, 1) })
 	resolved(t, e)
 	counts := func() map[string]int {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		return map[string]int{"ports": len(e.vports), "flows": e.flows.count, "connections": e.ct.total,
-			"translations": e.ct.nat.count, "meters": len(e.meters), "peers": len(e.peers), "fragments": len(e.frags)}
+		d := e.datapath
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return map[string]int{"ports": len(d.vports.byNumber), "flows": d.flows.table.count,
+			"connections": d.conntrack.connections.count, "translations": d.conntrack.nat.byKey.count,
+			"meters": len(d.meters.byID), "peers": len(d.peers.byEnds), "fragments": len(d.fragments.byKey)}
 	}
 	for what, n := range counts() {
 		if n == 0 {
@@ -93,7 +95,7 @@ func TestCommands(t *testing.T) {
 		"a header cut off":   {familyVport, []byte{cmdGet, 1}},
 		"attributes cut off": {familyVport, []byte{cmdGet, 1, 0, 0, 0, 0, 0, 0, 9}},
 	} {
-		if bodies, err := e.dispatch(message{kind: c.kind, body: c.body}); err == nil || errnoOf(err) == 0 {
+		if bodies, err := e.device.dispatch(message{kind: c.kind, body: c.body}); err == nil || errnoOf(err) == 0 {
 			t.Errorf("%s: %v, %v", name, bodies, err)
 		}
 	}
