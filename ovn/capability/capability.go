@@ -403,6 +403,14 @@ var Limits = []Limit{
 		Forbids: []string{"icmpv6 beyond the packet"},
 	},
 	{
+		Feature: "ICMP without a header",
+		Effect: "a tracked message of less than 8 bytes, of ICMP or ICMPv6, stops the machine: the driver reads what it " +
+			"has not found. A pod or a machine that may send such a message to a pod, a node port or the host could do that",
+		Answer:  "nothing: of IPv4, flows take it for an answer to a ping",
+		Source:  "Conntrack.c: OvsCtSetupLookupCtx; PacketParser.h: OvsGetIcmp",
+		Forbids: []string{"icmp without a header"},
+	},
+	{
 		Feature: "translations of removed connections",
 		Effect: "a connection that begins in the place of one that has expired, within two minutes, loses its translation " +
 			"when the driver removes the other one, whose own is left and points to memory that is free",

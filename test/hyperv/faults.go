@@ -35,6 +35,8 @@ const (
 	ErrorBegins Fault = "error-begins"
 	// ICMPv6Length: to translate an ICMPv6 message the driver reads as many bytes as its header says, there or not.
 	ICMPv6Length Fault = "icmpv6-length"
+	// ICMPHeader: the driver looks at the header of a tracked ICMP message that is too short to have one.
+	ICMPHeader Fault = "icmp-header"
 	// Protocols: protocols other than TCP, UDP and ICMP cannot be tracked.
 	Protocols Fault = "protocols"
 	// FTPHelper: a helper reads packets of connections that have a port of FTP's or TFTP's, and may stop the machine.
@@ -47,7 +49,7 @@ const (
 
 // AllFaults are the driver's as it is.
 var AllFaults = []Fault{StaleTuple, TrackedIPv6, ICMPErrors, SetIPv6, NDTarget, FlushNAT, NATPort, DNATPort,
-	OtherProtocol, ErrorBegins, ICMPv6Length, Protocols, FTPHelper, FirstPacket, FixedTables}
+	OtherProtocol, ErrorBegins, ICMPv6Length, ICMPHeader, Protocols, FTPHelper, FirstPacket, FixedTables}
 
 // Faults are those that are switched on.
 type Faults map[Fault]bool

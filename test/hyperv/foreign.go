@@ -9,6 +9,7 @@ const (
 	otherProtocol = "other protocol " // with the packet's, and the one of whoever has begun the connection
 	orphan        = "translation without connection"
 	overlong      = "icmpv6 beyond the packet"
+	headless      = "icmp without a header"
 )
 
 var protocolNames = map[uint8]string{protoTCP: "tcp", protoUDP: "udp", protoICMP: "icmp", protoICMPv6: "icmpv6"}
@@ -46,4 +47,26 @@ func (t *tracking) readICMPv6() error {
 	t.conntrack.record.add(overlong)
 	t.conntrack.log.Error("the driver reads beyond an ICMPv6 message, which may stop the machine", "zone", k.ct.zone)
 	return dropped(overlong)
+}
+
+const icmpHeader = 8
+
+// lacksHeader says whether a packet is an ICMP message without a whole header.
+func (t *tracking) lacksHeader() bool {
+	return (t.key.network.proto == protoICMP || t.key.network.proto == protoICMPv6) &&
+		len(t.packet.data) < t.packet.layers.l4+icmpHeader
+}
+
+// readHeader is for a message that lacks one. The driver looks at what OvsGetIcmp has not found, by a pointer to
+// nothing, which stops the machine: Conntrack.c, OvsCtSetupLookupCtx. That cannot be emulated: the packet is lost.
+// Without the fault the message is invalid, as one of TCP is.
+func (t *tracking) readHeader() error {
+	if !t.conntrack.faults[ICMPHeader] {
+		t.tellState(stateInvalid, nil)
+		return nil
+	}
+	t.conntrack.record.add(headless)
+	t.conntrack.log.Error("the driver looks for the header of an ICMP message that has none, which stops the machine",
+		"zone", t.action.zone)
+	return dropped(headless)
 }

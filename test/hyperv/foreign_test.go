@@ -3,6 +3,7 @@
 package hyperv
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -236,5 +237,55 @@ func TestICMPv6Length(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A message of ICMP without a whole header stops the machine: it is lost, and recorded. Without the fault it is
+// invalid.
+func TestICMPHeader(t *testing.T) {
+	for name, whole := range map[string][]byte{"ICMP": icmp(client, server, 8, 7), "ICMPv6": icmp(client6, server6,
+		128, 7)} {
+		header := len(whole) - len("ping") - icmpHeader
+		for _, length := range []int{0, 1, 4, icmpHeader - 1, icmpHeader} {
+			t.Run(fmt.Sprint(name, " of ", length, " bytes"), func(t *testing.T) {
+				for _, faults := range []Faults{KnownFaults(), without(ICMPHeader)} {
+					e, h := bare(t, faults)
+					o := send(t, e, h, whole[:header+length], ct(t, 1, true), act(actionOutput, 4))
+					cut := length < icmpHeader
+					stops := cut && faults[ICMPHeader]
+					if (o.err != nil) != stops || (e.Executed()[headless] == 1) != stops || (len(o.out) == 0) != stops {
+						t.Errorf("%v, %v, %d are sent", o.err, e.Executed(), len(o.out))
+					}
+					if !stops && (o.key.ct.state&stateInvalid != 0) != cut {
+						t.Errorf("the state is %#x", o.key.ct.state)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A frame that is cut off anywhere is tracked, translated and sent, or lost: none ends the driver.
+func TestFramesThatAreCutOff(t *testing.T) {
+	for number, frame := range frames() {
+		for length := range len(frame) + 1 {
+			for _, faults := range []Faults{KnownFaults(), {}} {
+				e, _ := bare(t, faults)
+				p := &packet{data: slices.Clone(frame[:length]), source: e.datapath.vports.byNumber[1]}
+				var k key
+				if e.datapath.faults.extract(p, 1, tunnelKey{}, &k) != nil {
+					continue
+				}
+				to := client
+				if k.ether == etherIPv6 {
+					to = client6
+				}
+				actions := []attribute{ct(t, 1, true, nat(natAttrSrc, to, 0)), undo(t, 2), act(actionOutput, 4)}
+				_ = e.datapath.execute(p, 1, &k, actions) // what it says is for other tests
+				if len(e.datapath.deferred.actions) > DeferredQueueSize {
+					t.Errorf("frame %d of %d bytes: %d put off", number, length, len(e.datapath.deferred.actions))
+				}
+			}
+		}
 	}
 }

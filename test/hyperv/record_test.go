@@ -62,7 +62,7 @@ func TestTheRecordNamesAll(t *testing.T) {
 
 // recordable are all names that the record may have, except for numbers.
 func recordable() []string {
-	names := []string{recircLost, userspaceLost, helperFTP, helperTFTP, orphan, overlong, "push_vlan again",
+	names := []string{recircLost, userspaceLost, helperFTP, helperTFTP, orphan, overlong, headless, "push_vlan again",
 		"push_vlan 802.1ad", "sample actions", "set tcp6", "set udp6", "set ipv4_ecn", "set ipv4_dscp", "match vlan again",
 		"match ipv6_label"}
 	for part := range ipv6Changes(make([]byte, 40), make([]byte, 40)) {

@@ -68,6 +68,9 @@ func (c *conntrack) execute(p *packet, k *key, data []byte) error {
 	}
 	t := tracking{conntrack: c, packet: p, key: k, action: action, now: c.clock.now()}
 	c.clean(t.now)
+	if t.lacksHeader() {
+		return t.readHeader()
+	}
 	t.setUpLookup()
 	conn, err := t.find()
 	if err != nil || conn == nil {
