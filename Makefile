@@ -32,13 +32,11 @@ demo: lab ## a real cluster on this machine, a sample application, and what to l
 demo-down: ## end the demo's cluster
 	test/demo/demo.sh down
 
+# What waits for most of its time runs beside what computes. The cluster's tests that run at the same time need the
+# machine for themselves: where a new connection takes seconds, they tell of the machine.
 test: lab check ## everything that must pass
-	+@$(MAKE) --no-print-directory -j2 cluster-test units
-
-.PHONY: units
-units: # the cluster's tests begin with the first; Windows' wait for most of their time, while those with many cases compute
-	+@$(MAKE) --no-print-directory unit-race
-	+@$(MAKE) --no-print-directory -j2 windows-unit unit-cases
+	+@make="$(MAKE) --no-print-directory" && trap '$(END_CLUSTER)' EXIT && $(END_CLUSTER) && \
+		$$make -j2 cluster-alone unit-race && $$make cluster-together && $(END_CLUSTER) && $$make -j2 windows-unit unit-cases
 
 # All of the tests' files, those of `make cluster-test` and `make test-ansible` too.
 TEST_TAGS := cluster,ansible
@@ -61,8 +59,8 @@ lint:
 	staticcheck=$$(go tool -n staticcheck) && for module in test/lab/sctp test/oracle test/oracle/services; do (cd $$module && $$staticcheck ./...) || exit; done
 
 # The tests run anew each time: go's cache of results knows nothing of the programs in bin/lab. `check` has vetted them.
-# They wait for most of their time, so two packages run at once, and beside the cluster's tests, which go first where
-# both want a processor. With more of them, what waits for an answer waits for a processor.
+# They wait for most of their time, so two packages run at once, beside the cluster's tests that run alone. With more of
+# them, what waits for an answer waits for a processor.
 UNIT_TEST := nice -n 5 go test -count 1 -vet off -p 2
 
 # Tests that try a tenth of their cases with -short, and where they are (test/cases). The race detector makes them take
@@ -96,9 +94,16 @@ oracle-long: ## 200,000 random cases of policies, asked of the rows and of the o
 windows-unit: $(LAB)/wine/.complete ## the unit tests of what runs on Windows, under Wine
 	test/lab/scripts/wine-test.sh ./cni ./cmd/weft ./node ./node/nodeconfig ./node/attach ./node/gateway ./node/openvswitch ./node/platform/platformtest ./node/pods ./node/windows ./node/hostservice ./node/tunnel ./node/doctor ./node/hns ./node/hostnet ./node/ovsdriver ./node/statefile
 
-.PHONY: cluster-test
+CLUSTER_TEST := go test -tags cluster -count 1 -parallel 6 -timeout 25m -v ./test/e2e
+END_CLUSTER := bin/weftlab --name weft-test down
+
+.PHONY: cluster-test cluster-alone cluster-together
 cluster-test: lab bin/steady bin/ask bin/judge ## a cluster of Linux and Windows nodes: pods, Services, names, components killed, bad days
-	go test -tags cluster -count 1 -parallel 6 -timeout 25m -v ./test/e2e
+	$(CLUSTER_TEST)
+
+# The two halves of it, one after the other on one cluster.
+cluster-alone cluster-together: cluster-%: lab bin/steady bin/ask bin/judge
+	$(CLUSTER_TEST) -args -keep -tests $*
 
 bin/steady: $(wildcard test/e2e/steady/*.go)
 bin/ask: $(wildcard test/e2e/ask/*.go)

@@ -43,6 +43,10 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	flag.Parse()
+	if err := choose(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
 	cluster = labtest.Lab{Name: *labName, StandIn: !emulated()}
 	if !*keep {
 		defer cluster.Down()
