@@ -41,7 +41,7 @@ test: lab check ## everything that must pass
 # All of the tests' files, those of `make cluster-test` and `make test-ansible` too.
 TEST_TAGS := cluster,ansible
 
-check: vet lint ## gofmt, vet, staticcheck, and the checkers of lines and of prose
+check: vet lint ## gofmt, vet, staticcheck, and the checkers of lines, of prose and of links
 
 vet:
 	gofmt -l $$(git ls-files '*.go') | { ! grep . ; }
@@ -54,6 +54,7 @@ vet:
 lint:
 	go run ./test/prose $$(git ls-files '*.md')
 	go run ./test/columns $$(git ls-files '*.go' '*.md')
+	go run ./test/links $$(git ls-files '*.md')
 	go tool staticcheck -tags $(TEST_TAGS) ./...
 	GOOS=windows $$(go tool -n staticcheck) ./cmd/... ./cni/... ./node/...
 	staticcheck=$$(go tool -n staticcheck) && for module in test/lab/sctp test/oracle test/oracle/services; do (cd $$module && $$staticcheck ./...) || exit; done
