@@ -193,3 +193,28 @@ func TestPolicyHitsAreWritten(t *testing.T) {
 	}
 	golden(t, "hits", text.String()+written.String())
 }
+
+// TestTheTutorialsChecks runs each `weft policy check` of docs/tutorial.md, whose output stands below it.
+func TestTheTutorialsChecks(t *testing.T) {
+	t.Chdir("../..")
+	page, err := os.ReadFile("docs/tutorial.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const block, command = "```\n", "$ bin/weft policy check "
+	checks := 0
+	for _, text := range strings.Split(strings.ReplaceAll(string(page), "\r\n", "\n"), block) {
+		line, want, _ := strings.Cut(text, "\n")
+		args, isCheck := strings.CutPrefix(line, command)
+		if !isCheck {
+			continue
+		}
+		checks++
+		if _, printed := runPolicy(t, "", append([]string{"check"}, strings.Fields(args)...)...); printed != want {
+			t.Errorf("%s\nprints\n%s\nand not\n%s", line, printed, want)
+		}
+	}
+	if checks == 0 {
+		t.Error("the tutorial checks no policy")
+	}
+}

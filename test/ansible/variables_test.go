@@ -178,8 +178,8 @@ func TestWordsAreNoSwitches(t *testing.T) {
 	}
 }
 
-// TestDistributionsThatAreNamedAreTaken: the documents name for each distribution which OVN it has, and none is named
-// and refused.
+// TestDistributionsThatAreNamedAreTaken: the page of versions says of each distribution which OVN it has, and names those
+// to install on that the roles take, and no others.
 func TestDistributionsThatAreNamedAreTaken(t *testing.T) {
 	text, err := os.ReadFile("../../ansible/roles/weft_common/defaults/main.yml")
 	if err != nil {
@@ -192,27 +192,33 @@ func TestDistributionsThatAreNamedAreTaken(t *testing.T) {
 	if err := yaml.Unmarshal(text, &defaults); err != nil {
 		t.Fatal(err)
 	}
-	documents, err := os.ReadFile("../../docs/install.md")
+	page, err := os.ReadFile("../../docs/versions.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	rows := map[string]string{} // OVN by distribution
-	for _, row := range regexp.MustCompile(`(?m)^\| (\d\d\.\d\d) \| (\S+ [0-9.]+)`).FindAllStringSubmatch(
-		string(documents), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| (\d\d\.\d\d) \| (\S+ [0-9.]+)`).FindAllStringSubmatch(string(page), -1) {
 		rows[row[2]] = row[1]
+	}
+	install := func(release string) bool {
+		return strings.Contains(string(page), "| "+release+" | central host, node |")
 	}
 	for distribution, versions := range defaults.Distributions {
 		for _, version := range versions {
-			if had := rows[distribution+" "+version]; had < defaults.Minimum {
-				t.Errorf("weft_distributions has %s %s, whose OVN is %q by docs/install.md, and %s is the least", distribution,
-					version, had, defaults.Minimum)
+			release := distribution + " " + version
+			if had := rows[release]; had < defaults.Minimum {
+				t.Errorf("weft_distributions has %s, whose OVN is %q by docs/versions.md, and %s is the least", release, had,
+					defaults.Minimum)
 			}
-			delete(rows, distribution+" "+version)
+			if !install(release) {
+				t.Errorf("weft_distributions has %s, and docs/versions.md does not name it as one to install on", release)
+			}
+			delete(rows, release)
 		}
 	}
 	for refused := range rows {
-		if strings.Count(string(documents), refused) > 1 {
-			t.Errorf("docs/install.md names %s as one to install on, and weft_distributions does not have it", refused)
+		if install(refused) {
+			t.Errorf("docs/versions.md names %s as one to install on, and weft_distributions does not have it", refused)
 		}
 	}
 }
