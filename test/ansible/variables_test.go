@@ -178,7 +178,7 @@ func TestWordsAreNoSwitches(t *testing.T) {
 	}
 }
 
-// TestDistributionsThatAreNamedAreTaken: the page of versions says of each distribution which OVN it has, and names those
+// TestDistributionsThatAreNamedAreTaken: the page of versions says of each distribution which OVN it has. It names those
 // to install on that the roles take, and no others.
 func TestDistributionsThatAreNamedAreTaken(t *testing.T) {
 	text, err := os.ReadFile("../../ansible/roles/weft_common/defaults/main.yml")
