@@ -178,8 +178,8 @@ func TestWordsAreNoSwitches(t *testing.T) {
 	}
 }
 
-// TestDistributionsThatAreNamedAreTaken: the page of versions says of each distribution which OVN it has. It names those
-// to install on that the roles take, and no others.
+// TestDistributionsThatAreNamedAreTaken: docs/versions.md says of each distribution which OVN it has. It names those to
+// install on that the roles take, and no others.
 func TestDistributionsThatAreNamedAreTaken(t *testing.T) {
 	text, err := os.ReadFile("../../ansible/roles/weft_common/defaults/main.yml")
 	if err != nil {
