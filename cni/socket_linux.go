@@ -14,7 +14,7 @@ import (
 )
 
 // DefaultSocket is where agent and plugin meet when nobody says otherwise.
-const DefaultSocket = "/run/weft/cni.sock"
+const DefaultSocket = LinuxSocket
 
 // Dial connects the plugin to the agent at socket, [DefaultSocket] if empty.
 func Dial(ctx context.Context, socket string) (net.Conn, error) {

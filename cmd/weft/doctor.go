@@ -43,7 +43,7 @@ func doctorCommand() *cobra.Command {
 	quiet := cmd.Flags().Lookup("log-level") // the report has what matters
 	quiet.DefValue = "error"
 	_ = quiet.Value.Set("error") // a text takes any
-	cmd.Flags().String("output", "text", "text or json")
+	cmd.Flags().String("output", "text", "form of the report: text or json")
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{doctor.ExitNotAsked, err} })
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if err := cobra.NoArgs(cmd, args); err != nil {

@@ -43,12 +43,12 @@ func checkCommand() *cobra.Command {
 			"prod/web --to prod/db:5432",
 	}
 	f := cmd.Flags()
-	f.StringSliceP("filename", "f", nil, "files and directories of manifests; - is standard input")
+	f.StringSliceP("filename", "f", nil, "files and folders with manifests; - is standard input")
 	f.String("namespace", "default", "namespace of objects and pods that name none")
-	f.String("from", "", "a pod or an address that opens a connection")
-	f.String("to", "", "the pod or address, and the port, that it is opened to")
-	f.String("expect", "", "file of expectations; - is standard input")
-	f.String("family", "", "ipv4 or ipv6; empty: each that both ends have")
+	f.String("from", "", "pod or address that opens the connection")
+	f.String("to", "", "pod or address, and port, to which the connection is opened")
+	f.String("expect", "", "file with the connections that are expected to pass or to be refused; - is standard input")
+	f.String("family", "", "address family of the connection: ipv4 or ipv6; empty: each that both ends have")
 	f.StringSlice("pod-cidrs", nil, "ranges of pods' addresses; empty: those of the nodes that are read, or "+
 		strings.Join(explain.DefaultPodCIDRs, ","))
 	return asking(cmd, onlyFlags, func(_ context.Context, s *settings, _ []string) error {

@@ -43,12 +43,12 @@ func hitsCommand() *cobra.Command {
 		Example: "  weft policy hits -n shop\n  weft policy hits --all-namespaces --per-node",
 	}
 	f := cmd.Flags()
-	f.String("kubeconfig", "", "credentials for the API server; empty: KUBECONFIG, ~/.kube/config, or a pod's own")
-	f.String("context", "", "context of the kubeconfig; empty: its current one")
-	f.StringP("namespace", "n", "", "whose policies; empty: the context's namespace")
-	f.BoolP("all-namespaces", "A", false, "all namespaces' policies, and cluster-wide ones")
-	f.Bool("per-node", false, "a line for each node that has the rule's flows")
-	f.StringP("output", "o", "text", "text or json")
+	f.String("kubeconfig", "", userKubeconfigUsage)
+	f.String("context", "", "context of the kubeconfig file; empty: its current one")
+	f.StringP("namespace", "n", "", "namespace of the policies; empty: that of the context")
+	f.BoolP("all-namespaces", "A", false, "the policies of all namespaces, and cluster-wide ones")
+	f.Bool("per-node", false, "one line for each node that has the rule's flows")
+	f.StringP("output", "o", "text", "form of the answer: text or json")
 	return asking(cmd, cobra.NoArgs, func(ctx context.Context, s *settings, _ []string) error {
 		output, perNode, all := s.text("output"), s.boolean("per-node"), s.boolean("all-namespaces")
 		if err := s.err(); err != nil {

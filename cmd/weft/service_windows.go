@@ -51,9 +51,7 @@ func serviceCommand() *cobra.Command {
 			return installService(args, depends)
 		},
 	}
-	// Not ovs-vswitchd: after a boot it may end until the agent has enabled the extension, and Windows would
-	// not start an agent whose dependency has ended (antrea issue 4721). The agent waits for it by itself.
-	install.Flags().StringSlice("depends", []string{"hns"}, "services that Windows starts before")
+	installFlags(install.Flags())
 	verb := func(use, short string, run func(*mgr.Service) error) *cobra.Command {
 		return &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 			cmd.SilenceUsage = true
@@ -76,8 +74,7 @@ func serviceCommand() *cobra.Command {
 			})
 		},
 	}
-	start.Flags().Duration("ready", 0, "how long to wait until the agent can attach pods; an error says what the "+
-		"node lacks")
+	startFlags(start.Flags())
 	cmd.AddCommand(install, start,
 		verb("uninstall", "Stop the service and remove it", uninstallService),
 		verb("stop", "Stop the service and wait until it has ended", stopService),
