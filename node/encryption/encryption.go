@@ -65,10 +65,10 @@ func New(
 	return &Tunnels{
 		Keeper: keeper, mode: mode, ovs: ovs, health: state, rounds: rounds,
 		encrypted: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "weft_encrypted_peers", Help: "Nodes to which this one sends by ESP.",
+			Name: "weft_encrypted_peers", Help: "Nodes to which this node sends by ESP.",
 		}),
 		unencrypted: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "weft_unencrypted_peers", Help: "Nodes to which this one cannot send by ESP, though it is to.",
+			Name: "weft_unencrypted_peers", Help: "Nodes to which this node should send by ESP, and cannot.",
 		}),
 	}
 }

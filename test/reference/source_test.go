@@ -1,0 +1,58 @@
+package reference
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// sourceOf is the source of a program of one file.
+func sourceOf(t *testing.T, code string) *Source {
+	t.Helper()
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "node"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "node", "code.go"), []byte("package node\n"+code), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s, err := ReadSource(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestMetricsAreRead: what the reader understands, and that it is an error where it does not.
+func TestMetricsAreRead(t *testing.T) {
+	for _, c := range []struct{ name, code, metric, help, labels, wrong string }{
+		{name: "a gauge", code: `var m = prometheus.NewGauge(prometheus.GaugeOpts{Name: "a", Help: "B."})`, metric: "a",
+			help: "B."},
+		{name: "sums and constants", code: `const one = "a"
+			var m = prometheus.NewCounterVec(prometheus.CounterOpts{Name: one + "_b", Help: "C" + "."}, []string{"d", one})`,
+			metric: "a_b", help: "C.", labels: "`d`, `a`"},
+		{name: "a description", code: `var d = prometheus.NewDesc("a", "B.", []string{"c"}, nil)`, metric: "a", help: "B.",
+			labels: "`c`"},
+		{name: "a name that is made at run time", code: `func f(name string) any {
+			return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: "B."}) }`, wrong: "constant texts"},
+		{name: "no help", code: `var m = prometheus.NewGauge(prometheus.GaugeOpts{Name: "a"})`, wrong: "needs a name and a help"},
+		{name: "options from elsewhere", code: `var m = prometheus.NewGauge(options)`, wrong: "literal"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			found, err := metrics(sourceOf(t, `import "github.com/prometheus/client_golang/prometheus"`+"\n"+c.code))
+			if c.wrong != "" {
+				if err == nil || !strings.Contains(err.Error(), c.wrong) {
+					t.Fatalf("%v, %v; want an error with %q", found, err, c.wrong)
+				}
+				return
+			}
+			if err != nil || len(found) != 1 {
+				t.Fatal(found, err)
+			}
+			if m := found[0]; m.name != c.metric || m.help != c.help || labelsOf(m.labels) != c.labels {
+				t.Errorf("%+v", m)
+			}
+		})
+	}
+}
