@@ -141,7 +141,7 @@ func (g *Gateway) examineDatapath(ctx context.Context) {
 	slog.Log(ctx, level, "whether the datapath needs a lookup before connections are committed (conntrack-lookup)",
 		"answer", answer, "lookup", on, "reason", err)
 	if answer == ctprobe.Needed && !on {
-		g.Health.Note(health.ConntrackLookup, "ConntrackLookupOff", errLookupOff)
+		g.Health.Note(health.ConntrackLookup, conntrackLookupOff, errLookupOff)
 	}
 }
 

@@ -56,3 +56,29 @@ func TestMetricsAreRead(t *testing.T) {
 		})
 	}
 }
+
+// TestEventsNeedReasons: a reason says all, and no Event is written without one.
+func TestEventsNeedReasons(t *testing.T) {
+	const good = `var lost = &reasons.Event{Name: "Lost", On: "Pod", Meaning: "It is lost.", Remedy: "Delete it."}
+		func f(r recorder) { r.Event(nil, "Warning", lost.Name, "text") }`
+	for _, c := range []struct{ name, code, wrong string }{
+		{"all is well", good, ""},
+		{"no meaning", `var lost = &reasons.Event{Name: "Lost", On: "Pod"}`, "needs the field Meaning"},
+		{"a meaning that is made at run time", `var lost = &reasons.Event{Name: "Lost", On: "Pod", Meaning: words()}`,
+			"constant texts"},
+		{"a mere text", good + `
+		func g(r recorder) { r.Eventf(nil, "Warning", "Found", "text") }`, "the reason of an Event"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			page, err := Events(sourceOf(t, `import "github.com/weftnet/weft/models/reasons"`+"\n"+c.code))
+			switch {
+			case c.wrong == "" && err == nil:
+				if want := "| `Lost` | Pod | `weft controller` | It is lost. | Delete it. |"; !strings.Contains(page.text.String(), want) {
+					t.Errorf("no %q in %s", want, page.text.String())
+				}
+			case c.wrong == "" || err == nil || !strings.Contains(err.Error(), c.wrong):
+				t.Errorf("%v; want an error with %q", err, c.wrong)
+			}
+		})
+	}
+}
