@@ -55,8 +55,8 @@ var (
 		Name: "SessionAffinityTimeout", On: "Service",
 		Meaning: "timeoutSeconds of the session affinity is longer than OVN can remember. A client that opens no " +
 			"connection for 65,535 seconds may get another endpoint.",
-		Remedy:  "Set a shorter time.",
-		See:     "services.md#session-affinity",
+		Remedy: "Set a shorter time.",
+		See:    "services.md#session-affinity",
 	}
 	badSourceRange = &reasons.Event{
 		Name: "BadSourceRange", On: "Service",

@@ -155,7 +155,8 @@ func Cut(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit-len(more)], "") + more
 }
 
-// LastingAnnotation marks the Event of a lasting problem with what tells it from others.
+// LastingAnnotation is the annotation of an Event: it tells the Event from others, so that one that holds for as long
+// as the object lives is not written again when a controller starts.
 const LastingAnnotation = "weft.net/lasting"
 
 // Annotations are those of a problem's Event.

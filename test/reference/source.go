@@ -33,10 +33,11 @@ type sourcePackage struct {
 	constants map[string]constant
 }
 
-// constant is the expression of a named constant, which may name others of its file's imports.
+// constant is the expression of a named constant, which may name others of its file's imports, and its comment.
 type constant struct {
 	file  *ast.File
 	value ast.Expr
+	doc   string
 }
 
 // ReadSource parses the code below a root. Tests, and packages for tests, are no part of it.
@@ -62,7 +63,7 @@ func ReadSource(root string) (*Source, error) {
 }
 
 func (s *Source) parse(root, file string) error {
-	parsed, err := parser.ParseFile(s.positions, file, nil, parser.SkipObjectResolution)
+	parsed, err := parser.ParseFile(s.positions, file, nil, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return err
 	}
@@ -84,8 +85,12 @@ func (s *Source) parse(root, file string) error {
 		}
 		for _, spec := range group.Specs {
 			names := spec.(*ast.ValueSpec)
+			doc := names.Doc
+			if doc == nil && !group.Lparen.IsValid() {
+				doc = group.Doc
+			}
 			for i, value := range names.Values {
-				p.constants[names.Names[i].Name] = constant{parsed, value}
+				p.constants[names.Names[i].Name] = constant{parsed, value, strings.Join(strings.Fields(doc.Text()), " ")}
 			}
 		}
 	}

@@ -73,8 +73,30 @@ func TestEventsNeedReasons(t *testing.T) {
 			page, err := Events(sourceOf(t, `import "github.com/weftnet/weft/models/reasons"`+"\n"+c.code))
 			switch {
 			case c.wrong == "" && err == nil:
-				if want := "| `Lost` | Pod | `weft controller` | It is lost. | Delete it. |"; !strings.Contains(page.text.String(), want) {
+				want := "| `Lost` | Pod | `weft controller` | It is lost. | Delete it. |"
+				if !strings.Contains(page.text.String(), want) {
 					t.Errorf("no %q in %s", want, page.text.String())
+				}
+			case c.wrong == "" || err == nil || !strings.Contains(err.Error(), c.wrong):
+				t.Errorf("%v; want an error with %q", err, c.wrong)
+			}
+		})
+	}
+}
+
+// TestNamesAreDescribed by the comments of their constants.
+func TestNamesAreDescribed(t *testing.T) {
+	for _, c := range []struct{ name, code, wrong string }{
+		{"described", "// Key is the annotation of a Pod: its key.\nconst Key = \"weft.net/key\"", ""},
+		{"not described", "// Key is one.\nconst Key = \"weft.net/key\"", "describes no weft.net/key"},
+		{"no constant", "var m = map[string]string{\"weft.net/key\": \"\"}", "weft.net/key is no constant"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			found, err := names(sourceOf(t, c.code))
+			switch {
+			case c.wrong == "" && err == nil:
+				if want := (name{"weft.net/key", "annotation", "Pod", "its key."}); found[0] != want {
+					t.Errorf("%+v", found)
 				}
 			case c.wrong == "" || err == nil || !strings.Contains(err.Error(), c.wrong):
 				t.Errorf("%v; want an error with %q", err, c.wrong)
