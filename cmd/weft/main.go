@@ -29,7 +29,7 @@ func run() int {
 	case err == nil:
 		return 0
 	case !errors.As(err, &exit):
-		exit = &exitError{1, err}
+		exit = &exitError{failureCode, err}
 	}
 	if exit.err != nil {
 		fmt.Fprintln(os.Stderr, "weft:", exit.err)

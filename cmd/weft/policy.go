@@ -64,12 +64,7 @@ svc/NAMESPACE/NAME, with a port: "prod/db:5432", "prod/dns:53/udp", "[2001:db8::
 its address is given, or a node's with its NodePort.
 
 Policies, pods, namespaces and nodes are read off the API server, and judged as the controller would
-translate them. With --ovn-northbound the rows decide that are in force, and you are told where they differ.
-
-Exit codes:
-  0  the connection is allowed: over each address family, and at each endpoint
-  1  it is refused
-  2  there is no answer, and an error says why`
+translate them. With --ovn-northbound the rows decide that are in force, and you are told where they differ.`
 
 func explainCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -79,6 +74,8 @@ func explainCommand() *cobra.Command {
 		Example: "  weft policy explain prod/web prod/db:5432\n" +
 			"  weft policy explain prod/web svc/kube-system/kube-dns:53/udp",
 	}
+	endsWith(cmd, exitCode{0, "the connection is allowed: over each address family, and at each endpoint"},
+		exitCode{exitRefused, "it is refused"}, exitCode{exitUnasked, "there is no answer; the error says why"})
 	f := cmd.Flags()
 	f.String("kubeconfig", "", userKubeconfigUsage)
 	f.String("namespace", "default", "namespace of pods that are named without one")

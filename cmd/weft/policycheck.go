@@ -27,12 +27,7 @@ Without a question it tells whom each policy selects, and its rules. With --from
 connection, as "weft policy explain" does. With --expect it checks each line of a file:
 
   allow prod/web -> prod/db:5432       # comments are welcome
-  deny  prod/web -> 192.0.2.1:53/udp
-
-Exit codes:
-  0  the policies are good, and every expectation is met
-  1  the connection is refused, or an expectation is not met
-  2  a policy is wrong, or something that was read, or the command`
+  deny  prod/web -> 192.0.2.1:53/udp`
 
 func checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -42,6 +37,9 @@ func checkCommand() *cobra.Command {
 		Example: "  weft policy check -f manifests/ --expect reachability.txt\n  weft policy check -f manifests/ --from " +
 			"prod/web --to prod/db:5432",
 	}
+	endsWith(cmd, exitCode{0, "the policies are good, and each expectation is met"},
+		exitCode{exitRefused, "the connection is refused, or an expectation is not met"},
+		exitCode{exitUnasked, "a policy, something else that was read, or the command is wrong"})
 	f := cmd.Flags()
 	f.StringSliceP("filename", "f", nil, "files and folders with manifests; - is standard input")
 	f.String("namespace", "default", "namespace of objects and pods that name none")

@@ -29,11 +29,7 @@ about answers. A counter begins anew when ovn-controller writes its rule's flows
 changes, or when ovs-vswitchd restarts. Of two rules that match the same, one counts for both. Counts may be some
 seconds old. Nodes that have not answered are told.
 
-The JSON is what the API server answers, a PolicyHitsList.
-
-Exit codes:
-  0  all nodes have answered
-  2  there is no answer, or some nodes are missing, and an error says why`
+The JSON is what the API server answers, a PolicyHitsList.`
 
 func hitsCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -42,6 +38,8 @@ func hitsCommand() *cobra.Command {
 		Long:    hitsHelp,
 		Example: "  weft policy hits -n shop\n  weft policy hits --all-namespaces --per-node",
 	}
+	endsWith(cmd, exitCode{0, "all nodes have answered"},
+		exitCode{exitUnasked, "there is no answer, or some nodes have not answered; the error says why"})
 	f := cmd.Flags()
 	f.String("kubeconfig", "", userKubeconfigUsage)
 	f.String("context", "", "context of the kubeconfig file; empty: its current one")

@@ -61,6 +61,33 @@ func TestReference(t *testing.T) {
 	page.Check(t, "keys.md", *update)
 }
 
+// TestReferenceExitCodes: docs/reference/exit-codes.md has those of each command.
+func TestReferenceExitCodes(t *testing.T) {
+	page := reference.NewPage("Exit codes", "Commands that have no section here have the exit codes of the first one.")
+	addExitCodes(page, "All other commands", commonExits)
+	var add func(*cobra.Command)
+	add = func(cmd *cobra.Command) {
+		if codes := exitCodes(cmd); len(codes) > 0 {
+			addExitCodes(page, cmd.CommandPath(), codes)
+		}
+		for _, verb := range cmd.Commands() {
+			add(verb)
+		}
+	}
+	add(rootCommand())
+	addExitCodes(page, "weft service status, on Windows", statusExits)
+	page.Check(t, "exit-codes.md", *update)
+}
+
+func addExitCodes(page *reference.Page, title string, codes []exitCode) {
+	var rows [][]string
+	for _, c := range codes {
+		rows = append(rows, []string{strconv.Itoa(c.number), reference.Sentence(c.meaning)})
+	}
+	page.Section(title, "")
+	page.Table([]string{"code", "meaning"}, rows)
+}
+
 var keysHead = []string{"key", "value", "default", "meaning"}
 
 // addCommand adds a section for a command and each of its verbs.

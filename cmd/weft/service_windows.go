@@ -75,15 +75,17 @@ func serviceCommand() *cobra.Command {
 		},
 	}
 	startFlags(start.Flags())
+	status := &cobra.Command{Use: "status", Short: "Print the service's state", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cmd.SilenceUsage = true
+			return withService(func(s *mgr.Service) error { return serviceStatus(cmd, s) })
+		}}
+	status.Long = status.Short + "."
+	endsWith(status, statusExits...)
 	cmd.AddCommand(install, start,
 		verb("uninstall", "Stop the service and remove it", uninstallService),
 		verb("stop", "Stop the service and wait until it has ended", stopService),
-		&cobra.Command{Use: "status", Short: "Print the service's state; exit code 3 unless it runs", Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				cmd.SilenceUsage = true
-				return withService(func(s *mgr.Service) error { return serviceStatus(cmd, s) })
-			}},
-	)
+		status)
 	return cmd
 }
 
@@ -259,9 +261,6 @@ var stateNames = map[svc.State]string{
 	svc.Stopped: "stopped", svc.StartPending: "starting", svc.StopPending: "stopping", svc.Running: "running",
 	svc.ContinuePending: "continuing", svc.PausePending: "pausing", svc.Paused: "paused",
 }
-
-// notRunning is the exit code of status, as systemctl's.
-const notRunning = 3
 
 func serviceStatus(cmd *cobra.Command, s *mgr.Service) error {
 	status, err := s.Query()

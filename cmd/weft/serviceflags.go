@@ -15,3 +15,12 @@ func startFlags(f *pflag.FlagSet) {
 	f.Duration("ready", 0, "how long to wait until the agent can attach pods, or else end with an error that says what "+
 		"the node lacks; 0: wait only until the service runs")
 }
+
+// notRunning is an exit code of `weft service status`, as of systemctl's.
+const notRunning = 3
+
+var statusExits = []exitCode{
+	{0, "the service runs"},
+	{failureCode, "there is no answer; the error says why"},
+	{notRunning, "the service does not run"},
+}
