@@ -5,7 +5,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/test/reference"
 )
@@ -86,6 +89,44 @@ func addExitCodes(page *reference.Page, title string, codes []exitCode) {
 	}
 	page.Section(title, "")
 	page.Table([]string{"code", "meaning"}, rows)
+}
+
+// TestReferencePorts: docs/reference/ports.md has each port, and that of each key which has one by default.
+func TestReferencePorts(t *testing.T) {
+	page := reference.NewPage("Ports", `
+These are the ports of hosts by which Weft's programs, and those of OVN and strongSwan for them, are
+reached. Each must be open to its clients, and to nobody else. A key of the program that listens can
+give another port. Between nodes with encryption, IP protocol 50 (ESP) must pass, too. [Who talks to
+whom](../security.md#who-talks-to-whom) says how each knows the other.`)
+	var rows [][]string
+	for _, p := range contract.Ports {
+		rows = append(rows, []string{fmt.Sprintf("%s %d", strings.ToUpper(p.Protocol), p.Number), p.Opener, p.Clients,
+			p.Purpose, reference.Code(p.Key)})
+	}
+	page.Table([]string{"port", "opened by", "open to", "for", "key"}, rows)
+	page.Check(t, "ports.md", *update)
+	check := func(f *pflag.Flag) {
+		number := portOf(f.DefValue)
+		if number != 0 && !slices.ContainsFunc(contract.Ports, func(p contract.Port) bool {
+			return p.Protocol == "tcp" && p.Number == number && p.Key == f.Name
+		}) {
+			t.Errorf("key %s has the port %d by default, which is not in contract.Ports", f.Name, number)
+		}
+	}
+	for _, cmd := range rootCommand().Commands() {
+		cmd.Flags().VisitAll(check)
+	}
+	nodeKeys(nodeconfig.WindowsDefault(nodeconfig.ProgramData, nodeconfig.ProgramFiles), windowsFlags).VisitAll(check)
+}
+
+// portOf is the port of a HOST:PORT, 0 of another text.
+func portOf(text string) uint16 {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return 0
+	}
+	number, _ := strconv.ParseUint(port, 10, 16) // 0 of a text that is no number, as "/var/run/ovn"
+	return uint16(number)
 }
 
 var keysHead = []string{"key", "value", "default", "meaning"}
