@@ -15,7 +15,8 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, page := range map[string]func(*Source) (*Page, error){
-		"api.md": API, "conditions.md": Conditions, "events.md": Events, "metrics.md": Metrics, "names.md": Names,
+		"api.md": API, "conditions.md": Conditions, "events.md": Events, "files.md": Files,
+		"metrics.md": Metrics, "names.md": Names,
 	} {
 		t.Run(file, func(t *testing.T) {
 			made, err := page(source)

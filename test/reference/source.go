@@ -205,6 +205,20 @@ func (p place) text() (string, error) {
 	return "", p.errorf("the reference can read only constant texts here")
 }
 
+// number is a constant number, as it is written.
+func (p place) number() (string, error) {
+	if literal, _ := p.node.(*ast.BasicLit); literal != nil && literal.Kind == token.INT {
+		return strings.TrimPrefix(literal.Value, "0o"), nil
+	}
+	importPath, name := p.qualified()
+	if other := p.source.packages[strings.TrimPrefix(importPath, Module)]; other != nil {
+		if c, ok := other.constants[name]; ok {
+			return place{p.source, other, c.file, c.value}.number()
+		}
+	}
+	return "", p.errorf("the reference can read only a constant number here")
+}
+
 // texts are the values of a literal list.
 func (p place) texts() (found []string, err error) {
 	list, _ := p.node.(*ast.CompositeLit)
