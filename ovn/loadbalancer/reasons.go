@@ -65,7 +65,8 @@ var (
 	}
 	noSourceRange = &reasons.Event{
 		Name: "NoSourceRange", On: "Service",
-		Meaning: "No entry of loadBalancerSourceRanges can be used. No client outside is let in.",
-		Remedy:  "Correct the entries, or remove them all to let all clients in.",
+		Meaning: "loadBalancerSourceRanges has no range of one of the Service's address families. No client of that family " +
+			"is let in.",
+		Remedy: "Add a range of that family. 0.0.0.0/0 and ::/0 let all clients in.",
 	}
 )
