@@ -104,3 +104,24 @@ func TestNamesAreDescribed(t *testing.T) {
 		})
 	}
 }
+
+// TestFilesNeedModes: a file says all, and none is written with another mode.
+func TestFilesNeedModes(t *testing.T) {
+	const good = `var one = &hostfile.File{Path: "{data-dir}/one", Mode: 0o600, Content: "It.", Loss: "Nothing."}
+		func f() { os.WriteFile(one.In(""), nil, one.Mode) }`
+	for _, c := range []struct{ name, code, wrong string }{
+		{"all is well", good, ""},
+		{"no mode", `var one = &hostfile.File{Path: "{data-dir}/one", Content: "It.", Loss: "Nothing."}`, "the field Mode"},
+		{"a mode of its own", good + `
+			func g() { os.WriteFile("two", nil, 0o644) }`, "the mode of a file"},
+		{"a file of the kernel's", good + `
+			func g() { os.WriteFile("/proc/self/oom_score_adj", nil, 0) }`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Files(sourceOf(t, `import "github.com/weftnet/weft/models/hostfile"`+"\n"+c.code))
+			if c.wrong == "" && err != nil || c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)) {
+				t.Errorf("%v; want an error with %q", err, c.wrong)
+			}
+		})
+	}
+}
