@@ -172,8 +172,9 @@ bench: lab bin/steady bin/ask ## benchmarks, each beside its floor
 	go test -run '^$$' -bench . -benchtime 1x -timeout 90m ./test/bench
 	go test -tags cluster -run '^$$' -bench . -benchtime 1x -timeout 25m ./test/e2e
 
-generate: ## models from their schemas
+generate: ## models from their schemas, and docs/reference from the code
 	go generate ./models/...
+	go test -run '^TestReference' ./cmd/weft ./test/reference -args -update
 
 clean: ## what was built, except for the lab's slow parts in bin/lab
 	find bin -maxdepth 1 -type f -delete

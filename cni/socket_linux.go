@@ -11,10 +11,12 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/models/hostfile"
 )
 
 // DefaultSocket is where agent and plugin meet when nobody says otherwise.
-const DefaultSocket = "/run/weft/cni.sock"
+const DefaultSocket = LinuxSocket
 
 // Dial connects the plugin to the agent at socket, [DefaultSocket] if empty.
 func Dial(ctx context.Context, socket string) (net.Conn, error) {
@@ -22,6 +24,12 @@ func Dial(ctx context.Context, socket string) (net.Conn, error) {
 		socket = DefaultSocket
 	}
 	return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+}
+
+var socketFile = &hostfile.File{
+	Path: "{cni-socket}", Mode: 0o600,
+	Content: "The socket at which weft-cni finds the agent. Its folder has the mode 0700. On Windows it is a named pipe.",
+	Loss:    "The agent makes it again when it starts.",
 }
 
 // Listen opens the agent's end of socket, which root alone can reach: its folder has mode 0700,
@@ -42,7 +50,7 @@ func Listen(socket string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the cni plugin: %w", err)
 	}
-	if err := os.Chmod(socket, 0o600); err != nil {
+	if err := os.Chmod(socket, socketFile.Mode); err != nil {
 		listener.Close()
 		return nil, fmt.Errorf("listen for the cni plugin: %w", err)
 	}

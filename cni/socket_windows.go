@@ -13,7 +13,7 @@ import (
 )
 
 // DefaultSocket is where agent and plugin meet when nobody says otherwise.
-const DefaultSocket = `\\.\pipe\weft-cni`
+const DefaultSocket = WindowsSocket
 
 // pipeAccess: the pipe is the Administrators' and has no access for anybody but them and LocalSystem.
 // go-winio refuses clients from other machines by itself (FILE_PIPE_REJECT_REMOTE_CLIENTS), and makes

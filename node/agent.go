@@ -17,6 +17,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/httpserver"
+	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/attach"
 	"github.com/weftnet/weft/node/domains"
@@ -148,7 +149,7 @@ func (a *agent) conditionChanged(c health.Condition, err error) {
 }
 
 // warn tells users on the Node.
-func (a *agent) warn(reason, message string) {
+func (a *agent) warn(reason *reasons.Event, message string) {
 	a.events.warn(nodeReference(a.config.NodeName), reason, message)
 }
 

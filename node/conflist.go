@@ -82,7 +82,7 @@ func replaceFile(path string, content []byte) error {
 	}
 	defer os.Remove(temporary.Name())
 	_, err = temporary.Write(content)
-	if err = errors.Join(err, temporary.Chmod(0o644), temporary.Sync(), temporary.Close()); err != nil {
+	if err = errors.Join(err, temporary.Chmod(conflistFile.Mode), temporary.Sync(), temporary.Close()); err != nil {
 		return err
 	}
 	return os.Rename(temporary.Name(), path)

@@ -11,6 +11,7 @@ import (
 	clientrecord "k8s.io/client-go/tools/record"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/reasons"
 )
 
 // events tells users on their pods and Services what went wrong when nobody was there to be answered.
@@ -37,19 +38,19 @@ func nodeReference(name string) *corev1.ObjectReference {
 }
 
 // warn writes an Event on any object, and to the log.
-func (e *events) warn(object *corev1.ObjectReference, reason, message string) {
+func (e *events) warn(object *corev1.ObjectReference, reason *reasons.Event, message string) {
 	slog.Warn(message, "kind", object.Kind, "namespace", object.Namespace, "name", object.Name, "reason", reason)
-	e.recorder.Event(object, corev1.EventTypeWarning, reason, message)
+	e.recorder.Event(object, reason.Type(), reason.Name, message)
 }
 
 // report writes an Event on a pod, and to the log.
-func (e *events) report(pod cni.Pod, kind, reason, message string) {
+func (e *events) report(pod cni.Pod, reason *reasons.Event, message string) {
 	level := slog.Warn
-	if kind == corev1.EventTypeNormal {
+	if reason.Normal {
 		level = slog.Info
 	}
 	level(message, "pod", pod, "reason", reason)
 	e.recorder.Event(&corev1.ObjectReference{
 		APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.UID),
-	}, kind, reason, message)
+	}, reason.Type(), reason.Name, message)
 }

@@ -56,16 +56,19 @@ func newAgentTunnel(c nodeconfig.Config) *agentTunnel {
 		problem: fmt.Errorf("tunnel-address: not listening on %s yet", c.TunnelAddress),
 		unread: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_conntrack_lookup_failures_total",
-			Help: "OpenFlow messages of ovn-controller's that could not be given a lookup before they commit.",
+			Help: "OpenFlow messages of ovn-controller to which the agent could not add such a lookup.",
 		}),
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weft_tunnel_streams", Help: "Open streams of chassis hosts and observers, by what they lead to.",
+			Name: "weft_tunnel_streams", Help: "Open streams of chassis hosts and of weft observe, by the target that they " +
+				"lead to.",
 		}, []string{"target"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weft_tunnel_bytes_total", Help: "Bytes of these streams, by what they lead to and direction.",
+			Name: "weft_tunnel_bytes_total", Help: "Bytes of the streams of chassis hosts and of weft observe, by target and " +
+				"direction.",
 		}, []string{"target", "direction"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weft_tunnel_refused_total", Help: "Connections that got no stream, by reason.",
+			Name: "weft_tunnel_refused_total", Help: "Connections of chassis hosts, of weft observe or of others that got no " +
+				"stream, by reason.",
 		}, []string{"reason"}),
 	}
 }

@@ -13,7 +13,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"platform":    "extbridge statefile",
 		"linux":       "platform domains extbridge",
 		"windows":     "platform extbridge hns hostnet ovsdriver",
-		"nodeconfig":  "ipsec ovsdriver",
+		"nodeconfig":  "ipsec ovsdriver statefile",
 		"openvswitch": "platform nodeconfig extbridge local",
 		"local":       "",
 		"health":      "",

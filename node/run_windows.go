@@ -5,14 +5,21 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/hostfile"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/statefile"
 	"github.com/weftnet/weft/node/windows"
 )
+
+var hostFile = &hostfile.File{
+	Path: "{state-dir}/host.json", Mode: statefile.Mode,
+	Content: "The addresses and routes that the host had on the adapter before pods shared it (Windows).",
+	Loss:    "Nothing as long as the host has its addresses, which the agent reads there.",
+}
 
 func listenForPlugin(ctx context.Context, c nodeconfig.Config) (net.Listener, error) {
 	listener, err := cni.Listen(c.CNISocket)
@@ -39,7 +46,7 @@ func newPlatform(
 	}
 	system, err := windows.New(windows.Config{
 		Adapter: c.Adapter, Network: c.HNSNetwork, Driver: c.OVSDriver, EncapAddress: c.EncapAddress,
-		StateFile:  filepath.Join(c.StateDir, "host.json"),
+		StateFile:  hostFile.In(c.StateDir),
 		PodSubnets: podSubnets, Metrics: metrics,
 	})
 	if err != nil {

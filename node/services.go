@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"net/netip"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -44,7 +43,7 @@ func (a *agent) newServices(client kubernetes.Interface) (*services, error) {
 			lasting := a.health.Lasting()
 			return lasting[health.Database] == nil && lasting[health.Bridges] == nil
 		},
-		DaemonsFile: filepath.Join(a.config.DataFolder(), "daemons.json"),
+		DaemonsFile: daemonsFile.In(a.config.DataFolder()),
 	})
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
@@ -360,9 +361,9 @@ func TestMessagesAreShort(t *testing.T) {
 			t.Errorf("%s: %d bytes: %s", p.Reason, len(p.Message), objects.Cut(p.Message, 2000))
 		}
 	}
-	if p := objects.Problemf(objects.PodKind, &bad.ObjectMeta, "X", "%s", long); len(p.Message) > objects.MaxMessage ||
-		!utf8.ValidString(p.Message) {
-		t.Errorf("a message of %d bytes", len(p.Message))
+	quoting := objects.Problemf(objects.PodKind, &bad.ObjectMeta, &reasons.Event{Name: "X"}, "%s", long)
+	if len(quoting.Message) > objects.MaxMessage || !utf8.ValidString(quoting.Message) {
+		t.Errorf("a message of %d bytes", len(quoting.Message))
 	}
 }
 

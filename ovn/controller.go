@@ -87,8 +87,8 @@ type engine struct {
 	identity string
 }
 
-// leaderKey is the external_ids of NB_Global that says which controller writes: its identity, and what no other claim
-// has. Each of its transactions needs it.
+// leaderKey is the key in external_ids of the row of NB_Global: the identity of the controller that writes, and a
+// value that no other claim has. Each of its transactions needs it.
 const leaderKey = "weft.net/leader"
 
 func (e engine) Claim(ctx context.Context, entitled func(context.Context) error) error {

@@ -235,7 +235,7 @@ func (l *leader) settle(ctx context.Context, changes []ovsdb.Change, err error) 
 		}
 		pause := min(max(2*l.backoff[owner], l.first), lastPause)
 		if k, meta := l.object(owner); meta != nil && l.backoff[owner] == 0 {
-			l.report(objects.Problemf(k.Kind, meta, "RowsRefused",
+			l.report(objects.Problemf(k.Kind, meta, rowsRefused,
 				"the OVN Northbound refused the rows of this object: %v; all others are served; it is tried again "+
 					"until it succeeds", objects.Quoted(cause.Error())))
 		}

@@ -25,13 +25,14 @@ func newMetrics(q *watch.Queue) *metrics {
 		registry: prometheus.NewRegistry(),
 		reconcile: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "weft_controller_reconcile_seconds", Buckets: buckets,
-			Help: "Time to translate a batch of changed objects and commit it to the Northbound."}),
+			Help: "Seconds to translate a batch of changed objects and to commit it to the Northbound."}),
 		podRow: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "weft_controller_pod_row_seconds", Buckets: buckets,
-			Help: "Time from the moment a new pod was seen until its port was committed to the Northbound."}),
+			Help: "Seconds from the moment when a new pod was seen until its port was committed to the Northbound."}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_controller_errors_total",
-			Help: "Failures, by kind: northbound (connection), refused (the rows of one object), annotation."},
+			Help: "Failures, by kind: northbound (connection), refused (the rows of one object), annotation (it could not be " +
+				"written)."},
 			[]string{"kind"}),
 		problems: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_controller_object_problems_total",

@@ -34,7 +34,7 @@ func TestWhatWeftDoesNotServeIsTold(t *testing.T) {
 				value = u.Value
 			}
 			s.do(make(value)) // an annotation may come later
-			s.wantMessage(u.Kind+" default/web", u.Reason, u.Annotation, u.Effect, u.Remedy)
+			s.wantMessage(u.Kind+" default/web", u.Reason.Name, u.Annotation, u.Effect, u.Remedy)
 			s.do(make(value))
 			s.wantReasons()
 			for _, p := range objects.UnservedProblems(objects.PodKind, &metav1.ObjectMeta{}, ^objects.Unserved(0)) {

@@ -11,8 +11,12 @@ type Owner string
 
 // The external_ids that mark a row as weft's. Rows without them are never changed or deleted.
 const (
+	// OwnerMark is the key in external_ids of a row of the Northbound or of Open vSwitch that Weft has made: the object
+	// that it was made for, such as Pod/default/web-1.
 	OwnerMark = "weft.net/owner"
-	KeyMark   = "weft.net/key"
+	// KeyMark is the key in external_ids of a row of the Northbound or of Open vSwitch that Weft has made: what tells the
+	// row from others of its owner.
+	KeyMark = "weft.net/key"
 )
 
 // Row is a row that must exist, with the values of the columns that weft manages in its table.

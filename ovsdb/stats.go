@@ -22,11 +22,11 @@ func newStats(database string) *stats {
 		}, []string{"table", "operation"}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_ovsdb_refused_owners_total", ConstLabels: labels,
-			Help: "Owners whose changes the database refused.",
+			Help: "Owners of rows, which are objects of Kubernetes, whose changes the database has refused.",
 		}),
 		reconnects: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_ovsdb_reconnects_total", ConstLabels: labels,
-			Help: "Connections made after the first.",
+			Help: "Connections to the database that were made after the first one.",
 		}),
 	}
 }

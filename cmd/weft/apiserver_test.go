@@ -17,8 +17,8 @@ import (
 
 // A host that is lost answers nothing, and closes nothing either. What waits for its API server's news is told soon.
 func TestASilentAPIServerIsLeft(t *testing.T) {
-	for name := range signsOfLife {
-		t.Setenv(name, "") // and restored in the end
+	for _, v := range signsOfLife {
+		t.Setenv(v.name, "") // and restored in the end
 	}
 	askAPIServers()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -17,25 +17,27 @@ func chassisCommand() *cobra.Command {
 	}
 	defaults := chassis.DefaultConfig()
 	f := cmd.Flags()
-	f.String("kubeconfig", "", "credentials for the API server; empty inside a pod")
-	f.String("identity", defaults.Identity, "this host among the chassis hosts")
-	f.String("run-dir", defaults.RunDir, "has a folder for each node that this host holds")
-	f.String("ovn-controller", defaults.OVNController, "the program, a path or a name to be found in PATH")
+	f.String("kubeconfig", "", kubeconfigUsage)
+	f.String("identity", defaults.Identity, "name of this host among the chassis hosts")
+	markHostDefault(f, "identity")
+	f.String("run-dir", defaults.RunDir, "folder that has a folder for each node that this host holds")
+	f.String("ovn-controller", defaults.OVNController, "the program ovn-controller: a path, or a name that is found in "+
+		"PATH")
 	f.String("tunnel-ca", "", "PEM file of the CA that signed the agents' certificates")
-	f.String("tunnel-certificate", "", "PEM file of the chassis hosts' certificate, of DNS name chassis.weft.net")
-	f.String("tunnel-private-key", "", "PEM file of the certificate's key")
-	f.String("tunnel-secret", "",
-		"NAMESPACE/NAME of a Secret with ca.crt, tls.crt and tls.key, instead of the three files")
-	f.String("ovn-southbound", "", "what ovn-controller connects to, like ssl:HOST:PORT; empty takes it from each "+
-		"node's database")
+	f.String("tunnel-certificate", "", "PEM file of the chassis hosts' certificate, with the DNS name chassis.weft.net")
+	f.String("tunnel-private-key", "", "PEM file of the key of tunnel-certificate")
+	f.String("tunnel-secret", "", "NAMESPACE/NAME of a Secret with ca.crt, tls.crt and tls.key, which are used in "+
+		"place of tunnel-ca, tunnel-certificate and tunnel-private-key")
+	f.String("ovn-southbound", "", "what ovn-controller connects to, such as ssl:HOST:PORT; empty: what each node's "+
+		"database says")
 	f.String("ovn-ca", "", "PEM file of the CA that signed the Southbound's certificate; ovn-controller reads it")
 	f.String("ovn-certificate", "", "PEM file that ovn-controller shows to the Southbound; "+chassis.NodePlaceholder+
 		" stands for the node's name")
-	f.String("ovn-private-key", "", "PEM file of that certificate's key; "+chassis.NodePlaceholder+
+	f.String("ovn-private-key", "", "PEM file of the key of ovn-certificate; "+chassis.NodePlaceholder+
 		" stands for the node's name")
-	f.String("lease-namespace", defaults.LeaseNamespace, "namespace of the hosts' and the nodes' Leases")
-	f.Duration("lease-duration", defaults.LeaseDuration, "how long a silent host is still believed to be alive")
-	f.String("metrics-address", defaults.MetricsAddress, "of /metrics, /healthz and /readyz; empty serves none")
+	f.String("lease-namespace", defaults.LeaseNamespace, "namespace of the Leases of hosts and nodes")
+	f.Duration("lease-duration", defaults.LeaseDuration, "how long a host that does not renew its Lease counts as alive")
+	f.String("metrics-address", defaults.MetricsAddress, metricsUsage)
 	return daemon(cmd, func(ctx context.Context, s *settings) error {
 		config, err := chassisConfig(s)
 		if err != nil {

@@ -18,49 +18,54 @@ func controllerCommand() *cobra.Command {
 	}
 	defaults := ovnsettings.DefaultConfig()
 	f := cmd.Flags()
-	f.String("kubeconfig", "", "credentials for the API server; empty inside a pod")
-	f.StringSlice("ovn-northbound", nil, "endpoints of the OVN Northbound: unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT")
+	f.String("kubeconfig", "", kubeconfigUsage)
+	f.StringSlice("ovn-northbound", nil, "endpoints of the OVN Northbound, each unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT")
 	f.String("ovn-ca", "", "PEM file of the CA that signed the Northbound's certificate, for ssl endpoints")
 	f.String("ovn-certificate", "", "PEM file of the controller's certificate, for ssl endpoints")
-	f.String("ovn-private-key", "", "PEM file of the certificate's key, for ssl endpoints")
-	f.StringSlice("pod-cidrs", nil, "ranges of all pod addresses, at most one an address family")
-	f.StringSlice("service-cidrs", nil, "ranges of ClusterIPs, at most one an address family")
-	f.StringSlice("join-cidrs", defaults.JoinCIDRs, "ranges between the cluster's router and the nodes' gateways, never "+
-		"seen outside")
-	f.Bool("allocate-node-cidrs", defaults.AllocateNodeCIDRs,
-		"cut node subnets out of pod-cidrs where Kubernetes does not")
-	f.String("node-port-range", defaults.NodePortRange, "ports that the API server gives Services on nodes: its "+
-		"--service-node-port-range")
-	f.StringSlice("host-ports", defaults.HostPorts, "ports of hosts' addresses that no Service and no pod gets, as "+
-		"tcp/22 or tcp/10250-10259")
-	f.StringSlice("host-cidrs", nil, "addresses of hosts that are no nodes: no Service gets them by spec.externalIPs")
-	f.StringSlice("host-external-ip-cidrs", nil, "ranges of hosts' addresses that Services may have by spec.externalIPs "+
-		"all the same")
-	f.Int("node-cidr-mask-size-ipv4", defaults.NodeCIDRMaskIPv4, "prefix length of such IPv4 subnets")
-	f.Int("node-cidr-mask-size-ipv6", defaults.NodeCIDRMaskIPv6, "prefix length of such IPv6 subnets")
-	f.StringSlice("shared-gateway-addresses", nil, "addresses outside of pods whose nodes have no gateway of their own, "+
-		"each with its subnet's length; empty: no shared gateway")
-	f.StringSlice("shared-gateway-next-hops", nil, "the shared gateway's routers to everywhere else, in those subnets")
-	f.String("default-gateway-network", defaults.DefaultGatewayNetwork,
-		"gateway-network that nodes without the label weft.net/gateway-network are granted; empty grants none")
-	f.String("shared-gateway-network", defaults.SharedGatewayNetwork, "the gateway-network of the gateway nodes' agents")
-	f.Int("windows-pod-connections", defaults.WindowsPodConnections,
-		"how many connections a pod of a Windows node may have at a time; 0: no bound")
-	f.Int("windows-node-connections", defaults.WindowsNodeConnections,
-		"how many connections all pods of a Windows node together may have by its gateway at a time; 0: no bound")
-	f.Bool("allocate-load-balancer-addresses", defaults.AllocateLoadBalancerAddresses,
-		"give Services of type LoadBalancer without a class addresses of AddressPools")
-	f.StringSlice("dns-services", defaults.DNSServices, "the cluster's DNS Services, NAMESPACE/NAME, whose servers' "+
-		"answers say what domain names in policies mean")
-	f.StringSlice("dns-server-nodes", defaults.DNSNodes, "nodes that are believed about domain names in policies "+
-		"whatever pods they have, such as those with static pods as DNS servers")
-	f.String("metrics-address", defaults.MetricsAddress, "of /metrics, /healthz and /readyz; empty serves none")
-	f.Bool("profiling", defaults.Profiling, "serve /debug/pprof there too")
+	f.String("ovn-private-key", "", "PEM file of the key of ovn-certificate, for ssl endpoints")
+	f.StringSlice("pod-cidrs", nil, "ranges of all pod addresses, at most one for each address family")
+	f.StringSlice("service-cidrs", nil, "ranges of ClusterIPs, at most one for each address family")
+	f.StringSlice("join-cidrs", defaults.JoinCIDRs, "ranges of the addresses between the cluster's router and the "+
+		"nodes' gateway routers; they are never seen outside of OVN")
+	f.Bool("allocate-node-cidrs", defaults.AllocateNodeCIDRs, "cut the pod subnets of nodes out of pod-cidrs if "+
+		"Kubernetes does not give nodes spec.podCIDRs")
+	f.String("node-port-range", defaults.NodePortRange, "ports that the API server gives Services on nodes: the value "+
+		"of its --service-node-port-range")
+	f.StringSlice("host-ports", defaults.HostPorts, "ports at the addresses of hosts that no Service and no pod gets, "+
+		"each as tcp/22 or tcp/10250-10259; a list replaces the default")
+	f.StringSlice("host-cidrs", nil, "addresses of hosts that are no nodes; no Service gets them by spec.externalIPs")
+	f.StringSlice("host-external-ip-cidrs", nil, "ranges of addresses of hosts that Services may have by "+
+		"spec.externalIPs, except for host-ports")
+	f.Int("node-cidr-mask-size-ipv4", defaults.NodeCIDRMaskIPv4, "prefix length of the IPv4 pod subnets that "+
+		"allocate-node-cidrs cuts")
+	f.Int("node-cidr-mask-size-ipv6", defaults.NodeCIDRMaskIPv6, "prefix length of the IPv6 pod subnets that "+
+		"allocate-node-cidrs cuts")
+	f.StringSlice("shared-gateway-addresses", nil, "addresses that pods have outside if their node has no gateway of "+
+		"its own, each with the prefix length of its subnet; empty: no shared gateway")
+	f.StringSlice("shared-gateway-next-hops", nil, "next hops of the shared gateway's default routes, in the subnets "+
+		"of shared-gateway-addresses")
+	f.String("default-gateway-network", defaults.DefaultGatewayNetwork, "network outside that the gateway of a node "+
+		"may be on if the Node has no label weft.net/gateway-network; empty: none")
+	f.String("shared-gateway-network", defaults.SharedGatewayNetwork, "network outside that the shared gateway is on: "+
+		"the gateway-network of the gateway nodes' agents")
+	f.Int("windows-pod-connections", defaults.WindowsPodConnections, "how many connections each zone of a pod on a "+
+		"Windows node may have; 0: no bound")
+	f.Int("windows-node-connections", defaults.WindowsNodeConnections, "how many connections each zone that all pods "+
+		"of a Windows node share may have; 0: no bound")
+	f.Bool("allocate-load-balancer-addresses", defaults.AllocateLoadBalancerAddresses, "give Services of type "+
+		"LoadBalancer that have no loadBalancerClass addresses of AddressPools")
+	f.StringSlice("dns-services", defaults.DNSServices, "the cluster's DNS Services, each NAMESPACE/NAME; answers of "+
+		"their pods say which addresses the domain names in policies have")
+	f.StringSlice("dns-server-nodes", defaults.DNSNodes, "nodes whose answers about domain names in policies count "+
+		"without a pod of dns-services, as where DNS servers are static pods")
+	f.String("metrics-address", defaults.MetricsAddress, metricsUsage)
+	f.Bool("profiling", defaults.Profiling, "serve /debug/pprof at metrics-address, too")
 	f.String("lease-namespace", defaults.LeaseNamespace, "namespace of the Lease that elects the leader")
-	f.String("lease-name", defaults.LeaseName, "name of that Lease")
-	f.Duration("lease-duration", defaults.LeaseDuration, "how long a silent leader is still believed to be one")
-	f.String("identity", defaults.Identity, "this controller among those that want the Lease; empty is host name and a "+
-		"random suffix")
+	f.String("lease-name", defaults.LeaseName, "name of the Lease that elects the leader")
+	f.Duration("lease-duration", defaults.LeaseDuration, "how long a leader that does not renew the Lease counts as "+
+		"the leader")
+	f.String("identity", defaults.Identity, "name of this controller among those that want the Lease; empty: the host "+
+		"name and a random suffix")
 	return daemon(cmd, func(ctx context.Context, s *settings) error {
 		config, err := controllerConfig(s)
 		if err != nil {

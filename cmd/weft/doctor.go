@@ -23,12 +23,6 @@ Run it before the agent is installed, and whenever something does not work. It c
 keys of "weft node", from the same file, so that it checks what the agent would use. Some checks need the
 rights of root or of an administrator, and say so where they lack them.
 
-Exit codes:
-  0  all is well
-  1  nothing has failed, but there are warnings, or checks that cannot tell
-  2  something has failed
-  3  there was no examination, since the command was wrong
-
 The JSON is one object: schema ("weft.net/doctor/v1"), version, node, os, time, result (the worst state),
 counts (findings of each state) and findings, a list of objects with check, state ("ok", "unknown", "warning"
 or "failed"), detail and, where there is something to do, remedy.`
@@ -39,11 +33,15 @@ func doctorCommand() *cobra.Command {
 		Short: "Examine this node and say what is wrong with it",
 		Long:  doctorHelp,
 	}
+	endsWith(cmd, exitCode{doctor.ExitOK, "all is well"},
+		exitCode{doctor.ExitWarning, "nothing has failed; there are warnings, or checks that cannot tell"},
+		exitCode{doctor.ExitFailed, "something has failed"},
+		exitCode{doctor.ExitNotAsked, "nothing was examined, since the command is wrong or was interrupted"})
 	cmd.Flags().AddFlagSet(nodeCommand().Flags())
 	quiet := cmd.Flags().Lookup("log-level") // the report has what matters
 	quiet.DefValue = "error"
 	_ = quiet.Value.Set("error") // a text takes any
-	cmd.Flags().String("output", "text", "text or json")
+	cmd.Flags().String("output", "text", "form of the report: text or json")
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{doctor.ExitNotAsked, err} })
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if err := cobra.NoArgs(cmd, args); err != nil {

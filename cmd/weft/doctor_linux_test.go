@@ -20,15 +20,16 @@ func runDoctor(t *testing.T, args ...string) (code int, printed string) {
 	root.SetArgs(append([]string{"doctor"}, args...))
 	root.SetOut(&out)
 	root.SetErr(&out)
-	err := root.ExecuteContext(t.Context())
+	cmd, err := root.ExecuteContextC(t.Context())
 	var exit *exitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatalf("%v has no exit code", err)
 	}
-	if err == nil {
-		return 0, out.String()
+	if err != nil {
+		code = exit.code
 	}
-	return exit.code, out.String()
+	checkExit(t, cmd, code)
+	return code, out.String()
 }
 
 func TestDoctorReadsTheAgentsFile(t *testing.T) {

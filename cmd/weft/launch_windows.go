@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/windows"
@@ -88,7 +87,7 @@ func logHandler(s *settings, options *slog.HandlerOptions) (slog.Handler, error)
 	}
 	asService, path := s.boolean("service"), s.text("log-file")
 	if path == "" && asService {
-		path = filepath.Join(s.text("state-dir"), "weft-node.log")
+		path = logHostFile.In(s.text("state-dir"))
 		if err := node.SecureFolder(s.text("state-dir")); err != nil {
 			return nil, fmt.Errorf("state-dir: %w", err)
 		}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/weftnet/weft/models/hostfile"
 )
 
 // Sizes of a log in files: at most four times the bytes of one.
@@ -12,6 +14,14 @@ const (
 	logFileBytes = 10 << 20
 	logFilesKept = 3
 )
+
+// logHostFile is the log of a Windows service, which has no console.
+var logHostFile = &hostfile.File{
+	Path: "{state-dir}/weft-node.log", Mode: 0o600,
+	Content: "The log of the Windows service, with up to three older parts (.1 to .3) of 10 MiB each. The key log-file " +
+		"names another file.",
+	Loss: "The log begins again.",
+}
 
 // logFile is a log that begins a new file when one is full: NAME is the latest, NAME.1 the one before.
 type logFile struct {
@@ -32,7 +42,7 @@ func openLogFile(path string) (*logFile, error) {
 }
 
 func (l *logFile) open() error {
-	file, err := os.OpenFile(l.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	file, err := os.OpenFile(l.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, logHostFile.Mode)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func run() int {
 	case err == nil:
 		return 0
 	case !errors.As(err, &exit):
-		exit = &exitError{1, err}
+		exit = &exitError{failureCode, err}
 	}
 	if exit.err != nil {
 		fmt.Fprintln(os.Stderr, "weft:", exit.err)
@@ -66,8 +66,8 @@ func rootCommand() *cobra.Command {
 // daemon is a command that runs until it is told to stop: start is handed its settings.
 func daemon(cmd *cobra.Command, start func(context.Context, *settings) error) *cobra.Command {
 	cmd.Args = cobra.NoArgs
-	cmd.Flags().String("config", "", "YAML file with any of these keys; a flag or WEFT_… variable wins over it")
-	cmd.Flags().String("log-level", "info", "debug, info, warn or error")
+	cmd.Flags().String("config", "", configUsage)
+	cmd.Flags().String("log-level", "info", "least level of the lines in the log: debug, info, warn or error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cmd.SilenceUsage = true // a wrong value is no question of usage
 		return launch(cmd, func(ctx context.Context) error {

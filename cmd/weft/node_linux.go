@@ -11,23 +11,7 @@ import (
 	"github.com/weftnet/weft/node/nodeconfig"
 )
 
-// systemFlags are the keys of a Linux node alone.
-func systemFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
-	f.String("gateway-interface", "", "device that joins gateway-bridge, which takes over its addresses if the gateway "+
-		"has none of its own; empty if the bridge has a device already")
-	f.StringSlice("dns-services", defaults.DNSServices, "the cluster's DNS Services, NAMESPACE/NAME, whose servers' "+
-		"answers say what domain names in policies mean")
-	f.String("encryption", string(defaults.Encryption), "of what goes to other nodes: off, begin (ESP with those that "+
-		"can, in the clear with the others) or enforce (ESP alone)")
-	f.String("encryption-ca", "", "PEM file of the authorities that sign nodes' certificates for IKE")
-	f.String("encryption-certificate", "", "PEM file of this node's certificate for IKE, of subject CN=ENCAP-ADDRESS")
-	f.String("encryption-private-key", "", "PEM file of the certificate's key")
-	f.String("encryption-charon", defaults.EncryptionCharon, "vici socket of strongSwan's charon")
-	f.String("data-dir", defaults.DataDir, "folder of what the agent keeps over a boot: which ports daemons of the "+
-		"host have")
-	f.String("gateway-bridge", defaults.GatewayBridge, "bridge to the outside, of a node with a gateway of its own")
-}
-
+// systemConfig reads the keys of a Linux node alone.
 func systemConfig(s *settings, config *nodeconfig.Config) {
 	config.GatewayInterface = s.text("gateway-interface")
 	config.GatewayBridge = s.text("gateway-bridge")
@@ -53,7 +37,7 @@ It takes the keys of "weft node", from the same file.`
 func systemCommands(keys *pflag.FlagSet) []*cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "await-flows",
-		Short: "Wait until an ovs-vswitchd that has started anew has its flows back",
+		Short: "Wait until an ovs-vswitchd that has restarted has its flows back",
 		Long:  awaitFlowsHelp,
 	}
 	once(cmd, keys, func(s *settings) error {
@@ -66,7 +50,7 @@ func systemCommands(keys *pflag.FlagSet) []*cobra.Command {
 	return []*cobra.Command{cmd}
 }
 
-const awaitFlowsHelp = `Wait until an ovs-vswitchd that has started anew has its flows back.
+const awaitFlowsHelp = `Wait until an ovs-vswitchd that has restarted has its flows back.
 
 The kernel's datapath forwards by the flows that it has while other_config:flow-restore-wait is true in table
 Open_vSwitch. Flows count as complete when br-int, and gateway-bridge where the node has a gateway, have some

@@ -6,34 +6,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/node/nodeconfig"
-	"github.com/weftnet/weft/node/ovsdriver"
 )
 
-// systemFlags are the keys of a Windows node alone.
-func systemFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
-	f.Bool("service", false, "run under the service control manager, as \"weft service\" does")
-	f.String("log-file", "", "write the log to this file too; a service's default is weft-node.log in state-dir")
-	f.String("adapter", "", "network adapter that pods share with the host; empty is the one that holds encap-address")
-	f.String("hns-network", defaults.HNSNetwork, "name of the HNS network on that adapter")
-	f.String("ovs-driver", "", "Open vSwitch's driver: "+ovsdriver.Names()+"; empty is the one that is installed")
-	f.String("ovs-openflow", "", "OpenFlow management connection of br-int; found beside the OVS database's socket "+
-		"if empty")
-	f.String("chassis", defaults.Chassis, "hosted (ovn-controller runs on a chassis host) or local (on this node)")
-	f.String("state-dir", defaults.StateDir, "folder of the agent's own files")
-	f.Bool("cni-socket-prime", false, "connect to cni-socket once at the start, which Wine needs and Windows does not")
-	_ = f.MarkHidden("cni-socket-prime") // the flag is there
-	f.String("conntrack-lookup", defaults.ConntrackLookup, "look packets up in connection tracking once more before a "+
-		"connection is committed, which Open vSwitch's driver needs since 3.0: true, false, or auto (the agent finds out "+
-		"whether the driver needs it)")
-	f.Lookup("conntrack-lookup").NoOptDefVal = nodeconfig.LookupOn
-	f.Bool("conntrack-flush", false, "have connections to UDP endpoints that are gone forgotten; Open vSwitch's driver "+
-		"forgets others with them, and may end the system")
-	f.Bool("conntrack-ftp", false, "let packets of FTP (TCP port 21) and TFTP (UDP port 69) pass; Open vSwitch's driver "+
-		"reads them on its own, and may end the system")
-	f.Duration("vnic-timeout", defaults.VNICTimeout, "how long a pod may lack its network interface or flows before an "+
-		"Event says so")
-}
-
+// systemConfig reads the keys of a Windows node alone.
 func systemConfig(s *settings, config *nodeconfig.Config) {
 	config.Adapter = s.text("adapter")
 	config.HNSNetwork = s.text("hns-network")

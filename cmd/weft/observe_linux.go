@@ -29,16 +29,17 @@ func observeCommand() *cobra.Command {
 	}
 	defaults := observe.DefaultConfig()
 	f := cmd.Flags()
-	f.String("kubeconfig", "", "credentials for the API server; empty inside a pod")
-	f.String("identity", defaults.Identity, "this door among the doors")
-	f.String("listen", "", "ADDRESS:PORT where the API server finds this door, such as 192.0.2.1:6645")
+	f.String("kubeconfig", "", kubeconfigUsage)
+	f.String("identity", defaults.Identity, "name of this host among those that run weft observe")
+	markHostDefault(f, "identity")
+	f.String("listen", "", "ADDRESS:PORT where API servers reach this host, such as 192.0.2.1:6645")
 	f.String("ovn-northbound", defaults.Northbound, "read-only socket of the Northbound, unix:PATH")
 	f.String("ovn-southbound", defaults.Southbound, "read-only socket of the Southbound, unix:PATH")
 	f.String("tunnel-ca", "", "PEM file of the CA that signed the agents' certificates")
 	f.String("tunnel-certificate", "", "PEM file of a certificate with the DNS names "+tunnel.ObserverName+" and "+
 		observe.ServerName)
-	f.String("tunnel-private-key", "", "PEM file of the certificate's key")
-	f.String("metrics-address", defaults.MetricsAddress, "of /metrics, /healthz and /readyz; empty serves none")
+	f.String("tunnel-private-key", "", "PEM file of the key of tunnel-certificate")
+	f.String("metrics-address", defaults.MetricsAddress, metricsUsage)
 	return daemon(cmd, func(ctx context.Context, s *settings) error {
 		config := observe.Config{
 			Kubeconfig: s.text("kubeconfig"), Identity: s.text("identity"), Listen: s.text("listen"),

@@ -64,12 +64,7 @@ svc/NAMESPACE/NAME, with a port: "prod/db:5432", "prod/dns:53/udp", "[2001:db8::
 its address is given, or a node's with its NodePort.
 
 Policies, pods, namespaces and nodes are read off the API server, and judged as the controller would
-translate them. With --ovn-northbound the rows decide that are in force, and you are told where they differ.
-
-Exit codes:
-  0  the connection is allowed: over each address family, and at each endpoint
-  1  it is refused
-  2  there is no answer, and an error says why`
+translate them. With --ovn-northbound the rows decide that are in force, and you are told where they differ.`
 
 func explainCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -79,12 +74,14 @@ func explainCommand() *cobra.Command {
 		Example: "  weft policy explain prod/web prod/db:5432\n" +
 			"  weft policy explain prod/web svc/kube-system/kube-dns:53/udp",
 	}
+	endsWith(cmd, exitCode{0, "the connection is allowed: over each address family, and at each endpoint"},
+		exitCode{exitRefused, "it is refused"}, exitCode{exitUnasked, "there is no answer; the error says why"})
 	f := cmd.Flags()
-	f.String("kubeconfig", "", "credentials for the API server; empty: KUBECONFIG, ~/.kube/config, or a pod's own")
+	f.String("kubeconfig", "", userKubeconfigUsage)
 	f.String("namespace", "default", "namespace of pods that are named without one")
-	f.String("family", "", "ipv4 or ipv6; empty: each that both ends have")
-	f.StringSlice("ovn-northbound", nil, "endpoints of the OVN Northbound whose rows decide: unix:PATH, tcp:HOST:PORT "+
-		"or ssl:HOST:PORT")
+	f.String("family", "", "address family of the connection: ipv4 or ipv6; empty: each that both ends have")
+	f.StringSlice("ovn-northbound", nil, "endpoints of the OVN Northbound, each unix:PATH, tcp:HOST:PORT or "+
+		"ssl:HOST:PORT; its rows decide. Empty: the policies decide, as the controller would translate them")
 	databaseFlags(f)
 	return asking(cmd, cobra.ExactArgs(2), func(ctx context.Context, s *settings, args []string) error {
 		family, err := familyOf(s)
@@ -138,8 +135,8 @@ func liveCluster(ctx context.Context, cmd *cobra.Command, s *settings, question 
 // asking is a command that answers and ends.
 func asking(cmd *cobra.Command, args cobra.PositionalArgs, ask func(ctx context.Context, s *settings,
 	args []string) error) *cobra.Command {
-	cmd.Flags().String("config", "", "YAML file with any of these keys; a flag or WEFT_… variable wins over it")
-	cmd.Flags().Duration("timeout", 30*time.Second, "how long databases and the API server may take")
+	cmd.Flags().String("config", "", configUsage)
+	cmd.Flags().Duration("timeout", 30*time.Second, "how long databases and the API server may take to answer")
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUnasked, err} })
 	cmd.Args = func(cmd *cobra.Command, list []string) error {
 		if err := args(cmd, list); err != nil {
@@ -190,9 +187,9 @@ func kubernetesConfig(file string) (*rest.Config, error) {
 }
 
 func databaseFlags(f *pflag.FlagSet) {
-	f.String("ovn-ca", "", "PEM file of the CA that signed the databases' certificates, for ssl endpoints")
+	f.String("ovn-ca", "", "PEM file of the CA that signed the database's certificate, for ssl endpoints")
 	f.String("ovn-certificate", "", "PEM file of a certificate of your own, for ssl endpoints")
-	f.String("ovn-private-key", "", "PEM file of the certificate's key, for ssl endpoints")
+	f.String("ovn-private-key", "", "PEM file of the key of ovn-certificate, for ssl endpoints")
 }
 
 // databaseConfig is for the database whose endpoints a key has.

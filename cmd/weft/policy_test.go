@@ -7,8 +7,11 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 )
@@ -24,7 +27,7 @@ func runPolicy(t *testing.T, in string, args ...string) (code int, printed strin
 	root.SetIn(strings.NewReader(in))
 	root.SetOut(&out)
 	root.SetErr(&out)
-	err := root.ExecuteContext(t.Context())
+	cmd, err := root.ExecuteContextC(t.Context())
 	var exit *exitError
 	switch {
 	case err == nil:
@@ -36,7 +39,17 @@ func runPolicy(t *testing.T, in string, args ...string) (code int, printed strin
 			out.WriteString("weft: " + exit.err.Error() + "\n")
 		}
 	}
+	checkExit(t, cmd, code)
 	return code, out.String()
+}
+
+// checkExit fails the test if a command that says its exit codes has ended with another one.
+func checkExit(t *testing.T, cmd *cobra.Command, code int) {
+	t.Helper()
+	codes := exitCodes(cmd)
+	if len(codes) > 0 && !slices.ContainsFunc(codes, func(c exitCode) bool { return c.number == code }) {
+		t.Errorf("%s has ended with %d, and its help has no such code", cmd.CommandPath(), code)
+	}
 }
 
 // golden compares a text with a file of testdata/policy.

@@ -27,12 +27,7 @@ Without a question it tells whom each policy selects, and its rules. With --from
 connection, as "weft policy explain" does. With --expect it checks each line of a file:
 
   allow prod/web -> prod/db:5432       # comments are welcome
-  deny  prod/web -> 192.0.2.1:53/udp
-
-Exit codes:
-  0  the policies are good, and every expectation is met
-  1  the connection is refused, or an expectation is not met
-  2  a policy is wrong, or something that was read, or the command`
+  deny  prod/web -> 192.0.2.1:53/udp`
 
 func checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -42,13 +37,16 @@ func checkCommand() *cobra.Command {
 		Example: "  weft policy check -f manifests/ --expect reachability.txt\n  weft policy check -f manifests/ --from " +
 			"prod/web --to prod/db:5432",
 	}
+	endsWith(cmd, exitCode{0, "the policies are good, and each expectation is met"},
+		exitCode{exitRefused, "the connection is refused, or an expectation is not met"},
+		exitCode{exitUnasked, "a policy, something else that was read, or the command is wrong"})
 	f := cmd.Flags()
-	f.StringSliceP("filename", "f", nil, "files and directories of manifests; - is standard input")
+	f.StringSliceP("filename", "f", nil, "files and folders with manifests; - is standard input")
 	f.String("namespace", "default", "namespace of objects and pods that name none")
-	f.String("from", "", "a pod or an address that opens a connection")
-	f.String("to", "", "the pod or address, and the port, that it is opened to")
-	f.String("expect", "", "file of expectations; - is standard input")
-	f.String("family", "", "ipv4 or ipv6; empty: each that both ends have")
+	f.String("from", "", "pod or address that opens the connection")
+	f.String("to", "", "pod or address, and port, to which the connection is opened")
+	f.String("expect", "", "file with the connections that are expected to pass or to be refused; - is standard input")
+	f.String("family", "", "address family of the connection: ipv4 or ipv6; empty: each that both ends have")
 	f.StringSlice("pod-cidrs", nil, "ranges of pods' addresses; empty: those of the nodes that are read, or "+
 		strings.Join(explain.DefaultPodCIDRs, ","))
 	return asking(cmd, onlyFlags, func(_ context.Context, s *settings, _ []string) error {

@@ -29,11 +29,7 @@ about answers. A counter begins anew when ovn-controller writes its rule's flows
 changes, or when ovs-vswitchd restarts. Of two rules that match the same, one counts for both. Counts may be some
 seconds old. Nodes that have not answered are told.
 
-The JSON is what the API server answers, a PolicyHitsList.
-
-Exit codes:
-  0  all nodes have answered
-  2  there is no answer, or some nodes are missing, and an error says why`
+The JSON is what the API server answers, a PolicyHitsList.`
 
 func hitsCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -42,13 +38,15 @@ func hitsCommand() *cobra.Command {
 		Long:    hitsHelp,
 		Example: "  weft policy hits -n shop\n  weft policy hits --all-namespaces --per-node",
 	}
+	endsWith(cmd, exitCode{0, "all nodes have answered"},
+		exitCode{exitUnasked, "there is no answer, or some nodes have not answered; the error says why"})
 	f := cmd.Flags()
-	f.String("kubeconfig", "", "credentials for the API server; empty: KUBECONFIG, ~/.kube/config, or a pod's own")
-	f.String("context", "", "context of the kubeconfig; empty: its current one")
-	f.StringP("namespace", "n", "", "whose policies; empty: the context's namespace")
-	f.BoolP("all-namespaces", "A", false, "all namespaces' policies, and cluster-wide ones")
-	f.Bool("per-node", false, "a line for each node that has the rule's flows")
-	f.StringP("output", "o", "text", "text or json")
+	f.String("kubeconfig", "", userKubeconfigUsage)
+	f.String("context", "", "context of the kubeconfig file; empty: its current one")
+	f.StringP("namespace", "n", "", "namespace of the policies; empty: that of the context")
+	f.BoolP("all-namespaces", "A", false, "the policies of all namespaces, and cluster-wide ones")
+	f.Bool("per-node", false, "one line for each node that has the rule's flows")
+	f.StringP("output", "o", "text", "form of the answer: text or json")
 	return asking(cmd, cobra.NoArgs, func(ctx context.Context, s *settings, _ []string) error {
 		output, perNode, all := s.text("output"), s.boolean("per-node"), s.boolean("all-namespaces")
 		if err := s.err(); err != nil {

@@ -51,9 +51,7 @@ func serviceCommand() *cobra.Command {
 			return installService(args, depends)
 		},
 	}
-	// Not ovs-vswitchd: after a boot it may end until the agent has enabled the extension, and Windows would
-	// not start an agent whose dependency has ended (antrea issue 4721). The agent waits for it by itself.
-	install.Flags().StringSlice("depends", []string{"hns"}, "services that Windows starts before")
+	installFlags(install.Flags())
 	verb := func(use, short string, run func(*mgr.Service) error) *cobra.Command {
 		return &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 			cmd.SilenceUsage = true
@@ -76,17 +74,18 @@ func serviceCommand() *cobra.Command {
 			})
 		},
 	}
-	start.Flags().Duration("ready", 0, "how long to wait until the agent can attach pods; an error says what the "+
-		"node lacks")
+	startFlags(start.Flags())
+	status := &cobra.Command{Use: "status", Short: "Print the service's state", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cmd.SilenceUsage = true
+			return withService(func(s *mgr.Service) error { return serviceStatus(cmd, s) })
+		}}
+	status.Long = status.Short + "."
+	endsWith(status, statusExits...)
 	cmd.AddCommand(install, start,
 		verb("uninstall", "Stop the service and remove it", uninstallService),
 		verb("stop", "Stop the service and wait until it has ended", stopService),
-		&cobra.Command{Use: "status", Short: "Print the service's state; exit code 3 unless it runs", Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				cmd.SilenceUsage = true
-				return withService(func(s *mgr.Service) error { return serviceStatus(cmd, s) })
-			}},
-	)
+		status)
 	return cmd
 }
 
@@ -262,9 +261,6 @@ var stateNames = map[svc.State]string{
 	svc.Stopped: "stopped", svc.StartPending: "starting", svc.StopPending: "stopping", svc.Running: "running",
 	svc.ContinuePending: "continuing", svc.PausePending: "pausing", svc.Paused: "paused",
 }
-
-// notRunning is the exit code of status, as systemctl's.
-const notRunning = 3
 
 func serviceStatus(cmd *cobra.Command, s *mgr.Service) error {
 	status, err := s.Query()

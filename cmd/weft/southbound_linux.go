@@ -20,16 +20,16 @@ nobody. What it is refused is logged, with the node.`
 func southboundCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "southbound",
-		Short: "Let nodes at the OVN Southbound, each at what is its own",
+		Short: "Stand before the OVN Southbound, and let each node write only its own rows",
 		Long:  southboundHelp,
 	}
 	f := cmd.Flags()
 	f.StringSlice("listen", nil, "HOST:PORT where nodes find the Southbound")
 	f.String("ovn-southbound", "", "socket of the Southbound's server, unix:PATH")
-	f.String("certificate", "", "PEM file of the server's certificate that nodes are shown")
-	f.String("private-key", "", "PEM file of the certificate's key")
+	f.String("certificate", "", "PEM file of the certificate that nodes are shown: that of the Southbound")
+	f.String("private-key", "", "PEM file of the key of certificate")
 	f.String("node-ca", "", "PEM file of the CA that signed the nodes' certificates")
-	f.String("metrics-address", "127.0.0.1:9642", "of /metrics, /healthz and /readyz; empty serves none")
+	f.String("metrics-address", "127.0.0.1:9642", metricsUsage)
 	return daemon(cmd, func(ctx context.Context, s *settings) error {
 		config := southbound.Config{
 			Listen: s.list("listen"), Database: s.text("ovn-southbound"), Certificate: s.text("certificate"),

@@ -14,11 +14,13 @@ import (
 
 // Annotations on Kubernetes objects. Each has one writer, and its value is the JSON of one type.
 const (
-	// NodeNetworkAnnotation on a Node: [NodeNetwork], written by the controller.
+	// NodeNetworkAnnotation is the annotation of a Node: the pod subnets and the number of the node, and what its agent
+	// must know of the cluster ([NodeNetwork]). The controller writes it.
 	NodeNetworkAnnotation = "weft.net/node-network"
-	// NodeFactsAnnotation on a Node: [NodeFacts], written by the node's agent.
+	// NodeFactsAnnotation is the annotation of a Node: what the controller must know of the host, such as its chassis,
+	// its addresses and its gateway ([NodeFacts]). The node's agent writes it.
 	NodeFactsAnnotation = "weft.net/node-facts"
-	// PodNetworkAnnotation on a Pod: [PodNetwork], written by the controller.
+	// PodNetworkAnnotation is the annotation of a Pod: the addresses of the pod ([PodNetwork]). The controller writes it.
 	PodNetworkAnnotation = "weft.net/pod-network"
 )
 
@@ -215,16 +217,15 @@ func PodPort(namespace, pod string) string { return namespace + "_" + pod }
 // ManagementPort is the name of the logical switch port through which a node's host meets the pods.
 func ManagementPort(node string) string { return "mgmt-" + node }
 
-// TunnelAddressesKey is the external_ids of a node's management port that says, separated by commas, where the node's
-// tunnels may end: OVN carries it to the Southbound, where `weft southbound` holds nodes' Encap rows to it.
+// TunnelAddressesKey is the key in external_ids of a node's management port (Logical_Switch_Port): the addresses at
+// which the node's tunnels may end, with commas between them. `weft southbound` refuses the node other ones.
 const TunnelAddressesKey = "weft.net/tunnel-addresses"
 
 // NetworkName is what the name of a network outside consists of: the gateway-network of agents.
 var NetworkName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
-// GrantedNetworkKey is the external_ids of a node's port to a network outside that names the network, where an
-// administrator has granted it. OVN carries it to the Southbound, where `weft southbound` takes such nodes alone for
-// being on that network.
+// GrantedNetworkKey is the key in external_ids of a node's port to a network outside (Logical_Switch_Port): the
+// network, if an administrator has granted it. `weft southbound` takes only such nodes for being on that network.
 const GrantedNetworkKey = "weft.net/granted-network"
 
 // TunnelAddress says whether a tunnel may end at an address: one that a single host has, beyond its own link.

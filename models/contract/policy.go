@@ -3,11 +3,11 @@ package contract
 import "time"
 
 const (
-	// PolicyStatusAnnotation on a NetworkPolicy, a kind without a status: [PolicyStatus], written by the
-	// controller.
+	// PolicyStatusAnnotation is the annotation of a NetworkPolicy: whether the policy is in force, and why not
+	// ([PolicyStatus]). The controller writes it, since the kind has no status.
 	PolicyStatusAnnotation = "weft.net/policy-status"
-	// ACLLoggingAnnotation on a Namespace, for its NetworkPolicies, and on a cluster-wide policy for itself:
-	// [ACLLogging], written by their owners.
+	// ACLLoggingAnnotation is the annotation of a Namespace or a cluster-wide policy: how connections are logged that its
+	// policies, or the policy, allow, deny or pass ([ACLLogging]). Its owner writes it.
 	ACLLoggingAnnotation = "weft.net/acl-logging"
 )
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/pods"
 )
@@ -227,7 +228,7 @@ func TestNodeThatIsNotReady(t *testing.T) {
 	if err := n.Status(t.Context()); err != nil {
 		t.Errorf("STATUS: %v", err)
 	}
-	fresh := health.New(func(health.Condition, error) {}, func(string, string) {})
+	fresh := health.New(func(health.Condition, error) {}, func(*reasons.Event, string) {})
 	fresh.Set(health.Controller, errors.New("has never run"))
 	if fresh.Lasting()[health.Controller] == nil {
 		t.Error("a node that has never been ready is taken for one that is interrupted")

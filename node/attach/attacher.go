@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
@@ -23,8 +24,8 @@ type Parts struct {
 	Pods     *pods.Watcher
 	Health   *health.Tracker
 	Rounds   *health.Rounds
-	// Report writes an Event of that kind on a pod, and to the log.
-	Report func(pod cni.Pod, kind, reason, message string)
+	// Report writes an Event on a pod, and to the log.
+	Report func(pod cni.Pod, reason *reasons.Event, message string)
 	// PodSubnets and MTU are what is known of the node's pods; none and 0 before.
 	PodSubnets func() []netip.Prefix
 	MTU        func() int
@@ -42,7 +43,7 @@ type Attacher struct {
 	rounds   *health.Rounds
 	metrics  *metrics
 
-	report     func(pod cni.Pod, kind, reason, message string)
+	report     func(pod cni.Pod, reason *reasons.Event, message string)
 	podSubnets func() []netip.Prefix
 	mtu        func() int
 

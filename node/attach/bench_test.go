@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/node/attach/attachtest"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
@@ -40,8 +41,9 @@ type bareNode struct {
 
 // report is an Event on a pod.
 type report struct {
-	pod             cni.Pod
-	reason, message string
+	pod     cni.Pod
+	reason  *reasons.Event
+	message string
 }
 
 var bareSubnets = []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}
@@ -67,7 +69,7 @@ func newBareNodeWith(t *testing.T, change func(*nodeconfig.Config, *platformtest
 	if !cache.WaitForCacheSync(t.Context().Done(), watcher.Informer.HasSynced) {
 		t.Fatal("informers")
 	}
-	state := health.New(func(health.Condition, error) {}, func(reason, message string) {})
+	state := health.New(func(health.Condition, error) {}, func(*reasons.Event, string) {})
 	for condition := range state.Problems() {
 		state.Set(condition, nil)
 	}
@@ -86,7 +88,7 @@ func newBareNodeWith(t *testing.T, change func(*nodeconfig.Config, *platformtest
 	return n
 }
 
-func (n *bareNode) report(pod cni.Pod, _, reason, message string) {
+func (n *bareNode) report(pod cni.Pod, reason *reasons.Event, message string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.reports = append(n.reports, report{pod, reason, message})
@@ -99,7 +101,7 @@ func (n *bareNode) reported() []report {
 }
 
 // event waits for an Event on the pod "web".
-func (n *bareNode) event(reason string) (message string) {
+func (n *bareNode) event(reason *reasons.Event) (message string) {
 	n.t.Helper()
 	web := cni.Pod{Namespace: "shop", Name: "web", UID: "u1"}
 	nodetest.Eventually(n.t, 10*time.Second, func() error {
@@ -109,7 +111,7 @@ func (n *bareNode) event(reason string) (message string) {
 				return nil
 			}
 		}
-		return errors.New("no Event " + reason)
+		return errors.New("no Event " + reason.Name)
 	})
 	return message
 }

@@ -34,23 +34,27 @@ func newMetrics() *metrics {
 	return &metrics{
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "weft_cni_request_seconds",
-			Help:    "Time of the CNI calls that the agent answered, by verb and the specification's error code (0 is success).",
+			Help:    "Seconds of the CNI calls that the agent has answered, by verb and CNI's error code (0 is success).",
 			Buckets: buckets,
 		}, []string{"verb", "code"}),
 		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "weft_cni_add_phase_seconds", Help: "Time of each phase of CNI ADD.", Buckets: buckets,
+			Name: "weft_cni_add_phase_seconds", Help: "Seconds of each phase of a CNI ADD: address (until the pod has one), " +
+				"device, plug (until the port is committed), configure (addresses and routes), flows (until OVN has installed " +
+				"them).", Buckets: buckets,
 		}, []string{"phase"}),
 		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weft_swept_attachments_total", Help: "Attachments that were removed without a DEL, by reason.",
+			Name: "weft_swept_attachments_total", Help: "Attachments of pods that were removed without a CNI DEL, by reason: " +
+				"gc (CNI GC asked for it), sandbox gone, no port.",
 		}, []string{"reason"}),
 		pendingTime: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "weft_arrival_seconds",
-			Help:    "Time from a port's first sight until its late device was attached and had flows.",
+			Name: "weft_arrival_seconds",
+			Help: "Seconds from the moment when the agent first saw a port until its device was attached and had flows. " +
+				"Counted are devices that come after CNI ADD, as on Windows.",
 			Buckets: buckets,
 		}),
 		overdue: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_late_arrivals_total",
-			Help: "Pods that were told by an Event that their device has not come, or has no flows.",
+			Help: "Pods that have got an Event since their device has not come, or has no flows.",
 		}),
 		vanished: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_vanished_devices_total", Help: "Devices of running pods that went away.",

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/signal"
@@ -33,12 +32,6 @@ const (
 	finishTime = 15 * time.Second
 	// recreateRest is the pause between attempts to make an endpoint whose device does not come.
 	recreateRest = 5 * time.Second
-)
-
-// Reasons of Events on pods.
-const (
-	reasonNotAttached = "NetworkNotAttached"
-	reasonAttached    = "NetworkAttached"
 )
 
 // pendingPorts is what the agent remembers of devices that it waits for.
@@ -227,13 +220,13 @@ func (a *Attacher) advance(ctx context.Context, seen *vswitch.Interface, one *pe
 	case finished:
 		a.metrics.pendingTime.Observe(time.Since(one.since).Seconds())
 		if one.reported {
-			a.report(pod, corev1.EventTypeNormal, reasonAttached,
+			a.report(pod, networkAttached,
 				fmt.Sprintf("device %s is attached after %v", name, time.Since(one.since).Round(time.Second)))
 		}
 	case time.Since(one.since) >= a.config.VNICTimeout && !one.reported && !a.pods.Leaving(pod):
 		one.reported = true
 		a.metrics.overdue.Inc()
-		a.report(pod, corev1.EventTypeWarning, reasonNotAttached, a.whyPending(ctx, name, attachment, one))
+		a.report(pod, networkNotAttached, a.whyPending(ctx, name, attachment, one))
 	}
 }
 

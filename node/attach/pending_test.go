@@ -87,7 +87,7 @@ func TestDeviceThatDoesNotCome(t *testing.T) {
 	n := newLateNode(t, func(c *nodeconfig.Config) { c.VNICTimeout = 50 * time.Millisecond })
 	call := n.Pod("web", "u1", nil)
 	n.MustAdd(call)
-	if text := n.event(reasonNotAttached); !strings.Contains(text, "has not appeared") ||
+	if text := n.event(networkNotAttached); !strings.Contains(text, "has not appeared") ||
 		!strings.Contains(text, cni.HostInterface(call.Attachment)) {
 		t.Errorf("the Event says %q", text)
 	}
@@ -96,7 +96,7 @@ func TestDeviceThatDoesNotCome(t *testing.T) {
 	}
 	n.platform.StartSandbox(call.Netns)
 	n.Whole(call)
-	n.event(reasonAttached)
+	n.event(networkAttached)
 }
 
 // late makes the agent believe that it has waited for the pod's device for long, once what it has found is so.
@@ -122,7 +122,7 @@ func TestDeviceThatCannotBeConfigured(t *testing.T) {
 	n.platform.Failing("ConfigureEndpoint", busy)
 	n.platform.StartSandbox(call.Netns)
 	n.late(call, func(p *pendingPort) bool { return errors.Is(p.problem, busy) })
-	if text := n.event(reasonNotAttached); !strings.Contains(text, "HNS is busy") {
+	if text := n.event(networkNotAttached); !strings.Contains(text, "HNS is busy") {
 		t.Errorf("the Event says %q", text)
 	}
 	n.platform.Failing("ConfigureEndpoint", nil)
@@ -136,7 +136,7 @@ func TestDeviceWithoutFlows(t *testing.T) {
 	n.MustAdd(call)
 	n.platform.StartSandbox(call.Netns)
 	n.late(call, func(*pendingPort) bool { device := n.Port(call); return device != nil && n.arrived(device) })
-	if text := n.event(reasonNotAttached); !strings.Contains(text, "no flows") {
+	if text := n.event(networkNotAttached); !strings.Contains(text, "no flows") {
 		t.Errorf("the Event says %q", text)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/hostfile"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/node/pods"
@@ -51,6 +52,13 @@ func (r record) endpoint(network *pods.Network, mtu int) platform.Endpoint {
 	}
 }
 
+var recordFile = &hostfile.File{
+	Path: "{cni-socket}/../attachments/DEVICE.json", Mode: 0o600,
+	Content: "An attached pod, so that it can be plugged in again if Open vSwitch's database is lost. On Windows the " +
+		"folder is in state-dir.",
+	Loss: "Nothing, unless the database is lost too: then the pod must be deleted.",
+}
+
 // records is a folder with a file for each device. Its place, beside the agent's socket, ends with
 // the node's uptime as the devices do; on Windows it outlasts that, and the sweep finds no sandbox.
 type records struct{ folder string }
@@ -71,7 +79,7 @@ func (r records) write(one record) error {
 		return fmt.Errorf("record of device %s: %w", one.device(), err)
 	}
 	partial := r.path(one.device()) + ".new" // one call at a time works on a device
-	if err := os.WriteFile(partial, text, 0o600); err != nil {
+	if err := os.WriteFile(partial, text, recordFile.Mode); err != nil {
 		return fmt.Errorf("record of device %s: %w", one.device(), err)
 	}
 	if err := os.Rename(partial, r.path(one.device())); err != nil {

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/models/tenure"
 	"github.com/weftnet/weft/node/tunnel"
 )
@@ -51,7 +52,7 @@ func (h *host) acquire(term *tenure.Term, n node) {
 	log := h.log.With("node", n.name)
 	m := &member{
 		node: n, term: term, lease: lease, config: h.config, credentials: h.credentials, runDir: h.runDir, spawner: h.spawner,
-		metrics: h.metrics, log: log, report: func(reason, message string) { h.report(n, reason, message) },
+		metrics: h.metrics, log: log, report: func(reason *reasons.Event, message string) { h.report(n, reason, message) },
 		guard: &guard{
 			node: n.name, southbound: h.config.Southbound, onlyTLS: h.config.OVNCA != "",
 			claimed: func(address netip.Addr) string { return claimed(h.nodes.List(), n.name, address) },
@@ -61,7 +62,7 @@ func (h *host) acquire(term *tenure.Term, n node) {
 	h.metrics.takeovers.WithLabelValues(string(from)).Inc()
 	log.Info("the node is taken", "from", from, "former", former, "address", n.address)
 	if from == fromDead {
-		h.recorder.normal(n, "ChassisTakenOver", fmt.Sprintf("ovn-controller runs on chassis host %s now: host %s has not "+
+		h.report(n, chassisTakenOver, fmt.Sprintf("ovn-controller runs on chassis host %s now: host %s has not "+
 			"renewed its Lease", h.config.Identity, former))
 	}
 	m.start()

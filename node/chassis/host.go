@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/models/tenure"
@@ -30,7 +31,7 @@ type host struct {
 	spawner     *spawner
 	metrics     *metrics
 	log         *slog.Logger
-	recorder    recorder
+	recorder    record.EventRecorder
 
 	nodes     cache.Store
 	readings  map[string]reading // for the host's loop only

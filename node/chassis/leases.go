@@ -18,16 +18,18 @@ const (
 	// hostLeasePrefix cannot begin a node's Lease's name, whatever the node is called.
 	hostLeasePrefix = "weft-chassis.host-"
 
-	// leaseLabel tells the Leases of this package from all others, and the two kinds.
+	// leaseLabel is the label of a Lease: `weft chassis` has made it, for a host (host) or a node (node).
 	leaseLabel = "weft.net/chassis"
 	ofHost     = "host"
 	ofNode     = "node"
 
-	// nodeAnnotation on a node's Lease is the node's name.
+	// nodeAnnotation is the annotation of a Lease of a node: the node's name.
 	nodeAnnotation = "weft.net/node"
-	// unreachableAnnotation on a host's Lease lists, with commas, the nodes whose agents it cannot reach.
+	// unreachableAnnotation is the annotation of a Lease of a chassis host: the nodes whose agents the host cannot reach,
+	// with commas between them.
 	unreachableAnnotation = "weft.net/unreachable"
-	// leavingAnnotation on a host's Lease: it gives its nodes up.
+	// leavingAnnotation is the annotation of a Lease of a chassis host: the host is about to end, and gives its nodes to
+	// others.
 	leavingAnnotation = "weft.net/leaving"
 )
 

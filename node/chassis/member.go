@@ -14,6 +14,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
+	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/models/tenure"
 	"github.com/weftnet/weft/node/tunnel"
@@ -33,7 +34,7 @@ type member struct {
 	spawner     *spawner
 	metrics     *metrics
 	log         *slog.Logger
-	report      func(reason, message string)
+	report      func(reason *reasons.Event, message string)
 	guard       *guard
 
 	leaving chan struct{} // closed to end it gently
@@ -182,7 +183,7 @@ func (m *member) watch(ctx context.Context, process *controller) {
 			return
 		}
 		m.status.southbound(answer, err)
-		if reason, message := m.status.complaint(now); reason != "" {
+		if reason, message := m.status.complaint(now); reason != nil {
 			m.report(reason, message)
 		}
 		if pause = watchStart; answer == "connected" {

@@ -23,21 +23,22 @@ func newMetrics() *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weft_chassis_streams", Help: "Open streams, by node and what they lead to.",
+			Name: "weft_chassis_streams", Help: "Open streams to agents, by node and target.",
 		}, []string{"node", "target"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weft_chassis_stream_bytes_total", Help: "Bytes that passed, by node, what they lead to and direction.",
+			Name: "weft_chassis_stream_bytes_total", Help: "Bytes of the streams to agents, by node, target and direction.",
 		}, []string{"node", "target", "direction"}),
 		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_chassis_restarts_total", Help: "Times that a node's ovn-controller was started again after it had " +
 				"ended by itself.",
 		}, []string{"node"}),
 		dialled: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weft_chassis_dial_errors_total", Help: "Streams that came to nothing without a refusal, by node and reason.",
+			Name: "weft_chassis_dial_errors_total", Help: "Attempts to open a stream to an agent that failed without a " +
+				"refusal, by node and reason.",
 		}, []string{"node", "reason"}),
 		denied: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weft_chassis_refusals_total", Help: "Streams that this host or the node's agent has refused, by node " +
-				"and reason.",
+			Name: "weft_chassis_refusals_total", Help: "Attempts to open a stream to an agent that this host or the agent " +
+				"has refused, by node and reason.",
 		}, []string{"node", "reason"}),
 		takeovers: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_chassis_takeovers_total", Help: "Nodes that this host has taken, by what they were before: new, " +
@@ -95,7 +96,7 @@ func (m *metrics) register(h *host) {
 			return float64(max(lapses, 0))
 		}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_certificate_expiry_timestamp_seconds",
-			Help: "When this host's tunnel certificate expires, 0 if there is none."}, h.certificateExpiry),
+			Help: "Time (Unix) at which this host's tunnel certificate expires; 0 if there is none."}, h.certificateExpiry),
 		nodeStates{h},
 	)
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/reasons"
 )
 
 // node is one that runs no ovn-controller of its own.
@@ -126,7 +127,7 @@ type misread struct {
 }
 
 // say logs and reports a node's fault, nil if there is none.
-func (m *misread) say(object *corev1.Node, err error, report func(node, string, string)) {
+func (m *misread) say(object *corev1.Node, err error, report func(node, *reasons.Event, string)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err == nil {
@@ -141,5 +142,5 @@ func (m *misread) say(object *corev1.Node, err error, report func(node, string, 
 	}
 	m.said[object.Name] = err.Error()
 	slog.Error("a node is not hosted: its facts cannot be read", "node", object.Name, "error", err)
-	report(node{name: object.Name, uid: object.UID}, "ChassisFactsInvalid", err.Error())
+	report(node{name: object.Name, uid: object.UID}, chassisFactsInvalid, err.Error())
 }

@@ -108,6 +108,6 @@ func (r *relay) refuse(ctx context.Context, refused *refusedDatabase) {
 	}
 	r.log.ErrorContext(ctx, "the node's database asks for what the node may not have; ovn-controller does not get "+
 		"to read it", "error", refused)
-	r.report("ChassisDatabaseRefused", "the chassis host does not let the node's Open vSwitch database through to "+
+	r.report(chassisDatabaseRefused, "the chassis host does not let the node's Open vSwitch database through to "+
 		"ovn-controller: "+refused.text+"; running pods keep their flows, new ones wait")
 }

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/weftnet/weft/models/httpserver"
+	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/node/tunnel"
 )
 
@@ -81,8 +82,8 @@ func run(ctx context.Context, config Config, client, beats kubernetes.Interface,
 	broadcaster := record.NewBroadcaster(record.WithContext(life))
 	defer broadcaster.Shutdown()
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
-	h.recorder = recorder{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: userAgent,
-		Host: config.Identity})}
+	h.recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: userAgent,
+		Host: config.Identity})
 	beat := &heartbeat{
 		leases: beats.CoordinationV1().Leases(config.LeaseNamespace), namespace: config.LeaseNamespace,
 		identity: config.Identity,
@@ -189,15 +190,9 @@ func (h *host) waitMembers() {
 	}
 }
 
-// recorder writes Events on Nodes.
-type recorder struct{ record.EventRecorder }
-
-func (r recorder) normal(n node, reason, message string) {
-	r.Event(n.reference(), corev1.EventTypeNormal, reason, message)
-}
-
-func (h *host) report(n node, reason, message string) {
-	h.recorder.Event(n.reference(), corev1.EventTypeWarning, reason, message)
+// report writes an Event on a Node.
+func (h *host) report(n node, reason *reasons.Event, message string) {
+	h.recorder.Event(n.reference(), reason.Type(), reason.Name, message)
 }
 
 func (n node) reference() *corev1.ObjectReference {

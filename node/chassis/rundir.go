@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weftnet/weft/models/hostfile"
 	"github.com/weftnet/weft/models/signal"
 )
 
@@ -25,9 +26,6 @@ const (
 	ownSocket      = "ovn-controller.%d.ctl"
 	longestSocket  = len("/ovn-controller.4194304.ctl") // Linux has no higher PID
 	shortestFolder = 24
-	// ownerFile marks a folder as ours; it has the node's name.
-	ownerFile = "weft-node"
-	lockFile  = "lock"
 )
 
 // runDir has a folder for each node that is held, and a lock that this process and all its children
@@ -40,13 +38,27 @@ type runDir struct {
 // lockPatience is for the children of a process that was just killed.
 const lockPatience = 5 * time.Second
 
+var (
+	lockFile = &hostfile.File{
+		Path: "{run-dir}/lock", Mode: 0o600,
+		Content: "The `weft chassis` that has the folder (identity and start).",
+		Loss:    "Nothing. The next one makes it again.",
+	}
+	// ownerFile marks a folder as ours.
+	ownerFile = &hostfile.File{
+		Path: "{run-dir}/NODE/weft-node", Mode: 0o600,
+		Content: "The name of the node that the folder is for. The folder also has the sockets of the node's ovn-controller.",
+		Loss:    "Nothing. `weft chassis` empties the folders when it starts.",
+	}
+)
+
 // openRunDir takes the folder for this process and removes what a former one has left. predecessor
 // is that one's instance, empty if there was none.
 func openRunDir(ctx context.Context, path, instance string) (dir *runDir, predecessor string, err error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, "", fmt.Errorf("run-dir: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := os.OpenFile(lockFile.In(path), os.O_RDWR|os.O_CREATE, lockFile.Mode)
 	if err != nil {
 		return nil, "", fmt.Errorf("run-dir: %w", err)
 	}
@@ -95,7 +107,7 @@ func (d *runDir) clean() error {
 	var errs []error
 	for _, entry := range entries {
 		folder := filepath.Join(d.path, entry.Name())
-		if _, err := os.Lstat(filepath.Join(folder, ownerFile)); entry.IsDir() && err == nil {
+		if _, err := os.Lstat(ownerFile.In(folder)); entry.IsDir() && err == nil {
 			errs = append(errs, os.RemoveAll(folder))
 		}
 	}
@@ -119,7 +131,7 @@ func (d *runDir) make(node string) (folder string, err error) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return "", err
 	}
-	return folder, os.WriteFile(filepath.Join(folder, ownerFile), []byte(node+"\n"), 0o600)
+	return folder, os.WriteFile(ownerFile.In(folder), []byte(node+"\n"), ownerFile.Mode)
 }
 
 // close leaves the instance's name in the lock: whoever reads it there knows that it is dead.

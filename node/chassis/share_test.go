@@ -385,7 +385,7 @@ func TestASuccessorInTheSameRunDirDoesNotWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	dead := newInstance("a")
-	if err := os.WriteFile(filepath.Join(config.RunDir, lockFile), []byte(dead), 0o600); err != nil {
+	if err := os.WriteFile(lockFile.In(config.RunDir), []byte(dead), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	stale := filepath.Join(config.RunDir, "win77")
@@ -395,7 +395,7 @@ func TestASuccessorInTheSameRunDirDoesNotWait(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(stale, ownerFile), nil, 0o600); err != nil {
+	if err := os.WriteFile(ownerFile.In(stale), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	seconds, now := int32(600), metav1.NowMicro()

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 // the node has two ovn-controllers, and the file violations says so. It ends by exit --restart.
 func standIn(shared string) {
 	folder := strings.TrimPrefix(filepath.Dir(os.Args[1]), "unix:")
-	name, err := os.ReadFile(filepath.Join(folder, ownerFile))
+	name, err := os.ReadFile(ownerFile.In(folder))
 	if err != nil {
 		panic(err)
 	}

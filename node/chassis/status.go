@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/node/tunnel"
 )
 
@@ -205,22 +206,22 @@ const (
 
 // complaint is what must be told on the Node object now: each reason once, and again when it still
 // holds much later.
-func (s *status) complaint(now time.Time) (reason, message string) {
+func (s *status) complaint(now time.Time) (reason *reasons.Event, message string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.worst()
 	if p == nil || now.Sub(p.since) < complaintAfter {
-		return "", ""
+		return nil, ""
 	}
 	if last, ok := s.told[p.Reason]; ok && now.Sub(last) < complaintEvery {
-		return "", ""
+		return nil, ""
 	}
 	s.told[p.Reason] = now
-	kind := "ChassisHandshakeFailed"
+	reason = chassisHandshakeFailed
 	switch p.Reason {
 	case tunnel.Unreachable, tunnel.NoHandshake, tunnel.TargetDown, tunnel.TooMany:
-		kind = "ChassisUnreachable"
+		reason = chassisUnreachable
 	}
-	return kind, fmt.Sprintf("no stream from the chassis host to the agent at %s (%s): %v; running pods keep their "+
+	return reason, fmt.Sprintf("no stream from the chassis host to the agent at %s (%s): %v; running pods keep their "+
 		"flows, new ones wait", s.address, p.Reason, p.Error)
 }

@@ -27,8 +27,8 @@ type Finding struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Schema names the shape of a [Report] in JSON. Fields may be added to it; none is taken away or gets
-// another meaning without another name.
+// Schema is the schema of the JSON of `weft doctor`: its shape. Fields may be added; none is removed or gets another
+// meaning without another name.
 const Schema = "weft.net/doctor/v1"
 
 // Report is what an examination has found.

@@ -19,7 +19,8 @@ func newMetrics(b *book) *metrics {
 			Name: "weft_domain_report_failures_total", Help: "Attempts to read or write the node's ResolvedNames that failed.",
 		}),
 		delay: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "weft_domain_report_seconds", Help: "Time from an answer with a new address until the API server had it.",
+			Name: "weft_domain_report_seconds", Help: "Seconds from an answer with a new address until the API server had " +
+				"it.",
 			Buckets: []float64{.01, .02, .03, .05, .1, .2, .5, 1, 2, 5, 10, 30},
 		}),
 		sizes: []prometheus.Collector{

@@ -65,10 +65,10 @@ func New(
 	return &Tunnels{
 		Keeper: keeper, mode: mode, ovs: ovs, health: state, rounds: rounds,
 		encrypted: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "weft_encrypted_peers", Help: "Nodes to which this one sends by ESP.",
+			Name: "weft_encrypted_peers", Help: "Nodes to which this node sends by ESP.",
 		}),
 		unencrypted: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "weft_unencrypted_peers", Help: "Nodes to which this one cannot send by ESP, though it is to.",
+			Name: "weft_unencrypted_peers", Help: "Nodes to which this node should send by ESP, and cannot.",
 		}),
 	}
 }
@@ -96,18 +96,18 @@ func (e *Tunnels) reconcileOnce(ctx context.Context, since map[netip.Addr]time.T
 	}
 	status, err := e.Keep(ctx, e.ovs.TunnelPeers())
 	if !e.wanted() {
-		e.health.Note(health.ClearTunnels, "EncryptionLeft", err)
+		e.health.Note(health.ClearTunnels, encryptionLeft, err)
 		return
 	}
 	err = errors.Join(e.offloaded(), err)
 	if e.mode == ipsec.Enforce {
 		e.health.Set(health.Encryption, err)
 	}
-	e.health.Note(health.ClearTunnels, "EncryptionImpossible", err)
+	e.health.Note(health.ClearTunnels, encryptionImpossible, err)
 	e.encrypted.Set(float64(status.Encrypted))
 	e.unencrypted.Set(float64(len(status.Missing)))
 	if err == nil {
-		e.health.Note(health.EncryptedPeers, "PeersNotEncrypted", e.overdue(status.Missing, since))
+		e.health.Note(health.EncryptedPeers, peersNotEncrypted, e.overdue(status.Missing, since))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/node/extbridge"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
@@ -41,7 +42,7 @@ func newBench(t *testing.T, change func(*nodeconfig.Config)) *bench {
 	b := &bench{fake: platformtest.New()}
 	b.Gateway = New(Parts{
 		Config: config, Platform: b.fake, Database: openvswitchtest.New(t), Services: noServices{},
-		Health: health.New(func(health.Condition, error) {}, func(string, string) {}, health.Uplink),
+		Health: health.New(func(health.Condition, error) {}, func(*reasons.Event, string) {}, health.Uplink),
 		Rounds: health.NewRounds(),
 		Network: func() (contract.NodeNetwork, error) {
 			return contract.NodeNetwork{ID: 1, PodCIDRs: subnets}, nil

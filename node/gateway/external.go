@@ -40,7 +40,7 @@ func (g *Gateway) Facts() (*contract.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.Health.Note(health.NextHops, "NextHopMissing", external.incomplete)
+	g.Health.Note(health.NextHops, nextHopMissing, external.incomplete)
 	if err := g.flows.ready(external); err != nil {
 		return nil, err
 	}

@@ -281,10 +281,10 @@ func (g *Gateway) installFlows(ctx context.Context, target string, want []*ovs.F
 	}
 	g.flows.count.Set(float64(len(want) - len(refused)))
 	if len(refused) == 0 {
-		g.Health.Note(health.RefusedFlows, "ExternalFlowsRefused", nil)
+		g.Health.Note(health.RefusedFlows, externalFlowsRefused, nil)
 		return changed, nil
 	}
-	g.Health.Note(health.RefusedFlows, "ExternalFlowsRefused",
+	g.Health.Note(health.RefusedFlows, externalFlowsRefused,
 		fmt.Errorf("bridge %s: %w; what depends on them does not work: report it with the version of Open vSwitch", target,
 			refused))
 	return changed, nil

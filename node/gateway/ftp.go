@@ -13,7 +13,7 @@ func tellFTP(c nodeconfig.Config) []prometheus.Collector {
 	}
 	return []prometheus.Collector{prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "weft_conntrack_ftp",
-		Help: "Whether packets of FTP and TFTP pass, which Open vSwitch's driver reads (conntrack-ftp).",
+		Help: "1 if packets of FTP and TFTP pass (key conntrack-ftp), else 0.",
 	}, func() float64 {
 		if c.ConntrackFTP {
 			return 1

@@ -131,7 +131,7 @@ func (g *Gateway) ReconcileBridges(ctx context.Context) error {
 	if written {
 		g.repairs.Inc()
 	}
-	g.Health.Note(health.Mappings, "BridgeMissing", g.Database.Unmapped(g.Config))
+	g.Health.Note(health.Mappings, bridgeMissing, g.Database.Unmapped(g.Config))
 	if problem != nil {
 		return problem
 	}
@@ -151,7 +151,7 @@ func (g *Gateway) BoundConnections(ctx context.Context, network contract.NodeNet
 	if g.HyperV {
 		twin = ctlookup.OfTCP
 	}
-	g.Health.Note(health.Connections, "ConnectionsNotBounded",
+	g.Health.Note(health.Connections, connectionsNotBounded,
 		openvswitch.NewZones(g.Database, g.Config).Bound(ctx, extbridge.Bounds(network.Connections), twin))
 }
 

@@ -45,11 +45,11 @@ func newCommitLookup(setting string) *commitLookup {
 	l := &commitLookup{setting: setting, decided: make(chan struct{})}
 	l.found = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "weft_conntrack_lookup_found",
-		Help: "1 for what was found of a lookup before connections are committed: needed, unneeded or unknown.",
+		Help: "1 for what the agent's test has found about the need of such a lookup: needed, unneeded or unknown.",
 	}, []string{"answer"})
 	l.used = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "weft_conntrack_lookup",
-		Help: "Whether flows have a lookup before connections are committed (conntrack-lookup).",
+		Help: "1 if packets are looked up once more before their connection is committed (key conntrack-lookup), else 0.",
 	}, func() float64 {
 		if on, _ := l.state(); on {
 			return 1
@@ -141,7 +141,7 @@ func (g *Gateway) examineDatapath(ctx context.Context) {
 	slog.Log(ctx, level, "whether the datapath needs a lookup before connections are committed (conntrack-lookup)",
 		"answer", answer, "lookup", on, "reason", err)
 	if answer == ctprobe.Needed && !on {
-		g.Health.Note(health.ConntrackLookup, "ConntrackLookupOff", errLookupOff)
+		g.Health.Note(health.ConntrackLookup, conntrackLookupOff, errLookupOff)
 	}
 }
 

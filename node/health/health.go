@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/weftnet/weft/models/reasons"
 )
 
 // Condition is something that must hold before a pod can be attached.
@@ -67,7 +69,7 @@ type Tracker struct {
 	notes   Problems
 	since   map[Condition]time.Time // of problems with a condition that has held before
 	changed func(Condition, error)
-	warn    func(reason, message string) // tells users on the Node
+	warn    func(reason *reasons.Event, message string) // tells users on the Node
 	// Patience is how long an interruption may take before STATUS tells it.
 	Patience time.Duration
 }
@@ -77,7 +79,7 @@ type Tracker struct {
 const interruption = 15 * time.Second
 
 // New is of a node of which nothing is known yet; more are conditions that not every node has.
-func New(changed func(Condition, error), warn func(reason, message string), more ...Condition) *Tracker {
+func New(changed func(Condition, error), warn func(reason *reasons.Event, message string), more ...Condition) *Tracker {
 	h := &Tracker{
 		now: Problems{}, notes: Problems{}, since: map[Condition]time.Time{},
 		changed: changed, warn: warn, Patience: interruption,
@@ -107,7 +109,7 @@ func (h *Tracker) Set(c Condition, err error) {
 }
 
 // Note tells what is amiss with something that pods do not wait for, each time that it is news; nil if nothing is.
-func (h *Tracker) Note(c Condition, reason string, err error) {
+func (h *Tracker) Note(c Condition, reason *reasons.Event, err error) {
 	switch {
 	case !h.news(c, err):
 	case err == nil:

@@ -64,7 +64,7 @@ func NewWorker(deadline time.Duration, maxHung int) *Worker {
 	w := &Worker{
 		deadline: deadline, maxHung: maxHung, turn: make(chan struct{}, 1), hung: map[*handover]operation{},
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "weft_hns_call_seconds", Help: "Time of the calls of HNS that were answered, by call and result.",
+			Name: "weft_hns_call_seconds", Help: "Seconds of the calls of HNS that were answered, by call and result.",
 			Buckets: []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60},
 		}, []string{"call", "result"}),
 		abandoned: prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -58,14 +58,14 @@ const mostOutsideOfOne = mostOutside / 4
 func (b *builder) mayEnter(s *service, field string) bool {
 	switch {
 	case b.outsideOf[s.Namespace] >= mostOutsideOfOne:
-		b.report(s.object(), "TooManyExternalAddresses", fmt.Sprintf(
+		b.report(s.object(), tooManyExternalAddresses, fmt.Sprintf(
 			"%s: this node takes %d pairs of external address and port of one namespace from outside, and no more: "+
 				"older Services of it have them, and not all of this one's are served here to clients outside; "+
 				"use fewer addresses or ports",
 			field, mostOutsideOfOne))
 		return false
 	case b.outside >= mostOutside:
-		b.report(s.object(), "TooManyExternalAddresses", fmt.Sprintf(
+		b.report(s.object(), tooManyExternalAddresses, fmt.Sprintf(
 			"%s: this node takes %d pairs of external address and port from outside, and no more: older Services have "+
 				"them, and not all of this one's are served here to clients outside; use fewer addresses or ports",
 			field, mostOutside))

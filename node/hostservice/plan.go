@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/outside"
+	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/node/extbridge"
 )
 
@@ -66,7 +67,7 @@ func (t target) equal(o target) bool {
 // problem is something that the owner of an object is told by an Event.
 type problem struct {
 	object  Object
-	reason  string
+	reason  *reasons.Event
 	message string
 }
 
@@ -307,7 +308,7 @@ func (b *builder) mayListen(at port, to target) bool {
 		return true
 	}
 	if len(b.yielded) >= mostYielding {
-		b.report(to.owner, "TooManyHostPorts", fmt.Sprintf(
+		b.report(to.owner, tooManyHostPorts, fmt.Sprintf(
 			"%s: this node listens at %d ports of hostPorts and of Services at addresses of its own, and at no more, so that "+
 				"its own programs do not reach all of these; clients elsewhere are not concerned; use fewer ports",
 			to.field, mostYielding))
@@ -318,7 +319,7 @@ func (b *builder) mayListen(at port, to target) bool {
 }
 
 // report notes a problem once.
-func (b *builder) report(object Object, reason, message string) {
+func (b *builder) report(object Object, reason *reasons.Event, message string) {
 	one := problem{object, reason, message}
 	if _, told := b.told[one]; !told {
 		b.told[one] = struct{}{}
@@ -355,7 +356,7 @@ func (b *builder) healthCheck(s *service) {
 		return
 	}
 	if b.keepEverywhere(tcp, s.health) != outside.Nobody {
-		b.report(s.object(), "HealthCheckPortUnavailable", fmt.Sprintf(
+		b.report(s.object(), healthCheckPortUnavailable, fmt.Sprintf(
 			"spec.healthCheckNodePort: %d is one of the host's own (host-ports), and is not served; make the Service anew "+
 				"with another port; the nodes look unhealthy to the load balancer until then",
 			s.health))
@@ -384,7 +385,7 @@ func (b *builder) hostPort(pod Pod, port PodPort) {
 	case slices.Contains(b.host.Routers, port.HostIP): // whoever asks the router needs nothing of its host
 		return
 	case !slices.Contains(listeners, port.HostIP) && !port.HostIP.IsLoopback():
-		b.report(pod.object(), "NoHostAddress", fmt.Sprintf(
+		b.report(pod.object(), noHostAddress, fmt.Sprintf(
 			"hostPort %d/%s: hostIP %v is no address of this node, which has %v; the port is not served; correct hostIP or "+
 				"leave it out",
 			port.HostPort, port.Protocol, port.HostIP, b.host.Addresses))
@@ -413,7 +414,7 @@ func (b *builder) hostPort(pod Pod, port PodPort) {
 		}
 	}
 	if holder.field != "" {
-		b.report(pod.object(), "HostPortTaken", fmt.Sprintf(
+		b.report(pod.object(), hostPortTaken, fmt.Sprintf(
 			"hostPort %d/%s: on this node the port is %s; the pod is not reached by it; choose another hostPort",
 			port.HostPort, port.Protocol, holder.whose()))
 	}

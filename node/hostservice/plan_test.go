@@ -378,7 +378,7 @@ func TestTheHostListensForSoManyOnly(t *testing.T) {
 	if len(p.sockets) != mostYielding+2 || len(p.entries) != 2*mostYielding+1 {
 		t.Errorf("%d sockets, %d entries", len(p.sockets), len(p.entries))
 	}
-	if len(p.problems) != 1 || p.problems[0].object.Name != "many-1" || p.problems[0].reason != "TooManyHostPorts" {
+	if len(p.problems) != 1 || p.problems[0].object.Name != "many-1" || p.problems[0].reason != tooManyHostPorts {
 		t.Errorf("problems %v", p.problems)
 	}
 }

@@ -141,7 +141,7 @@ func listenProblems(wanted map[socket]target, failed map[socket]error) []problem
 	var problems []problem
 	for one, addrs := range at {
 		slices.SortFunc(addrs, netip.Addr.Compare)
-		problems = append(problems, problem{object: one.owner, reason: "HostPortUnavailable", message: fmt.Sprintf(
+		problems = append(problems, problem{object: one.owner, reason: hostPortUnavailable, message: fmt.Sprintf(
 			"%s: on this node %s port %d is not served at the host's addresses %v: %s; %s",
 			one.field, one.port.protocol, one.port.number, addrs, one.why, one.elsewhere)})
 	}

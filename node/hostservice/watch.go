@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/extbridge"
 )
@@ -29,7 +30,7 @@ type Config struct {
 	// Node is the Node's name.
 	Node string
 	// Report writes a warning Event.
-	Report func(object *corev1.ObjectReference, reason, message string)
+	Report func(object *corev1.ObjectReference, reason *reasons.Event, message string)
 	// Sound says whether the node can serve anything, for healthCheckNodePort.
 	Sound func() bool
 	// DaemonsFile is where it is kept over a boot who listens on the host; empty: nowhere.

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/node/nodetest"
 )
 
@@ -30,7 +31,7 @@ type told struct {
 	list []string
 }
 
-func (t *told) tell(object *corev1.ObjectReference, reason, message string) {
+func (t *told) tell(object *corev1.ObjectReference, reason *reasons.Event, message string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.list = append(t.list, fmt.Sprintf("%s %s/%s %s: %s", object.Kind, object.Namespace, object.Name, reason, message))

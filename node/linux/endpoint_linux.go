@@ -184,7 +184,7 @@ func enableIPv6(device string) error {
 			"without ipv6.disable=1")
 	}
 	if err == nil && len(value) > 0 && value[0] != '0' {
-		err = os.WriteFile(path, []byte("0"), 0o644)
+		err = os.WriteFile(path, []byte("0"), 0)
 	}
 	if err != nil {
 		return fmt.Errorf("enable IPv6: %w", err)

@@ -35,7 +35,7 @@ func addrGenMode(device string) string {
 // link-local address, and on the userspace datapath no frames. There OVS reads the device by a
 // packet socket, so the host's stack would see, and answer, every frame too.
 func (h *host) hideFromStack(link netlink.Link) error {
-	err := os.WriteFile(addrGenMode(link.Attrs().Name), []byte(strconv.Itoa(addrGenModeNone)), 0o644)
+	err := os.WriteFile(addrGenMode(link.Attrs().Name), []byte(strconv.Itoa(addrGenModeNone)), 0)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kernel without IPv6 makes no such address
 		return fmt.Errorf("keep IPv6 off device %s: %w", link.Attrs().Name, err)
 	}

@@ -65,7 +65,7 @@ func setSysctl(family, device, key, value string) error {
 	if errors.Is(err, fs.ErrNotExist) || err == nil && strings.TrimSpace(string(now)) == value {
 		return nil
 	}
-	if err := os.WriteFile(path, []byte(value), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(value), 0); err != nil {
 		return fmt.Errorf("set %s: %w", path, err)
 	}
 	return nil

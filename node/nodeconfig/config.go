@@ -15,8 +15,10 @@ import (
 	"unicode"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/hostfile"
 	"github.com/weftnet/weft/node/ipsec"
 	"github.com/weftnet/weft/node/ovsdriver"
+	"github.com/weftnet/weft/node/statefile"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -349,9 +351,15 @@ func (c Config) StateFolder() string { return cmp.Or(c.StateDir, filepath.Dir(c.
 // DataFolder is the folder of the files that outlive the node's uptime.
 func (c Config) DataFolder() string { return cmp.Or(c.DataDir, c.StateFolder()) }
 
+var uplinkFile = &hostfile.File{
+	Path: "{cni-socket}/../uplink.json", Mode: statefile.Mode,
+	Content: "The addresses and routes of the host that are on a shared uplink (Linux).",
+	Loss:    "Nothing as long as the host has its addresses, which the agent reads there.",
+}
+
 // UplinkFile is where a Linux node keeps what its host has on a shared uplink. It is beside the agent's socket, in a
 // folder that ends with the node's uptime: so does what is in it.
-func (c Config) UplinkFile() string { return filepath.Join(c.StateFolder(), "uplink.json") }
+func (c Config) UplinkFile() string { return uplinkFile.In(c.StateFolder()) }
 
 // Owner marks what the agent makes for the node itself.
 func (c Config) Owner() ovsdb.Owner { return ovsdb.Owner("Node/" + c.NodeName) }

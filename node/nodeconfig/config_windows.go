@@ -2,41 +2,18 @@ package nodeconfig
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/windows"
-
-	"github.com/weftnet/weft/cni"
 )
 
 // DefaultOVNRunDir is where a user's own ovn-controller.exe has its control socket.
 const DefaultOVNRunDir = `C:\openvswitch\var\run\openvswitch`
 
-// Default has a value for every key that has one. The folders are those of containerd
-// (its config.toml on Windows, plugins."io.containerd.grpc.v1.cri".cni.conf_dir) and of Open
-// vSwitch's build for Windows.
+// Default has a value for every key that has one.
 func Default() Config {
-	return Config{
-		OVSDatabase:    `unix:C:\openvswitch\var\run\openvswitch\db.sock`,
-		OVSOfctl:       "ovs-ofctl",
-		Chassis:        ChassisHosted,
-		TunnelAddress:  ":16642",
-		HNSNetwork:     "weft",
-		DatapathType:   DatapathSystem,
-		EncapType:      "geneve",
-		GatewayNetwork: "external",
-		CNISocket:      cni.DefaultSocket,
-		StateDir:       filepath.Join(systemFolder(windows.FOLDERID_ProgramData, `C:\ProgramData`), "weft"),
-		CNIConfDir: filepath.Join(systemFolder(windows.FOLDERID_ProgramFiles, `C:\Program Files`), "containerd", "cni",
-			"conf"),
-		CNIConfName:     "10-weft.conflist",
-		CNITimeout:      50 * time.Second,
-		VNICTimeout:     time.Minute,
-		ConntrackLookup: LookupAuto,
-		MetricsAddress:  "127.0.0.1:9471",
-	}
+	return WindowsDefault(systemFolder(windows.FOLDERID_ProgramData, ProgramData),
+		systemFolder(windows.FOLDERID_ProgramFiles, ProgramFiles))
 }
 
 // systemFolder asks Windows, since a service's environment may have other values than a person's.

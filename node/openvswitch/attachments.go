@@ -19,14 +19,16 @@ import (
 // An attached pod is a port of br-int whose interface's external_ids hold all that the agent must
 // know of it later. There is no other state but the [record], for the day when this one is lost.
 const (
-	sandboxOwner = "Sandbox/"         // and container ID / interface name
-	SandboxKey   = "sandbox"          // the container ID, as other OVN CNIs name it
-	NetnsKey     = "weft.net/ns"      // the sandbox's path
-	NetworkKey   = "weft.net/network" // the name in the network configuration of the ADD
+	sandboxOwner = "Sandbox/" // and container ID / interface name
+	SandboxKey   = "sandbox"  // the container ID, as other OVN CNIs name it
 	InstalledKey = "ovn-installed"
+	// NetnsKey is the key in external_ids of an Interface of a pod: the path of the pod's sandbox.
+	NetnsKey = "weft.net/ns"
+	// NetworkKey is the key in external_ids of an Interface of a pod: the name in the network configuration of the ADD.
+	NetworkKey = "weft.net/network"
 )
 
-// AttachedKey in an interface's external_ids: the device that arrived was configured.
+// AttachedKey is the key in external_ids of an Interface of a pod: the agent has configured the device that came late.
 const AttachedKey = "weft.net/attached"
 
 func attachmentOwner(a cni.Attachment) ovsdb.Owner { return ovsdb.Owner(sandboxOwner + a.String()) }

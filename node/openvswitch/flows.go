@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/node/nodeconfig"
 )
 
-// FlowsKey marks a bridge that has flows of the agent's.
+// FlowsKey is the key in external_ids of a Bridge: the bridge has flows of the agent.
 const FlowsKey = "weft.net/flows"
 
 // PatchName is how ovn-controller names the bridge's port to the node's gateway router.

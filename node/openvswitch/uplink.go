@@ -16,7 +16,8 @@ import (
 // TakeUpTime is how long ovs-vswitchd may take for what was written to its database.
 const TakeUpTime = 20 * time.Second
 
-// SwitchKey is the mark of the bridge that has the uplink: [platform.Uplink.Switch] that it was made for.
+// SwitchKey is the key in external_ids of a Bridge that has the uplink: the virtual switch that it was made for
+// ([platform.Uplink.Switch]).
 const SwitchKey = "weft.net/switch"
 
 // Removing returns what takes a bridge away, whoever has made it.

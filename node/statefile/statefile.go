@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 )
 
+// Mode is that of the files.
+const Mode = 0o600
+
 // Replace writes a file as a whole and has it on the disk before it takes the old one's place: the next thing to happen
 // may be that the node loses its power. It makes the file's folder, the agent's user's alone.
 func Replace(path string, content []byte) error {
@@ -20,7 +23,7 @@ func Replace(path string, content []byte) error {
 }
 
 func writeSynced(path string, content []byte) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, Mode)
 	if err != nil {
 		return err
 	}

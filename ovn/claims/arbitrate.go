@@ -19,7 +19,7 @@ func (a *Arbiter) Arbitrate(name string, s *objects.Service) (*objects.Service, 
 		Doubled: map[objects.Claim]struct{}{}}
 	found := objects.NewComplaints(objects.ServiceKind, &s.ObjectMeta)
 	if s.LeftOut > 0 {
-		found.Add("TooManyExternalAddresses", func() string {
+		found.Add(tooManyExternalAddresses, func() string {
 			return fmt.Sprintf("spec.externalIPs, status.loadBalancer.ingress: %d addresses are left out, since a Service is "+
 				"served at %d addresses and ports outside at most; give fewer addresses, or split the Service's ports", s.LeftOut,
 				outside.Most)
@@ -28,13 +28,13 @@ func (a *Arbiter) Arbitrate(name string, s *objects.Service) (*objects.Service, 
 	for _, addr := range s.Outside() {
 		if why := a.invalid(addr); why != "" {
 			d.Addresses[addr] = struct{}{}
-			found.Add("BadExternalAddress", func() string {
+			found.Add(badExternalAddress, func() string {
 				return fmt.Sprintf("%s: %s is %s, and is not served; give an address of the networks outside",
 					s.FieldOf(objects.Claim{Addr: addr}), addr, why)
 			})
 		} else if owner := a.hosts.taken(s, addr); owner != outside.Nobody {
 			d.Addresses[addr] = struct{}{}
-			found.Add("AddressTaken", func() string {
+			found.Add(addressTaken, func() string {
 				return fmt.Sprintf("spec.externalIPs: %s is %s, and stays so at every port; give an address of no host, use a "+
 					"NodePort, or have the cluster's operator allow it (host-external-ip-cidrs)", addr, a.hosts.ownerName(owner, addr))
 			})
@@ -47,7 +47,7 @@ func (a *Arbiter) Arbitrate(name string, s *objects.Service) (*objects.Service, 
 	}
 	for _, p := range s.NodePorts {
 		if !a.settings.NodePorts.Contains(p.Number) {
-			found.Add("NodePortOutOfRange", func() string {
+			found.Add(nodePortOutOfRange, func() string {
 				return fmt.Sprintf("spec.ports[].nodePort: %d is not in %s; it is served, since the API server has allowed it; "+
 					"give weft's node-port-range the API server's --service-node-port-range, or choose a port in it",
 					p.Number, a.settings.NodePorts)
@@ -67,7 +67,7 @@ func (a *Arbiter) arbitrateClaim(name string, s *objects.Service, wanted objects
 	found *objects.Complaints) {
 	if owner := a.reserved(wanted); owner != outside.Nobody {
 		d.Claims[wanted] = struct{}{}
-		found.Add("AddressTaken", func() string {
+		found.Add(addressTaken, func() string {
 			return fmt.Sprintf("%s: %s is %s, and stays so; it is not served for the Service; choose another address or port",
 				s.FieldOf(wanted), wanted, a.reservedName(owner, wanted))
 		})
@@ -75,7 +75,7 @@ func (a *Arbiter) arbitrateClaim(name string, s *objects.Service, wanted objects
 	}
 	if holder, _ := a.holder(wanted); holder != name {
 		d.Claims[wanted] = struct{}{}
-		found.Add("AddressConflict", func() string {
+		found.Add(addressConflict, func() string {
 			d.Told = append(d.Told, wanted)
 			return fmt.Sprintf("%s: %s is already that of Service %s, which %s; it is not served for this one as long as that "+
 				"has it; choose another",
@@ -89,7 +89,7 @@ func (a *Arbiter) arbitrateClaim(name string, s *objects.Service, wanted objects
 	case holder == name:
 		d.Doubled[wanted] = struct{}{}
 		if field := s.OtherAt(wanted); field != "" {
-			found.Add("AddressConflict", func() string {
+			found.Add(addressConflict, func() string {
 				return fmt.Sprintf("%s: %s is Node %s's, and %s of the Service itself has the port there; clients are served by "+
 					"that; choose another address or port",
 					s.FieldOf(wanted), wanted, node, field)
@@ -97,7 +97,7 @@ func (a *Arbiter) arbitrateClaim(name string, s *objects.Service, wanted objects
 		}
 	default:
 		d.Claims[wanted] = struct{}{}
-		found.Add("AddressConflict", func() string {
+		found.Add(addressConflict, func() string {
 			return fmt.Sprintf("%s: %s is Node %s's, and Service %s has the port there (%s); it is not served for this one as "+
 				"long as that has it; choose another address or port",
 				s.FieldOf(wanted), wanted, node, holder,

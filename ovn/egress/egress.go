@@ -11,6 +11,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/models/rendezvous"
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
@@ -146,7 +147,7 @@ type plan struct {
 	gateway contract.Gateway
 	members []topology.Member // the first is preferred; none: packets are dropped
 	names   []string          // of members' nodes
-	reason  string
+	reason  *reasons.Condition
 	message string
 }
 
@@ -411,7 +412,7 @@ func (s status) At(now time.Time) any {
 
 // noteStatusOf has an EgressIP's status written.
 func (b *Part) noteStatusOf(e *state) {
-	ready := e.object.Ready(len(e.plan.members) > 0, e.plan.reason, e.statusMessage())
+	ready := e.object.Ready(e.plan.reason, e.statusMessage())
 	now := status{Conditions: part.Conditions{ready}, ObservedGeneration: e.object.Generation, Pods: e.pods}
 	if node := b.nodes.WithChassis(e.hosting); len(e.plan.members) > 0 && node != "" {
 		now.Node = &node

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/models/rendezvous"
 	"github.com/weftnet/weft/ovn/capability"
 	"github.com/weftnet/weft/ovn/ipam"
@@ -16,39 +17,36 @@ import (
 	"github.com/weftnet/weft/ovn/topology"
 )
 
-// noNumber is the reason of an EgressIP that waits until a node or another one goes.
-const noNumber = "NoNumber"
-
 // planOf decides which nodes carry an EgressIP's addresses, or says why none does.
 func (b *Part) planOf(e *state, taken map[netip.Addr]string) plan {
-	refuse := func(reason, format string, args ...any) plan {
+	refuse := func(reason *reasons.Condition, format string, args ...any) plan {
 		return plan{reason: reason, message: fmt.Sprintf(format, args...)}
 	}
 	o := e.object
 	e.standing = nil
 	if o.Wrong != "" {
-		return refuse("BadSpec", "%s; it selects no pod until then", o.Wrong)
+		return refuse(badSpec, "%s; it selects no pod until then", o.Wrong)
 	}
 	for _, addr := range o.Addresses {
 		if key, in, ok := b.settings.ClusterRange(func(p netip.Prefix) bool { return p.Contains(addr) }); ok {
-			return refuse("AddressInCluster",
+			return refuse(addressInCluster,
 				"spec.addresses: %s is in %s %s; give a free address of the nodes' external subnet", addr, key, in)
 		}
 		if whose, ok := taken[addr]; ok {
-			return refuse("AddressTaken", "spec.addresses: %s is already that of %s; give another one", addr, whose)
+			return refuse(addressTaken, "spec.addresses: %s is already that of %s; give another one", addr, whose)
 		}
 		if ipam.Family(b.settings.Pods, addr) == nil {
-			return refuse("NoSuchFamily", "spec.addresses: pods have no address of the family of %s (pod-cidrs %s); remove it",
+			return refuse(noSuchFamily, "spec.addresses: pods have no address of the family of %s (pod-cidrs %s); remove it",
 				addr, ipam.Join(b.settings.Pods))
 		}
 	}
 	nodes, why := b.candidatesFor(o)
 	if len(nodes) == 0 {
-		return refuse("NoNode", "%s", why)
+		return refuse(noNode, "%s", why)
 	}
 	nodes, why = b.onNetwork(o, nodes)
 	if len(nodes) == 0 {
-		return refuse("AddressNotInNetwork", "%s", why)
+		return refuse(addressNotInNetwork, "%s", why)
 	}
 	if !b.takeNumber(e) {
 		return refuse(noNumber, "all %d numbers that join-cidrs %s has room for are taken; remove unused Nodes or "+
@@ -77,7 +75,7 @@ func (b *Part) choose(e *state) (plan plan) {
 		plan.members = append(plan.members, topology.MemberOf(n))
 		plan.names = append(plan.names, n.Name)
 	}
-	plan.reason, plan.message = "Carried", fmt.Sprintf("%d nodes stand by on network %s", len(plan.members),
+	plan.reason, plan.message = carried, fmt.Sprintf("%d nodes stand by on network %s", len(plan.members),
 		plan.gateway.Network)
 	for _, address := range plan.gateway.Addresses {
 		if !slices.ContainsFunc(plan.gateway.NextHops, func(n netip.Addr) bool { return n.Is4() == address.Addr().Is4() }) {

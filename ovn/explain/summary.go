@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/policies"
 	"github.com/weftnet/weft/ovn/policy"
 )
 
@@ -36,7 +37,7 @@ func (c *Cluster) Summary() string {
 // crowdedOut says that a policy is not in force, since others have taken all the room of its priority.
 func (c *Cluster) crowdedOut(o *policy.Policy) bool {
 	return slices.ContainsFunc(c.problems, func(p objects.Problem) bool {
-		return about(p, o) && p.Reason == "PriorityFull"
+		return about(p, o) && p.Reason == policies.PriorityFull.Name
 	})
 }
 

@@ -95,7 +95,7 @@ func affinityProblems(s *objects.Service) []objects.Problem {
 	if !s.ClientIP || s.StickySeconds <= objects.MaxSticky {
 		return nil
 	}
-	return []objects.Problem{objects.Limitf(objects.ServiceKind, &s.ObjectMeta, "SessionAffinityTimeout",
+	return []objects.Problem{objects.Limitf(objects.ServiceKind, &s.ObjectMeta, sessionAffinityTimeout,
 		"spec.sessionAffinityConfig.clientIP.timeoutSeconds: %d is more than the %d that OVN can remember: a client that "+
 			"opens no connection for %d s may get another endpoint; choose %d or less",
 		s.StickySeconds, objects.MaxSticky, objects.MaxSticky, objects.MaxSticky)}

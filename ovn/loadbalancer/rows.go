@@ -51,7 +51,7 @@ func AddressProblems(s *objects.Service) []objects.Problem {
 	if len(s.Unreadable) == 0 {
 		return nil
 	}
-	return []objects.Problem{objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "BadAddress",
+	return []objects.Problem{objects.Problemf(objects.ServiceKind, &s.ObjectMeta, badAddress,
 		"%d of its addresses cannot be read and are left out, first %s; the others are served; correct or remove them",
 		len(s.Unreadable), s.Unreadable[0])}
 }
@@ -62,13 +62,13 @@ func sliceProblems(s *objects.Service, from []*objects.EndpointSlice) []objects.
 	var found []objects.Problem
 	for _, sl := range from {
 		if len(sl.Bad) > 0 {
-			found = append(found, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "BadEndpointAddress",
+			found = append(found, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, badEndpointAddress,
 				"EndpointSlice %s: %d of %d addresses cannot be used, first %s; they are left out and the other endpoints are "+
 					"served; correct or remove them in the slice",
 				sl.Name, len(sl.Bad), len(sl.Bad)+len(sl.Endpoints), sl.Bad[0]))
 		}
 		if len(sl.BadPorts) > 0 {
-			found = append(found, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "BadEndpointPort",
+			found = append(found, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, badEndpointPort,
 				"EndpointSlice %s: %d of %d ports cannot be used, first %s; they are left out and the others are served; correct "+
 					"or remove them in the slice",
 				sl.Name, len(sl.BadPorts), len(sl.BadPorts)+len(sl.Ports), sl.BadPorts[0]))
@@ -82,7 +82,7 @@ func datapathProblems(s *objects.Service, nodes *Nodes) []objects.Problem {
 	if len(nodes.Windows) == 0 || !s.Uses("sctp") {
 		return nil
 	}
-	return []objects.Problem{objects.Limitf(objects.ServiceKind, &s.ObjectMeta, "NoSCTPOnWindows",
+	return []objects.Problem{objects.Limitf(objects.ServiceKind, &s.ObjectMeta, noSCTPOnWindows,
 		"spec.ports: those of SCTP are not served on Windows nodes, and SCTP endpoints there are left out everywhere: Open "+
 			"vSwitch on Windows lacks %s; run clients and endpoints on Linux nodes (nodeSelector kubernetes.io/os: linux)",
 		capability.TrackedProtocols.Feature)}

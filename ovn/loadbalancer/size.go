@@ -53,19 +53,19 @@ const ownRows = "sessionAffinity ClientIP with NodePorts, hints for nodes (traff
 func sizeProblems(s *objects.Service, from []*objects.EndpointSlice, to Size) []objects.Problem {
 	found := objects.NewComplaints(objects.ServiceKind, &s.ObjectMeta)
 	if s.PortsLeft > 0 {
-		found.Add("TooManyServicePorts", func() string {
+		found.Add(tooManyServicePorts, func() string {
 			return fmt.Sprintf("spec.ports: %d are not served, since a Service has at most %d; make several Services of it",
 				s.PortsLeft, outside.Most)
 		})
 	}
 	if s.RangesLeft > 0 {
-		found.Add("TooManySourceRanges", func() string {
+		found.Add(tooManySourceRanges, func() string {
 			return fmt.Sprintf("spec.loadBalancerSourceRanges: %d admit nobody, since a Service has at most %d; "+
 				"give wider ranges", s.RangesLeft, outside.Most)
 		})
 	}
 	if left := len(s.Ports) - to.Ports; left > 0 {
-		found.Add("TooManyServicePorts", func() string {
+		found.Add(tooManyServicePorts, func() string {
 			return fmt.Sprintf("spec.ports: the last %d are not served: each node has rows of its own, and all of these "+
 				"have at most %d endpoints; do without %s, or make several Services of it", left, outside.MostWritten, ownRows)
 		})
@@ -88,7 +88,7 @@ func sizeProblems(s *objects.Service, from []*objects.EndpointSlice, to Size) []
 		for _, ipv6 := range []bool{false, true} {
 			// how many more costs as many looks
 			if len(behind.First(keyOfEndpoints(port, ipv6), to.Endpoints+1, nil)) > to.Endpoints {
-				found.Add("TooManyEndpoints", func() string {
+				found.Add(tooManyEndpoints, func() string {
 					return fmt.Sprintf("spec.ports: %s %d has more endpoints than the %d that are served: %s",
 						port.Protocol, port.Port, to.Endpoints, why)
 				})

@@ -111,7 +111,7 @@ func sourceProblems(s *objects.Service) []objects.Problem {
 	found := objects.NewComplaints(objects.ServiceKind, &s.ObjectMeta)
 	for _, text := range s.SourceRanges {
 		if p, err := netip.ParsePrefix(text); err != nil || p.Addr().Is4In6() {
-			found.Add("BadSourceRange", func() string {
+			found.Add(badSourceRange, func() string {
 				return fmt.Sprintf("spec.loadBalancerSourceRanges: %q is not a CIDR, like 192.0.2.0/24 or 2001:db8::/32; it "+
 					"admits nobody until it is corrected or removed", objects.Quoted(text))
 			})
@@ -120,7 +120,7 @@ func sourceProblems(s *objects.Service) []objects.Problem {
 	for _, ipv4 := range []bool{true, false} {
 		if word, all := map[bool]string{true: "IPv4", false: "IPv6"}[ipv4], map[bool]string{true: "0.0.0.0/0",
 			false: "::/0"}[ipv4]; guarded(s, ipv4) != "" && len(sourceRanges(s, ipv4)) == 0 && len(found.List) == 0 {
-			found.Add("NoSourceRange", func() string {
+			found.Add(noSourceRange, func() string {
 				return fmt.Sprintf("spec.loadBalancerSourceRanges: has no %s range, so that no client reaches the %s load "+
 					"balancer address; add %s to admit all", word, word, all)
 			})

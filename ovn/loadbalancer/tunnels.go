@@ -29,7 +29,7 @@ func tunnelProblems(s *objects.Service, from []*objects.EndpointSlice, nodes *No
 			return nodes.isTunnel(netip.AddrPortFrom(e.Addr, contract.TunnelPort))
 		})
 		if i >= 0 {
-			found = append(found, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "EndpointAtTunnelPort",
+			found = append(found, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, endpointAtTunnelPort,
 				"EndpointSlice %s: endpoints[].addresses has %s, which is no pod's, and ports[] has UDP %d, at which hosts have "+
 					"their tunnels: nothing that comes by a Service reaches them; such endpoints are left out; give them another port",
 				sl.Name, sl.Endpoints[i].Addr, contract.TunnelPort))

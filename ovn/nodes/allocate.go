@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
@@ -129,7 +130,7 @@ func (b *Part) rank(list []*state) {
 // allocate decides a node's ID and subnets, or says why it cannot.
 func (b *Part) allocate(n *state) {
 	n.problems = nil
-	complain := func(reason, format string, args ...any) {
+	complain := func(reason *reasons.Event, format string, args ...any) {
 		n.problems = append(n.problems, objects.Problemf(objects.NodeKind, &n.Object.ObjectMeta, reason, format, args...))
 	}
 	placed, vacated := n.Placed, b.vacated
@@ -145,19 +146,19 @@ func (b *Part) allocate(n *state) {
 
 	chassis, windows := n.Chassis(), n.Windows()
 	for _, err := range n.takeFacts(b.settings) {
-		complain("BadNodeFacts", "%v; remove the annotation, the node's agent writes it anew", err)
+		complain(badNodeFacts, "%v; remove the annotation, the node's agent writes it anew", err)
 	}
 	b.joinOutside(n, complain)
 	b.refuseCopies(n, complain)
 	b.tunnels.take(n)
 	had, err := b.recallNode(n)
 	if err != nil {
-		complain("BadNodeNetwork", "%v; it is written anew", err)
+		complain(badNodeNetwork, "%v; it is written anew", err)
 	}
 	subnets, err := b.subnets(n, had.PodCIDRs)
 	if err != nil {
 		if !errors.Is(err, errNoSubnets) || b.isOverdue(n) {
-			complain("NoPodSubnet", "%v", err)
+			complain(noPodSubnet, "%v", err)
 		}
 		b.unplace(n)
 		return
@@ -167,7 +168,7 @@ func (b *Part) allocate(n *state) {
 	}
 	if n.ID == 0 {
 		if n.ID, err = b.takeID(had.ID); err != nil {
-			complain("NoNodeID", "%v", err)
+			complain(noNodeID, "%v", err)
 			b.unplace(n)
 			return
 		}
@@ -188,16 +189,16 @@ func (b *Part) allocate(n *state) {
 }
 
 // refuseCopies takes from a node what another one was first with.
-func (b *Part) refuseCopies(n *state, complain func(reason, format string, args ...any)) {
+func (b *Part) refuseCopies(n *state, complain func(reason *reasons.Event, format string, args ...any)) {
 	if other := b.onlyOne.sameChassis(&n.Node); other != "" {
-		complain("DuplicateChassis", "its chassis name %s is also that of Node %s, as on copied machines; the node has no "+
+		complain(duplicateChassis, "its chassis name %s is also that of Node %s, as on copied machines; the node has no "+
 			"gateway and its pods no network until each has a name of its own (external_ids:system-id in its Open vSwitch "+
 			"database)",
 			objects.Quoted(n.Facts.Chassis), other)
 		n.Facts, n.Outside = contract.NodeFacts{OS: n.Facts.OS}, ""
 	}
 	if other, field, remedy := b.onlyOne.sameGateway(&n.Node); other != "" {
-		complain("DuplicateGateway", "annotation %s: %s is also that of the gateway of Node %s, which keeps it; the node "+
+		complain(duplicateGateway, "annotation %s: %s is also that of the gateway of Node %s, which keeps it; the node "+
 			"has no gateway, and its pods reach nothing outside of the cluster; %s, or delete Node %s if it is gone",
 			contract.NodeFactsAnnotation, field, other, remedy, other)
 		n.Facts.Gateway, n.Outside = nil, ""
@@ -402,10 +403,10 @@ func (b *Part) noteNode(n *topology.Node) {
 }
 
 // joinOutside takes in the network outside of a node.
-func (b *Part) joinOutside(n *state, complain func(reason, format string, args ...any)) {
+func (b *Part) joinOutside(n *state, complain func(reason *reasons.Event, format string, args ...any)) {
 	var why string
 	if n.Outside, why = n.OutsideOf(b.settings); why != "" {
-		complain("GatewayNetworkNotGranted", "%s; until then the node carries neither EgressIPs nor the shared gateway and "+
+		complain(gatewayNetworkNotGranted, "%s; until then the node carries neither EgressIPs nor the shared gateway and "+
 			"announces no addresses, and its own pods leave by its gateway", why)
 	}
 }

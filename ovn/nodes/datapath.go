@@ -33,7 +33,7 @@ func datapathProblems(n *topology.Node) []objects.Problem {
 	for _, l := range []capability.Limit{capability.TrackedProtocols, capability.ConntrackTimeouts, capability.HopLimit} {
 		effects = append(effects, l.Feature+": "+l.Effect)
 	}
-	return []objects.Problem{objects.Limitf(objects.NodeKind, &n.Object.ObjectMeta, "WindowsDatapath",
+	return []objects.Problem{objects.Limitf(objects.NodeKind, &n.Object.ObjectMeta, windowsDatapath,
 		"Open vSwitch on Windows cannot do all that it can on Linux, and weft leaves out what depends on it. It lacks %s",
 		strings.Join(effects, ". It lacks "))}
 }

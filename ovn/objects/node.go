@@ -26,7 +26,8 @@ type Node struct {
 	Addresses []netip.Addr
 }
 
-// GatewayLabel makes a node one of those that carry the shared gateway.
+// GatewayLabel is the label of a Node: the node carries the shared gateway, unless the value is "false". An
+// administrator sets it.
 const GatewayLabel = "weft.net/gateway"
 
 func trimNode(o *corev1.Node) *Node {

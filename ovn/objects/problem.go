@@ -8,13 +8,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weftnet/weft/models/reasons"
 )
 
 // Problem is something wrong with an object that its owner can mend: it becomes an Event on it.
 type Problem struct {
 	Kind    *Kind
 	Object  *metav1.ObjectMeta
-	Reason  string // CamelCase, for machines
+	Reason  string // the name of a [reasons.Event]
 	Field   string // with which the message begins, as "spec.priority"; "" of a problem that is no one field's
 	Message string // what, and the remedy
 	// Lasting: it is so for as long as the object is, and no mistake. Its Event is not repeated when a
@@ -24,12 +26,12 @@ type Problem struct {
 	untold int
 }
 
-func Problemf(kind *Kind, meta *metav1.ObjectMeta, reason, format string, args ...any) Problem {
-	return Problem{Kind: kind, Object: meta, Reason: reason, Message: Cut(fmt.Sprintf(format, args...), MaxMessage)}
+func Problemf(kind *Kind, meta *metav1.ObjectMeta, reason *reasons.Event, format string, args ...any) Problem {
+	return Problem{Kind: kind, Object: meta, Reason: reason.Name, Message: Cut(fmt.Sprintf(format, args...), MaxMessage)}
 }
 
 // Fieldf is a problem of one field of an object.
-func Fieldf(kind *Kind, meta *metav1.ObjectMeta, reason, field, format string, args ...any) Problem {
+func Fieldf(kind *Kind, meta *metav1.ObjectMeta, reason *reasons.Event, field, format string, args ...any) Problem {
 	p := Problemf(kind, meta, reason, "%s: %s", field, fmt.Sprintf(format, args...))
 	p.Field = field
 	return p
@@ -82,26 +84,26 @@ func NewComplaints(kind *Kind, meta *metav1.ObjectMeta) *Complaints {
 }
 
 // Add takes in a problem of a part; words are its message.
-func (c *Complaints) Add(reason string, words func() string) {
+func (c *Complaints) Add(reason *reasons.Event, words func() string) {
 	if c.counts(reason) {
 		c.List = append(c.List, Problemf(c.kind, c.meta, reason, "%s", words()))
 	}
 }
 
 // Limit is add of what limitf is.
-func (c *Complaints) Limit(reason string, words func() string) {
+func (c *Complaints) Limit(reason *reasons.Event, words func() string) {
 	if c.counts(reason) {
 		c.List = append(c.List, Limitf(c.kind, c.meta, reason, "%s", words()))
 	}
 }
 
 // counts counts one more, and says whether it is told.
-func (c *Complaints) counts(reason string) bool {
+func (c *Complaints) counts(reason *reasons.Event) bool {
 	if c.count == nil { // of most objects nothing is wrong
 		c.count = map[string]int{}
 	}
-	c.count[reason]++
-	return c.count[reason] <= MaxTold
+	c.count[reason.Name]++
+	return c.count[reason.Name] <= MaxTold
 }
 
 // Problems are those that are told, the last of each reason with the number of the others. It is called once.
@@ -116,7 +118,7 @@ func (c *Complaints) Problems() []Problem {
 }
 
 // Limitf is a problem that is not the user's: something was left out that a datapath cannot do.
-func Limitf(kind *Kind, meta *metav1.ObjectMeta, reason, format string, args ...any) Problem {
+func Limitf(kind *Kind, meta *metav1.ObjectMeta, reason *reasons.Event, format string, args ...any) Problem {
 	p := Problemf(kind, meta, reason, format, args...)
 	p.Lasting = true
 	return p
@@ -153,7 +155,8 @@ func Cut(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit-len(more)], "") + more
 }
 
-// LastingAnnotation marks the Event of a lasting problem with what tells it from others.
+// LastingAnnotation is the annotation of an Event: it tells the Event from others, so that one that holds for as long
+// as the object lives is not written again when a controller starts.
 const LastingAnnotation = "weft.net/lasting"
 
 // Annotations are those of a problem's Event.

@@ -4,19 +4,21 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weftnet/weft/models/reasons"
 )
 
 // TestProblemsOfFields name their field twice: for readers in the message, and for programs.
 func TestProblemsOfFields(t *testing.T) {
-	meta := &metav1.ObjectMeta{Namespace: "prod", Name: "web"}
+	meta, wrong := &metav1.ObjectMeta{Namespace: "prod", Name: "web"}, &reasons.Event{Name: "BadPolicy"}
 	for _, c := range []struct {
 		problem     Problem
 		text, field string
 	}{
-		{Fieldf(NetworkPolicyKind, meta, "BadPolicy", "spec.egress[0]", "%d: no", 7),
+		{Fieldf(NetworkPolicyKind, meta, wrong, "spec.egress[0]", "%d: no", 7),
 			"NetworkPolicy prod/web: BadPolicy: spec.egress[0]: 7: no", "spec.egress[0]"},
-		{Problemf(NodeKind, &metav1.ObjectMeta{Name: "n1"}, "Late", "spec: %s", "is empty"), "Node n1: Late: spec: is empty",
-			""},
+		{Problemf(NodeKind, &metav1.ObjectMeta{Name: "n1"}, wrong, "spec: %s", "is empty"),
+			"Node n1: BadPolicy: spec: is empty", ""},
 	} {
 		if got := c.problem.String(); got != c.text || c.problem.Field != c.field {
 			t.Errorf("%s, of field %q; want %s, of %q", got, c.problem.Field, c.text, c.field)
@@ -24,7 +26,7 @@ func TestProblemsOfFields(t *testing.T) {
 	}
 	many := make([]Problem, MaxTold+1)
 	for i := range many {
-		many[i] = Fieldf(NetworkPolicyKind, meta, "BadPolicy", "spec", "%d", i)
+		many[i] = Fieldf(NetworkPolicyKind, meta, wrong, "spec", "%d", i)
 	}
 	few := Few(many)
 	if last := few[len(few)-1]; last.Field != "" {

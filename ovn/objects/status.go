@@ -6,14 +6,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/models/reasons"
 )
 
 // Ready is the condition Ready as it must be. It keeps the time of the one that is there where the
 // status is the same, and has none else: it gets that when it is written.
-func (o *Custom) Ready(ok bool, reason, message string) metav1.Condition {
+func (o *Custom) Ready(reason *reasons.Condition, message string) metav1.Condition {
 	now := metav1.Condition{Type: v1alpha1.Ready, Status: metav1.ConditionFalse, ObservedGeneration: o.Generation,
-		Reason: reason, Message: Cut(message, MaxMessage)}
-	if ok {
+		Reason: reason.Name, Message: Cut(message, MaxMessage)}
+	if reason.Ready {
 		now.Status = metav1.ConditionTrue
 	}
 	for _, before := range o.Conditions {

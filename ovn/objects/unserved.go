@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weftnet/weft/models/reasons"
 )
 
 // unservedAnnotation is something that users ask for by an annotation of Kubernetes', of kube-proxy's or of another
@@ -14,7 +16,7 @@ type unservedAnnotation struct {
 	Annotation string
 	// Value is the one that asks for something; "" is any.
 	Value  string
-	Reason string // of the Event
+	Reason *reasons.Event
 	Effect string
 	Remedy string
 }
@@ -36,24 +38,24 @@ const (
 
 // UnservedAnnotations is the whole table, as the documentation shows it.
 var UnservedAnnotations = []unservedAnnotation{
-	{podKind, "kubernetes.io/ingress-bandwidth", "", "BandwidthNotBounded", noBandwidth, boundInside},
-	{podKind, "kubernetes.io/egress-bandwidth", "", "BandwidthNotBounded", noBandwidth, boundInside},
-	{podKind, "ovn.kubernetes.io/ingress_rate", "", "BandwidthNotBounded", noBandwidth, boundInside},
-	{podKind, "ovn.kubernetes.io/egress_rate", "", "BandwidthNotBounded", noBandwidth, boundInside},
-	{podKind, "k8s.v1.cni.cncf.io/networks", "", "NetworkNotServed", oneNetwork, noOtherPlace},
-	{podKind, "v1.multus-cni.io/default-network", "", "NetworkNotServed", oneNetwork, noOtherPlace},
-	{podKind, "ovn.kubernetes.io/logical_switch", "", "NetworkNotServed", oneNetwork, noOtherPlace},
-	{podKind, "ovn.kubernetes.io/ip_address", "", "AddressNotServed", anyAddress, byName},
-	{podKind, "ovn.kubernetes.io/ip_pool", "", "AddressNotServed", anyAddress, byName},
-	{podKind, "ovn.kubernetes.io/mac_address", "", "AddressNotServed", anyAddress, byName},
-	{podKind, "cni.projectcalico.org/ipAddrs", "", "AddressNotServed", anyAddress, byName},
-	{podKind, "cni.projectcalico.org/ipAddrsNoIpam", "", "AddressNotServed", anyAddress, byName},
-	{podKind, "cni.projectcalico.org/ipv4pools", "", "AddressNotServed", anyAddress, byName},
-	{podKind, "cni.projectcalico.org/ipv6pools", "", "AddressNotServed", anyAddress, byName},
-	{podKind, "cni.projectcalico.org/floatingIPs", "", "AddressNotServed", anyAddress, byName},
-	{podKind, "cni.projectcalico.org/hwAddr", "", "AddressNotServed", anyAddress, byName},
-	{podKind, "ipam.cilium.io/ip-pool", "", "AddressNotServed", anyAddress, byName},
-	{serviceKind, "preserve-destination", "true", "DestinationNotPreserved",
+	{podKind, "kubernetes.io/ingress-bandwidth", "", bandwidthNotBounded, noBandwidth, boundInside},
+	{podKind, "kubernetes.io/egress-bandwidth", "", bandwidthNotBounded, noBandwidth, boundInside},
+	{podKind, "ovn.kubernetes.io/ingress_rate", "", bandwidthNotBounded, noBandwidth, boundInside},
+	{podKind, "ovn.kubernetes.io/egress_rate", "", bandwidthNotBounded, noBandwidth, boundInside},
+	{podKind, "k8s.v1.cni.cncf.io/networks", "", networkNotServed, oneNetwork, noOtherPlace},
+	{podKind, "v1.multus-cni.io/default-network", "", networkNotServed, oneNetwork, noOtherPlace},
+	{podKind, "ovn.kubernetes.io/logical_switch", "", networkNotServed, oneNetwork, noOtherPlace},
+	{podKind, "ovn.kubernetes.io/ip_address", "", addressNotServed, anyAddress, byName},
+	{podKind, "ovn.kubernetes.io/ip_pool", "", addressNotServed, anyAddress, byName},
+	{podKind, "ovn.kubernetes.io/mac_address", "", addressNotServed, anyAddress, byName},
+	{podKind, "cni.projectcalico.org/ipAddrs", "", addressNotServed, anyAddress, byName},
+	{podKind, "cni.projectcalico.org/ipAddrsNoIpam", "", addressNotServed, anyAddress, byName},
+	{podKind, "cni.projectcalico.org/ipv4pools", "", addressNotServed, anyAddress, byName},
+	{podKind, "cni.projectcalico.org/ipv6pools", "", addressNotServed, anyAddress, byName},
+	{podKind, "cni.projectcalico.org/floatingIPs", "", addressNotServed, anyAddress, byName},
+	{podKind, "cni.projectcalico.org/hwAddr", "", addressNotServed, anyAddress, byName},
+	{podKind, "ipam.cilium.io/ip-pool", "", addressNotServed, anyAddress, byName},
+	{serviceKind, "preserve-destination", "true", destinationNotPreserved,
 		"endpoints on Windows nodes get packets with their own address and port as destination, not the Service's",
 		"remove the annotation; have the server listen at the pod's address and the target port"},
 }
@@ -74,7 +76,7 @@ func trimUnserved(kind string, annotations map[string]string) (found Unserved) {
 
 // UnservedProblems are what an object's owner is told, one Event a reason.
 func UnservedProblems(kind *Kind, meta *metav1.ObjectMeta, found Unserved) (told []Problem) {
-	keys := map[string][]string{}
+	keys := map[*reasons.Event][]string{}
 	for i, u := range UnservedAnnotations {
 		if found&(1<<i) != 0 {
 			keys[u.Reason] = append(keys[u.Reason], u.Annotation)

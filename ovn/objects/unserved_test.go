@@ -16,7 +16,7 @@ func TestUnservedSaysAll(t *testing.T) {
 	table.WriteString("| annotation | on | Event | what it means | what to do |\n|---|---|---|---|---|\n")
 	for _, u := range UnservedAnnotations {
 		if u.Kind != podKind && u.Kind != serviceKind || u.Annotation == "" ||
-			u.Reason == "" || u.Effect == "" || u.Remedy == "" {
+			u.Reason == nil || u.Effect == "" || u.Remedy == "" {
 			t.Errorf("%+v is not complete", u)
 		}
 		name := "`" + u.Annotation + "`"

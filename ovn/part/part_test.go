@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -49,7 +50,7 @@ func TestBatch(t *testing.T) {
 func TestOutbox(t *testing.T) {
 	o := NewOutbox()
 	wrong := func(text string) objects.Problem {
-		return objects.Problemf(objects.PodKind, &metav1.ObjectMeta{Name: "a"}, "Wrong", "%s", text)
+		return objects.Problemf(objects.PodKind, &metav1.ObjectMeta{Name: "a"}, &reasons.Event{Name: "Wrong"}, "%s", text)
 	}
 	for i, step := range []struct {
 		told []objects.Problem

@@ -171,7 +171,7 @@ func (b *Part) lostAddress(p *Pod, subnet netip.Prefix, addr netip.Addr) objects
 	} else if other := b.claimant(p, addr); other != "" {
 		why = "is held by pod " + other + " in the subnet " + subnet.String()
 	}
-	return objects.Problemf(objects.PodKind, &p.object.ObjectMeta, "AddressLost",
+	return objects.Problemf(objects.PodKind, &p.object.ObjectMeta, addressLost,
 		"its address %s %s of Node %s; the pod gets another address, which it can use only after it is created anew: "+
 			"delete it",
 		addr, why, p.node.Name)
@@ -206,7 +206,7 @@ func (b *Part) fill(p *Pod, claimed []netip.Addr) []objects.Problem {
 				}
 			}
 			n.waiting[name] = struct{}{}
-			return []objects.Problem{objects.Problemf(objects.PodKind, &p.object.ObjectMeta, "NoFreeAddress",
+			return []objects.Problem{objects.Problemf(objects.PodKind, &p.object.ObjectMeta, noFreeAddress,
 				"all %d pod addresses of the subnet %s of Node %s are taken; the pod gets one as soon as another pod of the node "+
 					"ends; fewer pods (kubelet's maxPods) or larger node subnets prevent this",
 				pool.Pool.Size, pool.Subnet, n.Name)}
@@ -238,10 +238,10 @@ func (b *Part) notePod(p *Pod, explained bool) []objects.Problem {
 		return nil
 	}
 	if _, err := o.ParseNetwork(); err != nil {
-		return []objects.Problem{objects.Problemf(objects.PodKind, &o.ObjectMeta, "BadPodNetwork",
+		return []objects.Problem{objects.Problemf(objects.PodKind, &o.ObjectMeta, badPodNetwork,
 			"%v; it is written anew; do not edit it, weft alone writes it", err)}
 	}
-	return []objects.Problem{objects.Problemf(objects.PodKind, &o.ObjectMeta, "PodNetworkRestored",
+	return []objects.Problem{objects.Problemf(objects.PodKind, &o.ObjectMeta, podNetworkRestored,
 		"annotation %s is %s, which is not what the pod has; it is written anew; do not edit it, weft alone writes it",
 		contract.PodNetworkAnnotation, objects.Quoted(o.Network))}
 }

@@ -64,7 +64,7 @@ func HostPortProblems(p *objects.Pod, n *topology.Node) []objects.Problem {
 	}
 	found := objects.NewComplaints(objects.PodKind, &p.ObjectMeta)
 	if p.HostPortsLeft > 0 {
-		found.Add("TooManyHostPorts", func() string {
+		found.Add(tooManyHostPorts, func() string {
 			return fmt.Sprintf("spec.containers[].ports[].hostPort: %d are left out, since a pod has at most %d; use fewer, "+
 				"or several pods", p.HostPortsLeft, outside.Most)
 		})
@@ -73,13 +73,13 @@ func HostPortProblems(p *objects.Pod, n *topology.Node) []objects.Problem {
 	for _, port := range p.HostPorts {
 		switch {
 		case port.Protocol == "sctp" && n.Windows():
-			found.Limit("NoSCTPOnWindows", func() string {
+			found.Limit(noSCTPOnWindows, func() string {
 				return fmt.Sprintf("hostPort %d: SCTP is not served on Windows nodes: Open vSwitch there lacks %s; run the pod "+
 					"on a Linux node (nodeSelector kubernetes.io/os: linux)",
 					port.Port, capability.TrackedProtocols.Feature)
 			})
 		case port.IP.IsValid() && len(n.Facts.Addresses) > 0 && !slices.Contains(has, port.IP):
-			found.Add("UnknownHostIP", func() string {
+			found.Add(unknownHostIP, func() string {
 				return fmt.Sprintf("hostPort %d: hostIP %s is no address of Node %s, and nobody can reach the port; leave hostIP "+
 					"out, or give one of %s",
 					port.Port, port.IP, n.Name, objects.Quoted(strings.Join(ipam.Texts(has), ", ")))

@@ -118,7 +118,7 @@ func NumberProblems(o *objects.Pod) []objects.Problem {
 	count := map[string]int{}
 	for _, port := range o.Ports {
 		if count[port.Name]++; count[port.Name] == objects.MaxNumbers+1 {
-			found.Add("TooManyPorts", func() string {
+			found.Add(tooManyPorts, func() string {
 				return fmt.Sprintf("more than %d numbers are behind the port name %q; policies that name it are about the first "+
 					"%d of them alone; give the other ports names of their own", objects.MaxNumbers, port.Name, objects.MaxNumbers)
 			})

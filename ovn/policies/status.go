@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
@@ -24,11 +25,11 @@ func (b *Part) policyProblems(p *policyState, refused int) []objects.Problem {
 	kind, meta := p.key.Kind, &p.object.ObjectMeta
 	var found []objects.Problem
 	if p.object.Wrong != "" {
-		found = append(found, objects.Problemf(kind, meta, "BadPolicy",
+		found = append(found, objects.Problemf(kind, meta, badPolicy,
 			"%s; the policy is not in force until it is corrected", p.object.Wrong))
 	}
 	for _, wrong := range p.object.Problems {
-		found = append(found, objects.Fieldf(kind, meta, "BadPolicy", wrong.Field, "%s", wrong.Text))
+		found = append(found, objects.Fieldf(kind, meta, badPolicy, wrong.Field, "%s", wrong.Text))
 	}
 	if p.object.Policy == nil {
 		return found
@@ -42,7 +43,7 @@ func (p *policyState) namedProblems(refused int) []objects.Problem {
 	if refused == 0 {
 		return nil
 	}
-	return []objects.Problem{objects.Fieldf(p.key.Kind, &p.object.ObjectMeta, "BadPolicy", "spec",
+	return []objects.Problem{objects.Fieldf(p.key.Kind, &p.object.ObjectMeta, badPolicy, "spec",
 		"%d numbers behind its named ports are beyond the %d terms, numbers times selectors and prefixes beside "+
 			"them, that a policy may have, and match nothing; write numbers, or make several policies of it",
 		refused, maxNamedTerms)}
@@ -53,7 +54,7 @@ func (b *Part) windowsProblems(p *policyState) []objects.Problem {
 	if !b.nodes.HasWindows() || !p.asksSCTP() {
 		return nil
 	}
-	return []objects.Problem{objects.Limitf(p.key.Kind, &p.object.ObjectMeta, "NoSCTPOnWindows",
+	return []objects.Problem{objects.Limitf(p.key.Kind, &p.object.ObjectMeta, noSCTPOnWindows,
 		"its rules for SCTP hold on Linux nodes; conntrack of Windows nodes does not know the protocol, and pods there "+
 			"neither send nor get SCTP")}
 }
@@ -71,11 +72,11 @@ func (b *Part) rankProblems(p *policyState) []objects.Problem {
 	}
 	kind, meta := p.key.Kind, &p.object.ObjectMeta
 	if b.settings.Lacks.AclTiers {
-		return []objects.Problem{objects.Problemf(kind, meta, "NoACLTiers", noACLTiers)}
+		return []objects.Problem{objects.Problemf(kind, meta, lacksACLTiers, noACLTiers)}
 	}
 	list := b.ranks[at]
 	if _, room := b.slot(p); !room {
-		return []objects.Problem{objects.Fieldf(kind, meta, "PriorityFull", "spec.priority",
+		return []objects.Problem{objects.Fieldf(kind, meta, PriorityFull, "spec.priority",
 			"other policies of priority %d in the tier %s have so many rules that there is no room for this "+
 				"one's, which is not in force; give it another priority", at.priority, at.tier)}
 	}
@@ -90,7 +91,7 @@ func (b *Part) rankProblems(p *policyState) []objects.Problem {
 	if p.object.CreationTimestamp.IsZero() && other.object.CreationTimestamp.IsZero() {
 		first = "and the one of them that is applied first decides first"
 	}
-	return []objects.Problem{objects.Fieldf(kind, meta, "SamePriority", "spec.priority",
+	return []objects.Problem{objects.Fieldf(kind, meta, samePriority, "spec.priority",
 		"%d in the tier %s is also that of %s %s, %s; give each a priority of its own", at.priority, at.tier,
 		other.key.Kind, other.key.Name, first)}
 }
@@ -127,8 +128,8 @@ func (b *Part) missingPorts(o *policy.Policy) []string {
 	return missing
 }
 
-// policyWord is what the status of a policy with so many ACLs says: whether it is in force whole, and why not.
-func (b *Part) policyWord(p *policyState, count, refused int) (ok bool, reason, message string) {
+// policyWord is what the status of a policy with so many ACLs says.
+func (b *Part) policyWord(p *policyState, count, refused int) (reason *reasons.Condition, message string) {
 	o := p.object
 	room := false
 	if o.Policy != nil {
@@ -146,11 +147,11 @@ func (b *Part) policyWord(p *policyState, count, refused int) (ok bool, reason, 
 	}
 	switch {
 	case o.Policy == nil:
-		return false, "BadPolicy", "it is not in force: " + strings.Join(texts, "; ")
+		return notReadable, "it is not in force: " + strings.Join(texts, "; ")
 	case !room && b.settings.Lacks.AclTiers:
-		return false, "NoACLTiers", noACLTiers
+		return notRanked, noACLTiers
 	case !room:
-		return false, "PriorityFull", "it is not in force: spec.priority: older policies of this priority leave it no " +
+		return noRoom, "it is not in force: spec.priority: older policies of this priority leave it no " +
 			"room; give it another one"
 	}
 	acls := fmt.Sprintf("%d ACLs", count)
@@ -160,25 +161,25 @@ func (b *Part) policyWord(p *policyState, count, refused int) (ok bool, reason, 
 	where := fmt.Sprintf("%s of owner %s in the OVN Northbound, port group %s", acls, northbound.PolicyOwner(p.key),
 		groupName(o.Policy.Subject, "", objects.PortNumber{}))
 	if len(texts) > 0 {
-		return false, "PartlyInForce", "in force except for what is wrong: " + strings.Join(texts, "; ") + "; " + where
+		return partlyInForce, "in force except for what is wrong: " + strings.Join(texts, "; ") + "; " + where
 	}
 	texts = append([]string{where}, b.missingPorts(o.Policy)...)
 	for _, also := range append(b.rankProblems(p), b.windowsProblems(p)...) {
 		texts = append(texts, also.Message)
 	}
-	return true, "InForce", strings.Join(texts, "; ")
+	return inForce, strings.Join(texts, "; ")
 }
 
 // notePolicy remembers the status that a policy must have once its rows are there.
 func (b *Part) notePolicy(p *policyState, acls, refused int) {
-	ok, reason, message := b.policyWord(p, acls, refused)
+	reason, message := b.policyWord(p, acls, refused)
 	o := p.object
 	if p.key.Kind == objects.NetworkPolicyKind {
 		b.noteNetworkPolicy(p, contract.PolicyStatus{UID: string(o.UID), Generation: o.Generation,
-			InForce: reason != "BadPolicy", Reason: reason, Message: objects.Cut(message, objects.MaxMessage)})
+			InForce: reason != notReadable, Reason: reason.Name, Message: objects.Cut(message, objects.MaxMessage)})
 		return
 	}
-	now := o.Ready(ok, reason, message)
+	now := o.Ready(reason, message)
 	conditions := append(slices.DeleteFunc(slices.Clone(o.Conditions), func(c metav1.Condition) bool {
 		return c.Type == v1alpha1.Ready
 	}), now)
@@ -386,7 +387,7 @@ func parseLogging(text string) (logging contract.ACLLogging, wrong string) {
 
 func loggingProblems(k *objects.Kind, meta *metav1.ObjectMeta, text string) []objects.Problem {
 	if _, wrong := parseLogging(text); wrong != "" {
-		return []objects.Problem{objects.Problemf(k, meta, "BadAnnotation", "annotation %s %s; nothing is logged until it "+
+		return []objects.Problem{objects.Problemf(k, meta, badAnnotation, "annotation %s %s; nothing is logged until it "+
 			"is corrected", contract.ACLLoggingAnnotation, wrong)}
 	}
 	return nil

@@ -198,7 +198,7 @@ func (b *Part) allocate(name string, s *objects.Service) (problems []objects.Pro
 	h := b.of[name]
 	wanted, err := objects.ParseOnePerFamily(s.Balancer.Field(), objects.SplitAddrs(s.Balancer.Addresses))
 	if err != nil {
-		problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "BadLoadBalancerAddress",
+		problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, badLoadBalancerAddress,
 			"%v; it gets any address meanwhile", err))
 	}
 	b.waiting.drop(name)
@@ -216,7 +216,7 @@ func (b *Part) allocate(name string, s *objects.Service) (problems []objects.Pro
 		addr, why := b.findAddress(s, ipv4, ask)
 		if why != "" {
 			b.waiting.add(name, &s.ObjectMeta, ask)
-			problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "NoLoadBalancerAddress", "%s", why))
+			problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, noLoadBalancerAddress, "%s", why))
 			continue
 		}
 		b.hold(name, addr)

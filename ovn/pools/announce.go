@@ -77,14 +77,14 @@ func (s poolStatus) At(now time.Time) any {
 // notePool has an AddressPool's status written.
 func (b *Part) notePool(p *state) {
 	used, free := p.Used(), p.Free()
-	ready := p.object.Ready(true, "InUse", "all ranges are in use"+p.silent)
+	ready := p.object.Ready(inUse, "all ranges are in use"+p.silent)
 	switch {
 	case p.wrong != "" && len(p.Ranges) == 0:
-		ready = p.object.Ready(false, p.reason, p.wrong)
+		ready = p.object.Ready(p.reason, p.wrong)
 	case p.wrong != "":
-		ready = p.object.Ready(false, p.reason, p.wrong+"; the pool's other addresses are in use"+p.silent)
+		ready = p.object.Ready(p.reason, p.wrong+"; the pool's other addresses are in use"+p.silent)
 	case free == 0:
-		ready = p.object.Ready(true, "UsedUp", "all addresses are taken; add to spec.ranges")
+		ready = p.object.Ready(usedUp, "all addresses are taken; add to spec.ranges")
 	}
 	b.NoteStatus(objects.PoolKind, &p.object.Custom, poolStatus{part.Conditions{ready}, free, p.object.Generation, used},
 		&p.noted)

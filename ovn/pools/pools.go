@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
@@ -106,7 +107,7 @@ type state struct {
 	object *objects.AddressPool
 	wrong  string // what is wrong with some of it
 	silent string // ranges that no node can announce, if any
-	reason string
+	reason *reasons.Condition
 	noted  part.Body // status that was asked for last
 }
 
@@ -262,18 +263,18 @@ func (b *Part) keep(name string, s *objects.Service) (problems []objects.Problem
 			slices.ContainsFunc(kept, func(a netip.Addr) bool { return a.Is4() == addr.Is4() }):
 			b.release(name, addr)
 		case taken && holder != name:
-			problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "AddressLost",
+			problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, addressLost,
 				"status.loadBalancer: its address %s is also that of Service %s, which is older; it gets another one", addr,
 				holder))
 		default:
 			b.hold(name, addr)
 			kept = append(kept, addr)
 			if whose, reserved := b.reserved.outside[addr]; reserved {
-				problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "AddressTaken",
+				problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, addressTaken,
 					"status.loadBalancer: its address %s is also %s; it keeps the address, but nobody announces it; remove the "+
 						"other one, or create the Service anew", addr, whose))
 			} else if b.inPool(addr) == nil {
-				problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "AddressOfNoPool",
+				problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, addressOfNoPool,
 					"status.loadBalancer: its address %s is in no AddressPool that is in force; it keeps the address, but nobody "+
 						"announces it; add it to an AddressPool's spec.ranges, or create the Service anew", addr))
 			}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/objects"
 )
@@ -53,36 +54,36 @@ func (b *Part) checkPools() {
 // gateways of nodes are in these networks.
 func (b *Part) checkPool(p *state, older []*state, networks []objects.AddressRange,
 	taken func(objects.AddressRange) string) {
-	p.Ranges, p.reason, p.wrong, p.silent = nil, "", "", ""
+	p.Ranges, p.reason, p.wrong, p.silent = nil, nil, "", ""
 	var found, silent []string
-	complain := func(reason, format string, args ...any) {
+	complain := func(reason *reasons.Condition, format string, args ...any) {
 		p.reason = cmp.Or(p.reason, reason)
 		found = append(found, fmt.Sprintf(format, args...))
 	}
 	if p.object.Wrong != "" {
-		complain("BadSpec", "%s", p.object.Wrong)
+		complain(badSpec, "%s", p.object.Wrong)
 		p.wrong = p.object.Wrong
 		return
 	}
 	for i, r := range p.object.Ranges {
 		field := fmt.Sprintf("spec.ranges[%d]: %s", i, objects.Quoted(r.Text))
 		if r.Wrong != "" {
-			complain("BadRange", "%s %s", field, r.Wrong)
+			complain(badRange, "%s %s", field, r.Wrong)
 			continue
 		}
 		key, in, bad := b.settings.ClusterRange(func(q netip.Prefix) bool {
 			return objects.RangeOf(q).Overlaps(r)
 		})
 		if bad {
-			complain("RangeOverlaps", "%s overlaps with %s %s; give addresses of the nodes' external subnet", field, key, in)
+			complain(rangeOverlaps, "%s overlaps with %s %s; give addresses of the nodes' external subnet", field, key, in)
 			continue
 		}
 		if other := overlapping(r, p.Ranges, older); other != "" {
-			complain("RangeOverlaps", "%s overlaps with %s; remove one of them", field, other)
+			complain(rangeOverlaps, "%s overlaps with %s; remove one of them", field, other)
 			continue
 		}
 		if what := taken(r); what != "" {
-			complain("AddressTaken", "%s holds %s and is left out; leave it out of the range", field, what)
+			complain(rangeTaken, "%s holds %s and is left out; leave it out of the range", field, what)
 		}
 		p.Add(r)
 		if !slices.ContainsFunc(networks, r.Overlaps) {

@@ -143,7 +143,7 @@ func (b *Part) settleRanges() {
 	}) {
 		var found []objects.Problem
 		complain := func(format string, args ...any) {
-			found = append(found, objects.Problemf(objects.ServiceCIDRKind, &o.ObjectMeta, "BadServiceCIDR",
+			found = append(found, objects.Problemf(objects.ServiceCIDRKind, &o.ObjectMeta, badServiceCIDR,
 				"%s; its Services have no network until then", fmt.Sprintf(format, args...)))
 		}
 		for _, text := range o.Bad {

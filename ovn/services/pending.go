@@ -80,7 +80,7 @@ func (b *Pending) miss(name string, uid types.UID) {
 		return
 	}
 	b.all[name] = waiting{one.object, true}
-	b.Tell(pendingOwner(name), objects.Limitf(objects.ServiceKind, &one.object.ObjectMeta, "NobodyGivesAddresses",
+	b.Tell(pendingOwner(name), objects.Limitf(objects.ServiceKind, &one.object.ObjectMeta, nobodyGivesAddresses,
 		"status.loadBalancer: the Service has had no address for %v: it has no loadBalancerClass, and weft gives "+
 			"such Services none; if a cloud or another load balancer serves the cluster, see its controller; otherwise "+
 			"set allocate-load-balancer-addresses: true for weft's controller, or create the Service anew with "+

@@ -140,15 +140,15 @@ type metrics struct {
 func newMetrics() *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
-		clients:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_southbound_clients", Help: "Nodes' connections."}),
+		clients:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_southbound_clients", Help: "Connections of nodes."}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_refused_requests_total",
-			Help: "Requests of nodes for what is not their own."}),
+			Help: "Requests of nodes that were refused since they concern what is not the node's own."}),
 		deferred: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_deferred_requests_total",
-			Help: "Requests of nodes that the guard could not judge yet."}),
+			Help: "Requests of nodes that the guard could not judge yet, so that the node asks again."}),
 		handshakes: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_failed_handshakes_total",
-			Help: "Connections without a certificate that counts."}),
+			Help: "Connections that were closed since they showed no valid certificate in time."}),
 		full: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_refused_connections_total",
-			Help: "Connections beyond the bounds of one node, one address or all."}),
+			Help: "Connections that were closed since they were beyond the bound of one node, of one address or of all."}),
 	}
 	m.registry.MustRegister(m.clients, m.refused, m.deferred, m.handshakes, m.full, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

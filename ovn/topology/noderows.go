@@ -122,8 +122,8 @@ func (r *Rows) gateway(s *settings.Settings, n *Node, g *contract.Gateway) {
 	}
 }
 
-// podsLeave is the key in a gateway router's external_ids that says with what source address the node's pods
-// leave, and who translates it: where that is the external bridge, table NAT has no row of it.
+// podsLeave is the key in external_ids of a node's gateway router (Logical_Router): the source address with which pods
+// leave the node, and what translates it. If that is the external bridge, table NAT has no row of it.
 const podsLeave = "weft.net/pods-leave"
 
 func waysOut(g *contract.Gateway) string {

@@ -10,8 +10,8 @@ import (
 	"github.com/weftnet/weft/ovn/settings"
 )
 
-// NetworkLabel is by what an administrator grants a node the network outside that its gateway is on. A node does not
-// label itself: see models/api/rights/admission.yaml.
+// NetworkLabel is the label of a Node: the network outside that the node's gateway may be on. An administrator sets
+// it; a node cannot label itself (models/api/rights/admission.yaml).
 const NetworkLabel = "weft.net/gateway-network"
 
 // OutsideOf decides on which network outside a node's gateway is, and may do there what concerns others: carry the

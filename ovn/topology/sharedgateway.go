@@ -161,7 +161,7 @@ func (b *SharedGateway) Problems(n *Node) []objects.Problem {
 	var found []objects.Problem
 	if n.Object.Gateway != "" && n.Object.Gateway != "false" {
 		if why := b.refuse(n); why != "" && n.Facts.Chassis != "" {
-			found = append(found, objects.Problemf(objects.NodeKind, &n.Object.ObjectMeta, "NotAGatewayNode",
+			found = append(found, objects.Problemf(objects.NodeKind, &n.Object.ObjectMeta, notAGatewayNode,
 				"the node does not carry the shared gateway: %s", why))
 		}
 	}
@@ -170,12 +170,12 @@ func (b *SharedGateway) Problems(n *Node) []objects.Problem {
 	}
 	switch {
 	case b.settings.Shared == nil:
-		found = append(found, objects.Problemf(objects.NodeKind, &n.Object.ObjectMeta, "NoSharedGateway",
+		found = append(found, objects.Problemf(objects.NodeKind, &n.Object.ObjectMeta, noSharedGateway,
 			"its pods leave by the shared gateway (gateway: shared), but the controller has no "+
 				"shared-gateway-addresses: they reach pods and their node, and nothing else, nor an API server outside; set "+
 				"shared-gateway-addresses and shared-gateway-next-hops for the controller, or gateway: local for the node's agent"))
 	case len(b.members) == 0:
-		found = append(found, objects.Problemf(objects.NodeKind, &n.Object.ObjectMeta, "NoSharedGateway",
+		found = append(found, objects.Problemf(objects.NodeKind, &n.Object.ObjectMeta, noSharedGateway,
 			"its pods leave by the shared gateway (gateway: shared), but no node carries it: they reach pods and their "+
 				"node, and nothing else, nor an API server outside; label Linux nodes that have a gateway with %s=",
 			objects.GatewayLabel))

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/ovn/objects"
 )
 
@@ -36,30 +37,31 @@ func TestLastingEvents(t *testing.T) {
 		return s.names[0], got
 	}
 	meta := &metav1.ObjectMeta{Name: "web", UID: "u1"}
-	one, _ := name("web", objects.Limitf(objects.ServiceKind, meta, "Reason", "text"), nil)
-	same, err := name("web", objects.Limitf(objects.ServiceKind, meta, "Reason", "text"),
+	reason, other := &reasons.Event{Name: "Reason"}, &reasons.Event{Name: "Other"}
+	one, _ := name("web", objects.Limitf(objects.ServiceKind, meta, reason, "text"), nil)
+	same, err := name("web", objects.Limitf(objects.ServiceKind, meta, reason, "text"),
 		apierrors.NewAlreadyExists(corev1.Resource("events"), "web"))
 	if one != same || err != nil || !strings.HasPrefix(one, "web.") {
 		t.Errorf("%q and %q, %v", one, same, err)
 	}
 	for what, p := range map[string]objects.Problem{
-		"text":   objects.Limitf(objects.ServiceKind, meta, "Reason", "other"),
-		"reason": objects.Limitf(objects.ServiceKind, meta, "Other", "text"),
-		"object": objects.Limitf(objects.ServiceKind, &metav1.ObjectMeta{Name: "web", UID: "u2"}, "Reason", "text"),
+		"text":   objects.Limitf(objects.ServiceKind, meta, reason, "other"),
+		"reason": objects.Limitf(objects.ServiceKind, meta, other, "text"),
+		"object": objects.Limitf(objects.ServiceKind, &metav1.ObjectMeta{Name: "web", UID: "u2"}, reason, "text"),
 	} {
 		if other, _ := name("web", p, nil); other == one {
 			t.Errorf("another %s has the same name", what)
 		}
 	}
-	if plain, _ := name("web", objects.Problemf(objects.ServiceKind, meta, "Reason", "text"), nil); plain != "by-time" {
+	if plain, _ := name("web", objects.Problemf(objects.ServiceKind, meta, reason, "text"), nil); plain != "by-time" {
 		t.Errorf("a problem that can be mended has the name %q", plain)
 	}
-	long, _ := name(strings.Repeat("a-", 126)+"a", objects.Limitf(objects.NodeKind, meta, "Reason", "text"), nil)
+	long, _ := name(strings.Repeat("a-", 126)+"a", objects.Limitf(objects.NodeKind, meta, reason, "text"), nil)
 	if problems := validation.IsDNS1123Subdomain(long); len(problems) > 0 {
 		t.Errorf("%q: %s", long, problems)
 	}
 	refused := errors.New("refused")
-	if _, err := name("web", objects.Limitf(objects.ServiceKind, meta, "Reason", "text"), refused); !errors.Is(err,
+	if _, err := name("web", objects.Limitf(objects.ServiceKind, meta, reason, "text"), refused); !errors.Is(err,
 		refused) {
 		t.Errorf("a refusal becomes %v", err)
 	}

@@ -247,17 +247,17 @@ func (it *wish) refusal(err error) objects.Problem {
 	meta := &metav1.ObjectMeta{Namespace: it.Namespace, Name: it.Name, UID: it.UID}
 	switch key := it.Annotation(); key {
 	case "":
-		return objects.Problemf(it.Kind, meta, "StatusRefused",
+		return objects.Problemf(it.Kind, meta, statusRefused,
 			"the API server refuses the object's status: %v; if permission is missing, give it to the controller; it is tried "+
 				"again every minute", objects.Quoted(err.Error()))
 	case contract.PolicyStatusAnnotation:
-		return objects.Problemf(it.Kind, meta, "AnnotationRefused",
+		return objects.Problemf(it.Kind, meta, annotationRefused,
 			"the API server refuses annotation %s, which only tells what became of the policy: %v; make the object's other "+
 				"annotations shorter; if permission is missing, let the controller patch NetworkPolicies; it is tried again "+
 				"every minute",
 			key, objects.Quoted(err.Error()))
 	default:
-		return objects.Problemf(it.Kind, meta, "AnnotationRefused",
+		return objects.Problemf(it.Kind, meta, annotationRefused,
 			"the API server refuses annotation %s, without which the object has no network: %v; make the object's other "+
 				"annotations shorter, or create it anew; if permission is missing, give it to the controller; it is tried again "+
 				"every minute",

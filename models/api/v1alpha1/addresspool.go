@@ -4,11 +4,11 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // What Services say to the allocator.
 const (
-	// PoolClass is the spec.loadBalancerClass of Services whose addresses come from pools, whether
-	// the controller's allocate-load-balancer-addresses is set or not.
+	// PoolClass is the class of a Service (spec.loadBalancerClass): its addresses come from AddressPools, even without
+	// the controller's allocate-load-balancer-addresses.
 	PoolClass = "weft.net/address-pool"
-	// AddressesAnnotation on a Service asks for certain addresses, separated by commas, at most one
-	// an address family. spec.loadBalancerIP does the same for one.
+	// AddressesAnnotation is the annotation of a Service: the addresses that it asks for, with commas between them, at
+	// most one for each address family. Its owner writes it. spec.loadBalancerIP asks for one.
 	AddressesAnnotation = "weft.net/load-balancer-addresses"
 )
 

@@ -2,8 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// EgressLabel is the label of nodes that carry egress addresses, where an object's nodeSelector does not
-// name others. Its value may be anything but "false".
+// EgressLabel is the label of a Node: the node may carry the addresses of EgressIPs without a nodeSelector, unless the
+// value is "false". An administrator sets it.
 const EgressLabel = "weft.net/egress"
 
 // EgressIP gives the connections that selected pods open to the world outside the cluster a fixed source

@@ -72,7 +72,7 @@ func (p *Part) Take(batch *part.Batch) {
 		if now.Wrong == "" {
 			p.Tell(owner(name))
 		} else {
-			p.Tell(owner(name), objects.Problemf(Kind, &now.ObjectMeta, "BadSpec", "%s", now.Wrong))
+			p.Tell(owner(name), objects.Problemf(Kind, &now.ObjectMeta, badSpec, "%s", now.Wrong))
 		}
 	}
 }

@@ -23,12 +23,12 @@ func (s status) At(now time.Time) any {
 
 func (p *Part) status(d *Detour) status {
 	nodes := len(slices.Collect(p.on(d)))
-	ready := d.Ready(true, "InUse", fmt.Sprintf("routes by %s: %d", d.NextHop, nodes))
+	ready := d.Ready(inUse, fmt.Sprintf("routes by %s: %d", d.NextHop, nodes))
 	switch {
 	case d.Wrong != "":
-		ready = d.Ready(false, "BadSpec", d.Wrong)
+		ready = d.Ready(wrong, d.Wrong)
 	case nodes == 0:
-		ready = d.Ready(false, "NoNode", fmt.Sprintf("spec.nextHop: no node's gateway has %s in its network; give an "+
+		ready = d.Ready(noNode, fmt.Sprintf("spec.nextHop: no node's gateway has %s in its network; give an "+
 			"address in the network of the nodes' gateways", d.NextHop))
 	}
 	return status{part.Conditions{ready}, nodes, d.Generation}

@@ -20,11 +20,13 @@ const (
 type PolicyHitsList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata"`
-	Items           []PolicyHits `json:"items"`
-	// NodesAsked is how many nodes there are, and NodesUnanswered how many of them are not in the counts.
-	NodesAsked      int `json:"nodesAsked"`
+	// Items is the rules.
+	Items []PolicyHits `json:"items"`
+	// NodesAsked is the number of all nodes.
+	NodesAsked int `json:"nodesAsked"`
+	// NodesUnanswered is the number of nodes that are not in the counts.
 	NodesUnanswered int `json:"nodesUnanswered"`
-	// Unanswered says which those are and why; it is for who may list all namespaces.
+	// Unanswered is these nodes, and why they are not. Only a user that may list all namespaces gets it.
 	Unanswered []Unanswered `json:"unanswered,omitempty"`
 }
 
@@ -32,28 +34,35 @@ type PolicyHitsList struct {
 type PolicyHits struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
-	// Policy is the policy's kind and name, with its namespace.
+	// Policy is the kind, the namespace and the name of the policy.
 	Policy string `json:"policy"`
-	// Rule is its field, as "spec.ingress[0]", with the port's name where it has an ACL a number, or "isolation
-	// from ingress".
-	Rule   string `json:"rule"`
+	// Rule is the field of the rule, such as "spec.ingress[0]", with the port's name if its numbers have ACLs of their
+	// own; or "isolation from ingress" and the like.
+	Rule string `json:"rule"`
+	// Action is the action of the rule, such as allow or drop.
 	Action string `json:"action"`
-	// Packets and Bytes are those of all nodes.
+	// Packets is how many packets the rule has met on all nodes.
 	Packets uint64 `json:"packets"`
-	Bytes   uint64 `json:"bytes"`
-	// Nodes are those on which the rule has flows, by name.
+	// Bytes is how many bytes these packets had.
+	Bytes uint64 `json:"bytes"`
+	// Nodes is the nodes on which the rule has flows, by name.
 	Nodes []NodeHits `json:"nodes"`
 }
 
 // NodeHits is what the rule has met on a node.
 type NodeHits struct {
-	Node    string `json:"node"`
+	// Node is the name of the Node.
+	Node string `json:"node"`
+	// Packets is how many packets the rule has met on the node.
 	Packets uint64 `json:"packets"`
-	Bytes   uint64 `json:"bytes"`
+	// Bytes is how many bytes these packets had.
+	Bytes uint64 `json:"bytes"`
 }
 
 // Unanswered is a node that has not said what its flows have counted.
 type Unanswered struct {
-	Node   string `json:"node"`
+	// Node is the name of the Node.
+	Node string `json:"node"`
+	// Reason is why it is not in the counts.
 	Reason string `json:"reason"`
 }

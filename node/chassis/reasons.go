@@ -1,0 +1,39 @@
+package chassis
+
+import "github.com/weftnet/weft/models/reasons"
+
+// Reasons of Events.
+var (
+	chassisUnreachable = &reasons.Event{
+		Name: "ChassisUnreachable", On: "Node",
+		Meaning: "The chassis host does not reach the node's agent. Running pods keep their flows, and new pods wait.",
+		Remedy:  "Look at the firewall, the agent and the agent's log.",
+		See:     "reference.md#chassis-hosts",
+	}
+	chassisHandshakeFailed = &reasons.Event{
+		Name: "ChassisHandshakeFailed", On: "Node",
+		Meaning: "The chassis host and the node's agent do not accept each other's certificates. Running pods keep their " +
+			"flows, and new pods wait.",
+		Remedy: "Correct the certificate that the message names. If it is not valid yet, look at the clocks.",
+		See:    "reference.md#chassis-hosts",
+	}
+	chassisFactsInvalid = &reasons.Event{
+		Name: "ChassisFactsInvalid", On: "Node",
+		Meaning: "The annotation weft.net/node-facts of the Node cannot be read. No chassis host runs its ovn-controller.",
+		Remedy:  "Remove the annotation. The agent writes it again.",
+		See:     "reference.md#chassis-hosts",
+	}
+	chassisDatabaseRefused = &reasons.Event{
+		Name: "ChassisDatabaseRefused", On: "Node",
+		Meaning: "A setting in the node's Open vSwitch database would make its ovn-controller that of another node, or " +
+			"would touch the chassis host. The message names the setting.",
+		Remedy: "If nobody has set it by mistake, treat the node as a stolen one.",
+		See:    "reference.md#chassis-hosts",
+	}
+	chassisTakenOver = &reasons.Event{
+		Name: "ChassisTakenOver", On: "Node",
+		Meaning: "Another chassis host runs the node's ovn-controller, since the former host has not renewed its Lease.",
+		See:     "reference.md#chassis-hosts",
+		Normal:  true,
+	}
+)

@@ -1,0 +1,25 @@
+package encryption
+
+import "github.com/weftnet/weft/models/reasons"
+
+// Reasons of Events.
+var (
+	encryptionImpossible = &reasons.Event{
+		Name: "EncryptionImpossible", On: "Node",
+		Meaning: "The node cannot encrypt what it sends to other nodes. The message says why.",
+		Remedy:  "Remove the cause that the message names.",
+		See:     "encryption.md#what-a-node-does",
+	}
+	encryptionLeft = &reasons.Event{
+		Name: "EncryptionLeft", On: "Node",
+		Meaning: "encryption is off, and the agent cannot take away what the node has of it.",
+		Remedy:  "Remove the cause that the message names.",
+		See:     "encryption.md#what-a-node-does",
+	}
+	peersNotEncrypted = &reasons.Event{
+		Name: "PeersNotEncrypted", On: "Node",
+		Meaning: "The node can encrypt, and has had no IKE_SA with the named nodes for a minute.",
+		Remedy:  "Look at the log of charon (journalctl -u strongswan) on both nodes.",
+		See:     "encryption.md#what-a-node-does",
+	}
+)

@@ -1,0 +1,40 @@
+package gateway
+
+import "github.com/weftnet/weft/models/reasons"
+
+// Reasons of Events.
+var (
+	nextHopMissing = &reasons.Event{
+		Name: "NextHopMissing", On: "Node",
+		Meaning: "The node's gateway has no next hop that can be used. Its pods reach only the gateway's own subnets " +
+			"outside.",
+		Remedy: "Give the host a default route by the external bridge, or set gateway-next-hops.",
+		See:    "gateways.md#next-hops",
+	}
+	externalFlowsRefused = &reasons.Event{
+		Name: "ExternalFlowsRefused", On: "Node",
+		Meaning: "Open vSwitch refuses flows of the external bridge. The message has the reason. The other flows are in " +
+			"force.",
+		Remedy: "Report it with the version of Open vSwitch.",
+	}
+	bridgeMissing = &reasons.Event{
+		Name: "BridgeMissing", On: "Node",
+		Meaning: "bridge-mappings names a bridge that Open vSwitch does not have. The network outside of that bridge is " +
+			"not reached.",
+		Remedy: "Make the bridge, or correct bridge-mappings.",
+		See:    "gateways.md",
+	}
+	connectionsNotBounded = &reasons.Event{
+		Name: "ConnectionsNotBounded", On: "Node",
+		Meaning: "The node's Open vSwitch has no limits of zones. One pod can take all places of the table of connections.",
+		Remedy:  "Install Open vSwitch 3.3 or later.",
+		See:     "reference.md#connections-of-pods-on-windows-nodes",
+	}
+	conntrackLookupOff = &reasons.Event{
+		Name: "ConntrackLookupOff", On: "Node",
+		Meaning: "conntrack-lookup is false, and the node's driver needs the lookup. Connections between pods of the node " +
+			"fail.",
+		Remedy: "Set conntrack-lookup to auto, and restart the agent.",
+		See:    "windows-driver.md#the-lookup-before-a-commit",
+	}
+)

@@ -1,0 +1,40 @@
+package claims
+
+import "github.com/weftnet/weft/models/reasons"
+
+// Reasons of Events.
+var (
+	tooManyExternalAddresses = &reasons.Event{
+		Name: "TooManyExternalAddresses", On: "Service",
+		Meaning: "The Service has more external addresses and ports than one Service may have. The rest is not served.",
+		Remedy:  "Use fewer addresses, or divide the ports among several Services.",
+		See:     "services.md#who-gets-an-address",
+	}
+	badExternalAddress = &reasons.Event{
+		Name: "BadExternalAddress", On: "Service",
+		Meaning: "An external address of the Service cannot be one, such as a loopback address or one of the cluster's " +
+			"own. It is not served.",
+		Remedy: "Give an address of the networks outside.",
+		See:    "services.md#who-gets-an-address",
+	}
+	addressTaken = &reasons.Event{
+		Name: "AddressTaken", On: "Service",
+		Meaning: "An external address of the Service is that of a host, or a port of it is the host's own. It is not " +
+			"served for the Service.",
+		Remedy: "Choose another address or port, or use a NodePort. The operator can allow the address by " +
+			"host-external-ip-cidrs.",
+		See: "services.md#who-gets-an-address",
+	}
+	addressConflict = &reasons.Event{
+		Name: "AddressConflict", On: "Service",
+		Meaning: "An external address and port of the Service is that of another Service, which comes first. It is not " +
+			"served for this one.",
+		Remedy: "Choose another address or port.",
+		See:    "services.md#who-gets-an-address",
+	}
+	nodePortOutOfRange = &reasons.Event{
+		Name: "NodePortOutOfRange", On: "Service",
+		Meaning: "A NodePort that the API server has given is not in node-port-range of the controller. It is served.",
+		Remedy:  "Set node-port-range to the API server's --service-node-port-range.",
+	}
+)

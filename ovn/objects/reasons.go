@@ -1,0 +1,33 @@
+package objects
+
+import "github.com/weftnet/weft/models/reasons"
+
+// Reasons of Events.
+var (
+	bandwidthNotBounded = &reasons.Event{
+		Name: "BandwidthNotBounded", On: "Pod",
+		Meaning: "The pod has an annotation that asks for a bound of its bandwidth. Weft does not bound it.",
+		Remedy:  "Remove the annotation. Bound the rate in the application, or on the network outside.",
+		See:     "reference.md#annotations-that-weft-does-not-serve",
+	}
+	networkNotServed = &reasons.Event{
+		Name: "NetworkNotServed", On: "Pod",
+		Meaning: "The pod has an annotation that asks for another network. Weft attaches it to its own network alone.",
+		Remedy:  "Remove the annotation. If a meta plugin such as Multus calls Weft, no action is needed.",
+		See:     "reference.md#annotations-that-weft-does-not-serve",
+	}
+	addressNotServed = &reasons.Event{
+		Name: "AddressNotServed", On: "Pod",
+		Meaning: "The pod has an annotation that asks for an address. Weft gives any free address of the node's pod " +
+			"subnet.",
+		Remedy: "Remove the annotation. Reach the pod by a Service, and give it an EgressIP if its address counts outside.",
+		See:    "reference.md#annotations-that-weft-does-not-serve",
+	}
+	destinationNotPreserved = &reasons.Event{
+		Name: "DestinationNotPreserved", On: "Service",
+		Meaning: "The Service has the annotation preserve-destination. Endpoints on Windows nodes get packets with their " +
+			"own address and port as destination.",
+		Remedy: "Remove the annotation. Have the server listen at the pod's address and the target port.",
+		See:    "reference.md#annotations-that-weft-does-not-serve",
+	}
+)

@@ -1,0 +1,72 @@
+package pools
+
+import "github.com/weftnet/weft/models/reasons"
+
+// Reasons of Events.
+var (
+	addressLost = &reasons.Event{
+		Name: "AddressLost", On: "Service",
+		Meaning: "The Service's address of an AddressPool is also that of an older Service. The Service gets another one.",
+		Remedy:  "Clients and DNS names must use the new address.",
+		See:     "loadbalancer.md",
+	}
+	addressTaken = &reasons.Event{
+		Name: "AddressTaken", On: "Service",
+		Meaning: "The Service's address of an AddressPool has another user, such as a node. The Service keeps it, and " +
+			"nobody announces it.",
+		Remedy: "Take the address from the other user, or create the Service again.",
+		See:    "loadbalancer.md",
+	}
+	addressOfNoPool = &reasons.Event{
+		Name: "AddressOfNoPool", On: "Service",
+		Meaning: "The Service's address is in no AddressPool that is in force. The Service keeps it, and nobody announces " +
+			"it.",
+		Remedy: "Add the address to spec.ranges of an AddressPool, or create the Service again.",
+		See:    "loadbalancer.md",
+	}
+	badLoadBalancerAddress = &reasons.Event{
+		Name: "BadLoadBalancerAddress", On: "Service",
+		Meaning: "The Service asks for an address that cannot be read. It gets any address.",
+		Remedy:  "Correct the annotation weft.net/load-balancer-addresses, or spec.loadBalancerIP.",
+		See:     "loadbalancer.md",
+	}
+	noLoadBalancerAddress = &reasons.Event{
+		Name: "NoLoadBalancerAddress", On: "Service",
+		Meaning: "No AddressPool can give the Service an address. The message says why.",
+		Remedy:  "Do what the message says. The Service gets an address as soon as one is free.",
+		See:     "loadbalancer.md",
+	}
+)
+
+// Reasons of the condition Ready.
+var (
+	inUse = &reasons.Condition{
+		Name: "InUse", On: "AddressPool", Ready: true,
+		Meaning: "All ranges are in use. The message names ranges that no node can announce.",
+	}
+	usedUp = &reasons.Condition{
+		Name: "UsedUp", On: "AddressPool", Ready: true,
+		Meaning: "All addresses are taken.",
+		Remedy:  "Add a range to spec.ranges.",
+	}
+	badSpec = &reasons.Condition{
+		Name: "BadSpec", On: "AddressPool",
+		Meaning: "spec is wrong. The message names the field. The pool gives no addresses.",
+		Remedy:  "Correct the field.",
+	}
+	badRange = &reasons.Condition{
+		Name: "BadRange", On: "AddressPool",
+		Meaning: "A range cannot be read or used. The pool's other ranges are in use.",
+		Remedy:  "Correct the range.",
+	}
+	rangeOverlaps = &reasons.Condition{
+		Name: "RangeOverlaps", On: "AddressPool",
+		Meaning: "A range overlaps with another range of a pool, or with one of the cluster's own. It is not used.",
+		Remedy:  "Remove or change the range.",
+	}
+	rangeTaken = &reasons.Condition{
+		Name: "AddressTaken", On: "AddressPool",
+		Meaning: "A range has an address with another user. That address is left out.",
+		Remedy:  "Leave the address out of the range.",
+	}
+)

@@ -1,0 +1,21 @@
+package writeback
+
+import "github.com/weftnet/weft/models/reasons"
+
+// Reasons of Events.
+var (
+	statusRefused = &reasons.Event{
+		Name: "StatusRefused", On: "Service, EgressIP, AddressPool and cluster-wide policies",
+		Meaning: "The API server refuses the status that Weft writes.",
+		Remedy:  "Give the controller its rights again. Weft tries again every minute.",
+		See:     "reference.md#rights",
+	}
+	annotationRefused = &reasons.Event{
+		Name: "AnnotationRefused", On: "Pod, Node, NetworkPolicy",
+		Meaning: "The API server refuses an annotation that Weft writes. Most often the object's annotations are too long " +
+			"already.",
+		Remedy: "Make the other annotations shorter, or give the controller its rights again. Weft tries again every " +
+			"minute.",
+		See: "reference.md#rights",
+	}
+)

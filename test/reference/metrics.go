@@ -1,0 +1,120 @@
+package reference
+
+import (
+	"cmp"
+	"go/ast"
+	"slices"
+	"strings"
+)
+
+const prometheus = "github.com/prometheus/client_golang/prometheus"
+
+// metric is a metric as its constructor has it.
+type metric struct {
+	name, kind, help string
+	labels           []string
+	folder           string
+}
+
+// Metrics is the page of all metrics.
+func Metrics(s *Source) (*Page, error) {
+	found, err := metrics(s)
+	if err != nil {
+		return nil, err
+	}
+	page := NewPage("Metrics", `
+Each program serves its metrics on `+"`/metrics`"+` at its key `+"`metrics-address`"+`. It also serves those
+of Go and of its process (`+"`go_…`, `process_…`"+`). [Health and
+metrics](../reference.md#health-and-metrics) says which metric answers which question.
+
+A *counter* only grows while the program runs. A *gauge* is a value of now. A *histogram* counts
+values, such as times in seconds, by their size.`)
+	for _, section := range []struct{ title, text, program string }{
+		{"weft controller", "", "controller"},
+		{"weft node", "Metrics of a feature are served only where the node has it: those of HNS on Windows, for example.",
+			"node"},
+		{"weft chassis", "", "chassis"}, {"weft southbound", "", "southbound"}, {"weft observe", "", "observe"},
+		{"Connections to OVSDB", "Each program that writes to a database serves these: weft controller that of the " +
+			"Northbound, weft node that of Open vSwitch. The label `database` has the database's name.", "ovsdb"},
+	} {
+		var rows [][]string
+		for _, m := range found {
+			if m.program() == section.program {
+				rows = append(rows, []string{Code(m.name), m.kind, labelsOf(m.labels), m.help})
+			}
+		}
+		page.Section(section.title, section.text)
+		page.Table([]string{"metric", "type", "labels", "meaning"}, rows)
+	}
+	return page, nil
+}
+
+// program is the one whose code has the metric.
+func (m metric) program() string {
+	for _, p := range [][2]string{{"ovn/southbound", "southbound"}, {"ovn/observe", "observe"}, {"ovn", "controller"},
+		{"node/chassis", "chassis"}, {"node", "node"}} {
+		if m.folder == p[0] || strings.HasPrefix(m.folder, p[0]+"/") {
+			return p[1]
+		}
+	}
+	return m.folder
+}
+
+func labelsOf(labels []string) string {
+	var list []string
+	for _, label := range labels {
+		list = append(list, Code(label))
+	}
+	return strings.Join(list, ", ")
+}
+
+// metrics are all that the code makes, by name. Each is made by a constructor of Prometheus' package.
+func metrics(s *Source) (found []metric, err error) {
+	for _, p := range all[*ast.CallExpr](s) {
+		call := p.node.(*ast.CallExpr)
+		importPath, constructor := p.at(call.Fun).qualified()
+		kind, ok := strings.CutPrefix(constructor, "New")
+		if importPath != prometheus || !ok || kind == "Registry" {
+			continue
+		}
+		m, err := metricOf(p, kind)
+		if err != nil {
+			return nil, err
+		}
+		m.folder = p.in.folder
+		found = append(found, m)
+	}
+	slices.SortFunc(found, func(a, b metric) int { return cmp.Compare(a.name, b.name) })
+	return found, nil
+}
+
+// metricOf reads a call as NewGauge(GaugeOpts{…}), NewGaugeVec(GaugeOpts{…}, labels) or NewDesc(name, help, labels, …).
+func metricOf(p place, kind string) (m metric, err error) {
+	args := p.node.(*ast.CallExpr).Args
+	name, help, labels := ast.Expr(nil), ast.Expr(nil), ast.Expr(nil)
+	switch {
+	case kind == "Desc":
+		m.kind, name, help, labels = "gauge", args[0], args[1], args[2]
+	default:
+		if strings.HasSuffix(kind, "Vec") {
+			labels = args[1]
+		}
+		m.kind = strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(kind, "Vec"), "Func"))
+		options, err := p.at(args[0]).fields()
+		if err != nil {
+			return m, err
+		}
+		name, help = options["Name"], options["Help"]
+	}
+	if name == nil || help == nil {
+		return m, p.errorf("a metric needs a name and a help")
+	}
+	if m.name, err = p.at(name).text(); err != nil {
+		return m, err
+	}
+	if m.help, err = p.at(help).text(); err != nil || labels == nil {
+		return m, err
+	}
+	m.labels, err = p.at(labels).texts()
+	return m, err
+}
