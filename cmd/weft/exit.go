@@ -19,12 +19,6 @@ type exitCode struct {
 // failureCode is that of commands that have no codes of their own.
 const failureCode = 1
 
-// commonExits are those of these commands.
-var commonExits = []exitCode{
-	{0, "the command has done what it was asked to do; a program that runs until it is stopped was stopped"},
-	{failureCode, "it has failed, or the command is wrong; the error says why"},
-}
-
 // exitAnnotation begins the annotations of a command with its exit codes.
 const exitAnnotation = "exit code "
 

@@ -64,6 +64,12 @@ func TestReference(t *testing.T) {
 	page.Check(t, "keys.md", *update)
 }
 
+// commonExits are those of commands that have no codes of their own.
+var commonExits = []exitCode{
+	{0, "the command has done what it was asked to do; a program that runs until it is stopped was stopped"},
+	{failureCode, "it has failed, or the command is wrong; the error says why"},
+}
+
 // TestReferenceExitCodes: docs/reference/exit-codes.md has those of each command.
 func TestReferenceExitCodes(t *testing.T) {
 	page := reference.NewPage("Exit codes", "Commands that have no section here have the exit codes of the first one.")

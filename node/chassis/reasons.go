@@ -1,3 +1,5 @@
+//go:build linux
+
 package chassis
 
 import "github.com/weftnet/weft/models/reasons"
