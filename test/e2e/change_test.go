@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,8 +40,8 @@ func controlGap(t testing.TB, reports []report) (gap int64) {
 }
 
 // unharmed ends what has been going on, and fails if anything of it failed, or stopped for longer than what does not
-// concern the test; reports are of what has ended before, and direct are the URLs asked that do not concern it.
-func unharmed(t testing.TB, reports []report, held, asking []*companion.Program, direct []string) {
+// concern the test; reports are of what has ended before, and controls ask what does not concern it.
+func unharmed(t testing.TB, reports []report, held, asking, controls []*companion.Program) {
 	t.Helper()
 	for _, g := range held {
 		reports = append(reports, companion.Stop[report](t, g)...)
@@ -52,8 +51,8 @@ func unharmed(t testing.TB, reports []report, held, asking []*companion.Program,
 		replies = append(replies, companion.Stop[reply](t, g)...)
 	}
 	gap, slowest := controlGap(t, reports), int64(0)
-	for _, r := range replies {
-		if slices.Contains(direct, r.URL) {
+	for _, g := range controls {
+		for _, r := range companion.Stop[reply](t, g) {
 			slowest = max(slowest, r.SlowestMs)
 		}
 	}
@@ -87,7 +86,6 @@ func TestAChangeOfOnePortLeavesTheOthersAlone(t *testing.T) {
 			direct = append(direct, httpURL(a, 8080, "hostname"), udpURL(a, 8081, "hostname"))
 		}
 	}
-	insideAsked = slices.Clone(direct)
 	for i, a := range clusterAddresses(t, "changing") {
 		insideHeld = append(insideHeld, fmt.Sprintf("changing/%s=%s", a, netip.AddrPortFrom(a, 7000)))
 		other := clusterAddresses(t, "unchanged")[i]
@@ -103,13 +101,18 @@ func TestAChangeOfOnePortLeavesTheOthersAlone(t *testing.T) {
 		eventually(t, inForce, from.String()+" is served", func() error { return from.ask(insideAsked...).failed() })
 	}
 	eventually(t, inForce, "the host outside is served", func() error { return outsideHost.ask(outsideAsked...).failed() })
-	held, asking := []*companion.Program{},
-		[]*companion.Program{outsideHost.keepAsking(t, append([]string{"-every", "100ms"}, outsideAsked...)...)}
+	keepAsking := func(from place, urls []string) *companion.Program {
+		return from.keepAsking(t, append([]string{"-every", "100ms"}, urls...)...)
+	}
+	var held, controls []*companion.Program
+	asking := []*companion.Program{keepAsking(outsideHost, outsideAsked)}
 	// The node port of the lines stays only as long as the type has any.
 	outsideLines := outsideHost.hold(t, outsideHeld...)
 	for _, from := range inside {
 		held = append(held, from.hold(t, insideHeld...))
-		asking = append(asking, from.keepAsking(t, append([]string{"-every", "100ms"}, insideAsked...)...))
+		asking = append(asking, keepAsking(from, insideAsked))
+		// A client of its own: where one port asks a pod by a Service and directly, one of the two has no answer.
+		controls = append(controls, keepAsking(from, direct))
 	}
 
 	ports := func(http, nodePort int, protocol string) string {
@@ -143,5 +146,5 @@ func TestAChangeOfOnePortLeavesTheOthersAlone(t *testing.T) {
 	stopped := companion.Stop[report](t, outsideLines)
 	change(`{"spec":{"type":"ClusterIP"}}`, 80)
 	change(ports(80, nodePort, "TCP"), 80)
-	unharmed(t, stopped, held, asking, direct)
+	unharmed(t, stopped, held, asking, controls)
 }
