@@ -212,6 +212,7 @@ var spared = map[string]sparing{
 	"protocols of translations":           {why: tcpZones},
 	"ICMPv6 errors of no connection":      {why: tcpZones},
 	"length of ICMPv6":                    {why: "no row tells lengths"},
+	"ICMP without a header":               {why: "no row tells lengths"},
 	"translations of removed connections": {why: "it is about two connections, one after the other"},
 	"ports of IPv6":                       {why: recorded},
 	"congestion bits":                     {why: "it is about what routers between the nodes do"},
