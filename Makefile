@@ -7,7 +7,8 @@ COMPILED := -trimpath -gcflags=all=-dwarf=false
 export GOFLAGS := $(strip $(filter-out $(COMPILED),$(shell go env GOFLAGS)) $(COMPILED))
 
 VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS := -s -w -X main.version=$(VERSION)
+COMMIT := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+LDFLAGS := -s -w $(addprefix -X github.com/weftnet/weft/models/version.,version=$(VERSION) commit=$(COMMIT))
 GO_FILES := $(shell git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null | grep -v '^test/lab/\(kube\|coredns\)/') go.mod go.sum
 
 .PHONY: help build demo demo-down test check unit lint vet generate bench e2e clean
