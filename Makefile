@@ -27,6 +27,16 @@ bin/weft bin/weft-cni &: $(GO_FILES) | $(LAB)
 collection: build ## ansible/ as a collection that has the programs, in bin/
 	ansible/collection.sh bin bin
 
+# A release has what a clone of the commit makes of it: the Go version of go.mod, and no settings of this machine.
+.PHONY: release release-test
+release: export GOTOOLCHAIN := go$(shell sed -n 's/^go //p' go.mod)
+release: export GOFLAGS := $(COMPILED) -buildvcs=false
+release: ## the files of a release, in bin/release/VERSION: make release VERSION=1.2.0 SIGN_KEY=~/.ssh/release
+	go run ./release -version '$(VERSION)' -ldflags '$(LDFLAGS)' -sign-key '$(SIGN_KEY)' 'bin/release/$(VERSION)'
+
+release-test: ## two releases of the present commit, from two clones, and whether they are the same
+	release/twice.sh
+
 demo: lab ## a real cluster on this machine, a sample application, and what to look at
 	test/demo/demo.sh up
 

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/blang/semver/v4"
+)
+
+// maker makes the files of one release.
+type maker struct {
+	source  commit
+	version semver.Version
+	ldflags string
+	signKey string // empty for no signature
+	stdout  io.Writer
+}
+
+// makeAll fills the folder, whose former files it removes. After an error these are still there.
+func (m maker) makeAll(ctx context.Context, folder string) error {
+	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(filepath.Dir(folder), ".release-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	if work, err = filepath.Abs(work); err != nil {
+		return err
+	}
+	files := filepath.Join(work, "files")
+	if err := os.Mkdir(files, 0o755); err != nil {
+		return err
+	}
+	if err := m.fill(ctx, files, work); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		return err
+	}
+	if err := os.Rename(files, folder); err != nil {
+		return err
+	}
+	fmt.Fprintf(m.stdout, "release %s of commit %s is in %s\n", m.version, m.source.id, folder)
+	return nil
+}
+
+// fill puts the files into an empty folder. work is for what is needed on the way.
+func (m maker) fill(ctx context.Context, folder, work string) error {
+	bill := newBill(m.version.String())
+	compiler := compiler{m.source, m.ldflags}
+	for _, p := range platforms {
+		fmt.Fprintf(m.stdout, "compiling for %s\n", p)
+		// A collection has the programs for Linux and for Windows in one folder, of one architecture.
+		programs, err := compiler.compile(ctx, p, filepath.Join(work, p.architecture))
+		if err != nil {
+			return err
+		}
+		if err := m.pack(folder, p, programs); err != nil {
+			return err
+		}
+		for _, program := range programs {
+			if err := bill.add(p, program); err != nil {
+				return err
+			}
+		}
+	}
+	err := create(folder, fmt.Sprintf("weft-%s.cdx.json", m.version), func(w io.Writer) error {
+		return bill.write(w, m.source)
+	})
+	if err != nil {
+		return err
+	}
+	if err := m.collection(ctx, folder, work); err != nil {
+		return err
+	}
+	return m.seal(ctx, folder)
+}
+
+// pack writes a platform's archive and, for Linux, its Debian package.
+func (m maker) pack(folder string, p platform, programs []entry) error {
+	name := fmt.Sprintf("weft-%s-%s", m.version, p)
+	entries, err := m.documents(name)
+	if err != nil {
+		return err
+	}
+	for _, program := range programs {
+		entries = append(entries, entry{name + "/" + program.name, program.mode, program.content})
+	}
+	if p.system == "windows" {
+		return create(folder, name+".zip", func(w io.Writer) error { return writeZip(w, entries, m.source.time) })
+	}
+	err = create(folder, name+".tar.gz", func(w io.Writer) error { return writeTarGz(w, entries, m.source.time) })
+	if err != nil {
+		return err
+	}
+	deb := debianPackage{debianVersion(m.version), p.architecture, programs, m.source.time}
+	return create(folder, fmt.Sprintf("weft_%s_%s.deb", deb.version, p.architecture), deb.write)
+}
+
+// documents are those that stand beside the programs in an archive's one folder.
+func (m maker) documents(folder string) ([]entry, error) {
+	var entries []entry
+	for _, name := range []string{"CHANGELOG.md", "LICENSE"} {
+		e, err := readEntry(filepath.Join(m.source.folder, name), folder+"/"+name, forAll)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// collection has ansible-galaxy build the collection of the playbooks, with the programs for amd64.
+func (m maker) collection(ctx context.Context, folder, work string) error {
+	programs := filepath.Join(work, "amd64")
+	_, err := command(ctx, m.source.folder, m.source.environment(), "ansible/collection.sh", programs, work,
+		m.version.String())
+	if err != nil {
+		return fmt.Errorf("build the collection: %w", err)
+	}
+	name := fmt.Sprintf("weftnet-weft-%s.tar.gz", m.version)
+	built, err := os.ReadFile(filepath.Join(work, name))
+	if err != nil {
+		return err
+	}
+	return create(folder, name, func(w io.Writer) error {
+		return rewriteCollection(w, bytes.NewReader(built), m.source.time)
+	})
+}
+
+// seal writes the checksums of all files, and their signature.
+func (m maker) seal(ctx context.Context, folder string) error {
+	if err := writeChecksums(folder); err != nil {
+		return err
+	}
+	if m.signKey == "" {
+		fmt.Fprintln(m.stdout, "not signed: no SIGN_KEY names an OpenSSH key")
+		return nil
+	}
+	return sign(ctx, folder, m.signKey)
+}
+
+// create writes a file of the folder.
+func create(folder, name string, write func(io.Writer) error) error {
+	var content bytes.Buffer
+	if err := write(&content); err != nil {
+		return fmt.Errorf("make %s: %w", name, err)
+	}
+	return os.WriteFile(filepath.Join(folder, name), content.Bytes(), 0o644)
+}
