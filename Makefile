@@ -188,3 +188,4 @@ generate: ## models from their schemas
 
 clean: ## what was built, except for the lab's slow parts in bin/lab
 	find bin -maxdepth 1 -type f -delete
+	rm -rf bin/release

@@ -12,4 +12,6 @@ mkdir "$work/weft/bin"
 for program in weft weft-cni weft.exe weft-cni.exe; do
     cp "$1/$program" "$work/weft/bin/"
 done
+# Licences of the modules that the programs are linked from, where a release is made.
+[ ! -f "$1/THIRD-PARTY-LICENSES.txt" ] || cp "$1/THIRD-PARTY-LICENSES.txt" "$work/weft/bin/"
 ansible-galaxy collection build --force --output-path "$2" "$work/weft"

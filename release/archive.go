@@ -32,6 +32,15 @@ func readEntry(path, name string, mode fs.FileMode) (entry, error) {
 	return entry{name, mode, content}, err
 }
 
+// below are the entries in a folder.
+func below(folder string, entries []entry) []entry {
+	moved := slices.Clone(entries)
+	for i := range moved {
+		moved[i].name = folder + "/" + moved[i].name
+	}
+	return moved
+}
+
 // withFolders are the entries and their folders, whose names end with a slash. Each folder is before what is in it.
 func withFolders(entries []entry) []entry {
 	all := slices.Clone(entries)

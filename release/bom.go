@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"debug/buildinfo"
 	"encoding/hex"
 	"fmt"
 	"io"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -30,11 +27,11 @@ func newBill(version string) *bill {
 	return &bill{version: version, modules: map[string]cyclonedx.Component{}}
 }
 
-// add reads a program's modules from what the Go linker has left in it.
+// add takes a program, and the modules that it is linked from.
 func (b *bill) add(p platform, program entry) error {
-	info, err := buildinfo.Read(bytes.NewReader(program.content))
+	modules, err := modulesOf(program)
 	if err != nil {
-		return fmt.Errorf("read the modules of %s for %s: %w", program.name, p, err)
+		return fmt.Errorf("%s: %w", p, err)
 	}
 	sum := sha256.Sum256(program.content)
 	ref := p.String() + "/" + program.name
@@ -42,29 +39,20 @@ func (b *bill) add(p platform, program entry) error {
 		BOMRef: ref, Type: cyclonedx.ComponentTypeApplication, Name: ref, Version: b.version,
 		Hashes: &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: hex.EncodeToString(sum[:])}},
 	})
-	urls := []string{b.module("std", strings.TrimPrefix(info.GoVersion, "go"))}
-	for _, m := range info.Deps {
-		m = inUse(m)
-		urls = append(urls, b.module(m.Path, m.Version))
+	var urls []string
+	for _, m := range modules {
+		urls = append(urls, b.module(m))
 	}
 	slices.Sort(urls)
 	b.linkedFrom = append(b.linkedFrom, cyclonedx.Dependency{Ref: ref, Dependencies: &urls})
 	return nil
 }
 
-// inUse is the module whose code was compiled.
-func inUse(m *debug.Module) *debug.Module {
-	if m.Replace != nil {
-		return m.Replace
-	}
-	return m
-}
-
 // module adds a module once, and returns its package URL (https://github.com/package-url/purl-spec).
-func (b *bill) module(path, version string) string {
-	url := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
-	b.modules[url] = cyclonedx.Component{BOMRef: url, Type: cyclonedx.ComponentTypeLibrary, Name: path, Version: version,
-		PackageURL: url}
+func (b *bill) module(m module) string {
+	url := "pkg:golang/" + m.path + "@" + strings.ReplaceAll(m.version, "+", "%2B")
+	b.modules[url] = cyclonedx.Component{BOMRef: url, Type: cyclonedx.ComponentTypeLibrary, Name: m.path,
+		Version: m.version, PackageURL: url}
 	return url
 }
 

@@ -28,8 +28,8 @@ type compiler struct {
 	ldflags string
 }
 
-// compile makes the programs for a platform. Settings of the machine that change a program's bytes are overruled, beside
-// GOFLAGS, which `make release` sets.
+// compile makes the programs for a platform. It overrules the machine's settings that change a program's bytes, except
+// for GOFLAGS, which `make release` sets.
 func (c compiler) compile(ctx context.Context, p platform, folder string) ([]entry, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, err

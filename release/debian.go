@@ -14,6 +14,7 @@ type debianPackage struct {
 	version      string // of Debian's form
 	architecture string // amd64 or arm64, in Debian's words as in Go's
 	programs     []entry
+	licenses     entry // of the modules in the programs
 	at           time.Time
 }
 
@@ -46,7 +47,8 @@ Source: https://github.com/weftnet/weft
 Files: *
 Copyright: The Weft authors
 License: Apache-2.0
- The text is in /usr/share/common-licenses/Apache-2.0.
+ The text is in /usr/share/common-licenses/Apache-2.0. Licences of the modules
+ that the programs are linked from are in THIRD-PARTY-LICENSES.txt here.
 `
 
 // write writes the package as deb(5) has it.
@@ -83,7 +85,8 @@ func (p debianPackage) files() []entry {
 	for _, program := range p.programs {
 		files = append(files, entry{folders[program.name] + program.name, executable, program.content})
 	}
-	return append(files, entry{"./usr/share/doc/weft/copyright", forAll, []byte(debianCopyright)})
+	documents := []entry{{"copyright", forAll, []byte(debianCopyright)}, p.licenses}
+	return append(files, below("./usr/share/doc/weft", documents)...)
 }
 
 func (p debianPackage) control(files []entry) []byte {

@@ -31,8 +31,8 @@ func run() int {
 func release(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	name := flags.String("version", "", "a semantic version, such as 1.2.0 or 1.3.0-rc.1")
-	ldflags := flags.String("ldflags", "", "of `go build`")
-	key := flags.String("sign-key", "", "an OpenSSH key, private or in the agent, that signs the checksums; empty for none")
+	ldflags := flags.String("ldflags", "", "`flags` of the linker")
+	key := flags.String("sign-key", "", "an OpenSSH `key` that signs the checksums; empty for no signature")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -50,64 +50,105 @@ func (m maker) makeAll(ctx context.Context, folder string) error {
 	return nil
 }
 
+// build has the programs for one platform.
+type build struct {
+	platform
+	files []entry
+}
+
 // fill puts the files into an empty folder. work is for what is needed on the way.
 func (m maker) fill(ctx context.Context, folder, work string) error {
-	bill := newBill(m.version.String())
-	compiler := compiler{m.source, m.ldflags}
-	for _, p := range platforms {
-		fmt.Fprintf(m.stdout, "compiling for %s\n", p)
-		// A collection has the programs for Linux and for Windows in one folder, of one architecture.
-		programs, err := compiler.compile(ctx, p, filepath.Join(work, p.architecture))
-		if err != nil {
-			return err
-		}
-		if err := m.pack(folder, p, programs); err != nil {
-			return err
-		}
-		for _, program := range programs {
-			if err := bill.add(p, program); err != nil {
-				return err
-			}
-		}
-	}
-	err := create(folder, fmt.Sprintf("weft-%s.cdx.json", m.version), func(w io.Writer) error {
-		return bill.write(w, m.source)
-	})
+	builds, err := m.compile(ctx, work)
 	if err != nil {
 		return err
 	}
-	if err := m.collection(ctx, folder, work); err != nil {
+	licenses, err := m.licenses(ctx, builds)
+	if err != nil {
+		return err
+	}
+	for _, b := range builds {
+		if err := m.pack(folder, b, licenses); err != nil {
+			return err
+		}
+	}
+	if err := m.bill(folder, builds); err != nil {
+		return err
+	}
+	if err := m.collection(ctx, folder, work, licenses); err != nil {
 		return err
 	}
 	return m.seal(ctx, folder)
 }
 
+// compile leaves the programs in folders of work, one for each architecture: a collection has the programs for Linux
+// and for Windows in one folder.
+func (m maker) compile(ctx context.Context, work string) ([]build, error) {
+	compiler := compiler{m.source, m.ldflags}
+	var builds []build
+	for _, p := range platforms {
+		fmt.Fprintf(m.stdout, "compiling for %s\n", p)
+		files, err := compiler.compile(ctx, p, filepath.Join(work, p.architecture))
+		if err != nil {
+			return nil, err
+		}
+		builds = append(builds, build{p, files})
+	}
+	return builds, nil
+}
+
+func (m maker) licenses(ctx context.Context, builds []build) (entry, error) {
+	var modules []module
+	for _, b := range builds {
+		for _, program := range b.files {
+			linked, err := modulesOf(program)
+			if err != nil {
+				return entry{}, err
+			}
+			modules = append(modules, linked...)
+		}
+	}
+	content, err := thirdPartyLicenses(ctx, m.source, modules)
+	return entry{licensesFile, forAll, content}, err
+}
+
+func (m maker) bill(folder string, builds []build) error {
+	bill := newBill(m.version.String())
+	for _, b := range builds {
+		for _, program := range b.files {
+			if err := bill.add(b.platform, program); err != nil {
+				return err
+			}
+		}
+	}
+	return create(folder, fmt.Sprintf("weft-%s.cdx.json", m.version), func(w io.Writer) error {
+		return bill.write(w, m.source)
+	})
+}
+
 // pack writes a platform's archive and, for Linux, its Debian package.
-func (m maker) pack(folder string, p platform, programs []entry) error {
-	name := fmt.Sprintf("weft-%s-%s", m.version, p)
-	entries, err := m.documents(name)
+func (m maker) pack(folder string, b build, licenses entry) error {
+	documents, err := m.documents()
 	if err != nil {
 		return err
 	}
-	for _, program := range programs {
-		entries = append(entries, entry{name + "/" + program.name, program.mode, program.content})
-	}
-	if p.system == "windows" {
+	name := fmt.Sprintf("weft-%s-%s", m.version, b.platform)
+	entries := below(name, append(append(documents, licenses), b.files...))
+	if b.system == "windows" {
 		return create(folder, name+".zip", func(w io.Writer) error { return writeZip(w, entries, m.source.time) })
 	}
 	err = create(folder, name+".tar.gz", func(w io.Writer) error { return writeTarGz(w, entries, m.source.time) })
 	if err != nil {
 		return err
 	}
-	deb := debianPackage{debianVersion(m.version), p.architecture, programs, m.source.time}
-	return create(folder, fmt.Sprintf("weft_%s_%s.deb", deb.version, p.architecture), deb.write)
+	deb := debianPackage{debianVersion(m.version), b.architecture, b.files, licenses, m.source.time}
+	return create(folder, fmt.Sprintf("weft_%s_%s.deb", m.version, b.architecture), deb.write)
 }
 
-// documents are those that stand beside the programs in an archive's one folder.
-func (m maker) documents(folder string) ([]entry, error) {
+// documents are those of the repository that archives have.
+func (m maker) documents() ([]entry, error) {
 	var entries []entry
 	for _, name := range []string{"CHANGELOG.md", "LICENSE"} {
-		e, err := readEntry(filepath.Join(m.source.folder, name), folder+"/"+name, forAll)
+		e, err := readEntry(filepath.Join(m.source.folder, name), name, forAll)
 		if err != nil {
 			return nil, err
 		}
@@ -117,8 +158,11 @@ func (m maker) documents(folder string) ([]entry, error) {
 }
 
 // collection has ansible-galaxy build the collection of the playbooks, with the programs for amd64.
-func (m maker) collection(ctx context.Context, folder, work string) error {
+func (m maker) collection(ctx context.Context, folder, work string, licenses entry) error {
 	programs := filepath.Join(work, "amd64")
+	if err := os.WriteFile(filepath.Join(programs, licenses.name), licenses.content, 0o644); err != nil {
+		return err
+	}
 	_, err := command(ctx, m.source.folder, m.source.environment(), "ansible/collection.sh", programs, work,
 		m.version.String())
 	if err != nil {

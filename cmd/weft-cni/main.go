@@ -26,7 +26,8 @@ func main() {
 func answer(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("weft-cni", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	wanted := flags.Bool("version", false, "print the versions of this program, and of the OVN and Open vSwitch that it is made for")
+	wanted := flags.Bool("version", false,
+		"print the versions of this program, and of the OVN and Open vSwitch that it is made for")
 	output := flags.String("o", "text", "text or json")
 	if err := flags.Parse(args); err != nil {
 		return 2 // the flags have said why

@@ -9,7 +9,8 @@ import (
 
 func TestTextHasAllFields(t *testing.T) {
 	var out strings.Builder
-	info := Info{Version: "1.2.0", Commit: "c0ffee", Go: "go1.26.8", Platform: "linux/arm64", OVN: "25.03", OpenVSwitch: "3.5"}
+	info := Info{Version: "1.2.0", Commit: "c0ffee", Go: "go1.26.8", Platform: "linux/arm64", OVN: "25.03",
+		OpenVSwitch: "3.5"}
 	if err := info.Write(&out, "text"); err != nil {
 		t.Fatal(err)
 	}
