@@ -31,11 +31,19 @@ func writeChecksums(folder string) error {
 	return os.WriteFile(filepath.Join(folder, checksumsFile), sums, 0o644)
 }
 
+// checkKey refuses a key that is not there, before programs are compiled. Without a name there is no signature.
+func checkKey(key string) error {
+	if key == "" {
+		return nil
+	}
+	if _, err := os.Stat(key); err != nil {
+		return fmt.Errorf("SIGN_KEY: %w; name an OpenSSH key, which `ssh-keygen -t ed25519` makes", err)
+	}
+	return nil
+}
+
 // sign writes the signature of the checksums beside them, as SHA256SUMS.sig. It may ask for the key's passphrase.
 func sign(ctx context.Context, folder, key string) error {
-	if _, err := os.Stat(key); err != nil {
-		return fmt.Errorf("SIGN_KEY %s: %w; name an OpenSSH key, which `ssh-keygen -t ed25519` makes", key, err)
-	}
 	_, err := command(ctx, ".", nil, "ssh-keygen", "-Y", "sign", "-f", key, "-n", signatureNamespace,
 		filepath.Join(folder, checksumsFile))
 	if err != nil {

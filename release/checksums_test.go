@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,8 +71,8 @@ func TestWithoutAKeyItSaysSo(t *testing.T) {
 }
 
 func TestMissingKeyIsNamed(t *testing.T) {
-	err := maker{signKey: "/no/such"}.seal(t.Context(), t.TempDir())
-	if err == nil || !strings.Contains(err.Error(), "SIGN_KEY /no/such") {
+	err := release(t.Context(), []string{"-version", "1.2.0", "-sign-key", "/no/such", t.TempDir()}, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "SIGN_KEY") || !strings.Contains(err.Error(), "/no/such") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -43,6 +43,9 @@ func release(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := checkKey(*key); err != nil {
+		return err
+	}
 	source, err := cleanCommit(ctx, ".")
 	if err != nil {
 		return err
