@@ -89,3 +89,17 @@ func TestDpkgInstallsAndRemovesThePackage(t *testing.T) {
 		t.Errorf("dpkg still knows it:\n%s", status)
 	}
 }
+
+// TestArMembersBeginAtEvenPlaces, as ar(5) asks for.
+func TestArMembersBeginAtEvenPlaces(t *testing.T) {
+	var out strings.Builder
+	if err := writeAr(&out, noon, []entry{{"odd", forAll, []byte("abc")}, {"even", forAll, []byte("abcd")}}); err != nil {
+		t.Fatal(err)
+	}
+	want := "!<arch>\n" +
+		"odd             1772625600  0     0     100644  3         `\nabc\n" +
+		"even            1772625600  0     0     100644  4         `\nabcd"
+	if out.String() != want {
+		t.Errorf("got:\n%s\nwant:\n%s", &out, want)
+	}
+}
