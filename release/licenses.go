@@ -17,11 +17,7 @@ const licensesFile = "THIRD-PARTY-LICENSES.txt"
 var licenseName = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)`)
 
 // thirdPartyLicenses is the content of that file. Each text is there once, below the modules that have it.
-func thirdPartyLicenses(ctx context.Context, source commit, modules []module) ([]byte, error) {
-	folders, err := moduleFolders(ctx, source.folder)
-	if err != nil {
-		return nil, err
-	}
+func thirdPartyLicenses(modules []module, folders map[string]string) ([]byte, error) {
 	modules = slices.Clone(modules)
 	slices.SortFunc(modules, func(a, b module) int { return cmp.Compare(a.String(), b.String()) })
 	var texts []string

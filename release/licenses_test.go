@@ -12,7 +12,11 @@ func TestLicensesOfAllModules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	licenses, err := thirdPartyLicenses(t.Context(), commit{folder: ".."}, append(modules, modules...))
+	folders, err := moduleFolders(t.Context(), "..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	licenses, err := thirdPartyLicenses(append(modules, modules...), folders)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,6 +29,18 @@ func TestLicensesOfAllModules(t *testing.T) {
 		if !bytes.Contains(licenses, []byte(text)) {
 			t.Errorf("there is no %q", text)
 		}
+	}
+}
+
+func TestTextThatModulesShareIsThereOnce(t *testing.T) {
+	first, second := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(first, "LICENSE"), "shared")
+	write(t, filepath.Join(second, "COPYING"), "shared")
+	licenses, err := thirdPartyLicenses([]module{{"b.example", "v1"}, {"a.example", "v2"}},
+		map[string]string{"a.example@v2": first, "b.example@v1": second})
+	if want := "a.example@v2\nb.example@v1\n\nshared\n"; err != nil || !strings.HasPrefix(string(licenses), want) ||
+		strings.Count(string(licenses), "shared") != 1 {
+		t.Errorf("%v:\n%s", err, licenses)
 	}
 }
 

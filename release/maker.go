@@ -107,7 +107,11 @@ func (m maker) licenses(ctx context.Context, builds []build) (entry, error) {
 			modules = append(modules, linked...)
 		}
 	}
-	content, err := thirdPartyLicenses(ctx, m.source, modules)
+	folders, err := moduleFolders(ctx, m.source.folder)
+	if err != nil {
+		return entry{}, err
+	}
+	content, err := thirdPartyLicenses(modules, folders)
 	return entry{licensesFile, forAll, content}, err
 }
 
