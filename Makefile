@@ -7,7 +7,8 @@ COMPILED := -trimpath -gcflags=all=-dwarf=false
 export GOFLAGS := $(strip $(filter-out $(COMPILED),$(shell go env GOFLAGS)) $(COMPILED))
 
 VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS := -s -w -X main.version=$(VERSION)
+COMMIT := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+LDFLAGS := -s -w $(addprefix -X github.com/weftnet/weft/models/version.,version=$(VERSION) commit=$(COMMIT))
 GO_FILES := $(shell git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null | grep -v '^test/lab/\(kube\|coredns\)/') go.mod go.sum
 
 .PHONY: help build demo demo-down test check unit lint vet generate bench e2e clean
@@ -25,6 +26,16 @@ bin/weft bin/weft-cni &: $(GO_FILES) | $(LAB)
 .PHONY: collection
 collection: build ## ansible/ as a collection that has the programs, in bin/
 	ansible/collection.sh bin bin
+
+# A release has what a clone of the commit makes of it: the Go version of go.mod, and no settings of this machine.
+.PHONY: release release-test
+release: export GOTOOLCHAIN := go$(shell sed -n 's/^go //p' go.mod)
+release: export GOFLAGS := $(COMPILED) -buildvcs=false
+release: ## the files of a release, in bin/release/VERSION: make release VERSION=1.2.0 SIGN_KEY=~/.ssh/release
+	go run ./cmd/release -version '$(VERSION)' -ldflags '$(LDFLAGS)' -sign-key '$(SIGN_KEY)' 'bin/release/$(VERSION)'
+
+release-test: ## two releases of the present commit, from two clones, and whether they are the same
+	cmd/release/twice.sh
 
 demo: lab ## a real cluster on this machine, a sample application, and what to look at
 	test/demo/demo.sh up
@@ -178,3 +189,4 @@ generate: ## models from their schemas, and docs/reference from the code
 
 clean: ## what was built, except for the lab's slow parts in bin/lab
 	find bin -maxdepth 1 -type f -delete
+	rm -rf bin/release

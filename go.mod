@@ -5,6 +5,8 @@ go 1.26.8
 ignore ./bin
 
 require (
+	github.com/CycloneDX/cyclonedx-go v0.12.0
+	github.com/blang/semver/v4 v4.0.0
 	github.com/containernetworking/cni v1.3.0
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/digitalocean/go-openvswitch v0.0.0-20241021184246-19e734367535
@@ -33,7 +35,6 @@ require (
 )
 
 require (
-	github.com/blang/semver/v4 v4.0.0 // indirect
 	k8s.io/apiserver v0.35.4
 	k8s.io/component-base v0.35.4 // indirect
 )

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/weftnet/weft/models/version"
 )
 
 // Requirement is a column that a server may lack because it is older than the models.
@@ -38,9 +40,9 @@ func (r Requirement) Error() string {
 
 // baseline is the version whose schema each database's models are generated from.
 var baseline = map[string]string{
-	"OVN_Northbound": "25.03",
-	"OVN_Southbound": "25.03",
-	"Open_vSwitch":   "3.5",
+	"OVN_Northbound": version.OVN,
+	"OVN_Southbound": version.OVN,
+	"Open_vSwitch":   version.OpenVSwitch,
 }
 
 // Check compares a server's schema with the needed columns, by table. The result lists what only

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"github.com/weftnet/weft/models/version"
 	"github.com/weftnet/weft/node/doctor"
 	"github.com/weftnet/weft/node/ipsec"
 	"github.com/weftnet/weft/node/nodeconfig"
@@ -97,7 +98,7 @@ func writeJSON(report *doctor.Report, w io.Writer) error {
 
 func doctorConfig(c nodeconfig.Config, problem error) doctor.Config {
 	config := doctor.Config{
-		Version: version, Problem: problem,
+		Version: version.Version(), Problem: problem,
 		Kubeconfig: c.Kubeconfig, NodeName: c.NodeName,
 		OVNSouthbound: c.OVNSouthbound, OVNRunDir: c.OVNRunDir, OVSDatabase: c.OVSDatabase, OVSOpenFlow: c.OVSOpenFlow,
 		DatapathType: c.DatapathType, EncapAddress: c.EncapAddress, UplinkMTU: c.UplinkMTU,

@@ -13,10 +13,9 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
-)
 
-// version is set by the linker.
-var version = "unknown"
+	"github.com/weftnet/weft/models/version"
+)
 
 func main() { os.Exit(run()) }
 
@@ -56,7 +55,7 @@ func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "weft",
 		Short:         "An OVN network for Kubernetes clusters that mix Linux and Windows nodes",
-		Version:       version,
+		Version:       version.Version(),
 		SilenceErrors: true,
 	}
 	root.AddCommand(commands()...)
@@ -79,7 +78,7 @@ func daemon(cmd *cobra.Command, start func(context.Context, *settings) error) *c
 				return err
 			}
 			askAPIServers()
-			slog.Info("starting", "command", cmd.Name(), "version", version)
+			slog.Info("starting", "command", cmd.Name(), "version", version.Version())
 			return start(ctx, settings)
 		})
 	}

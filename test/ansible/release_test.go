@@ -101,7 +101,7 @@ func previous(t testing.TB) release {
 	r := release{dir: t.TempDir()}
 	name := strings.TrimSpace(string(commit))
 	script := `git archive ` + name + ` | tar -x -C "$0" && cd "$0" && mkdir -p bin && for program in weft weft-cni; do
-		CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=` + name + `" -o bin/$program ./cmd/$program || exit; done`
+		CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/weftnet/weft/models/version.version=` + name + `" -o bin/$program ./cmd/$program || exit; done`
 	cmd := exec.Command("sh", "-c", script, r.dir)
 	cmd.Dir = repository()
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"cmp"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+)
+
+// Modes of files in archives: those that a work tree happens to have are of no matter.
+const (
+	forAll     fs.FileMode = 0o644
+	executable fs.FileMode = 0o755
+)
+
+// entry is a file of an archive.
+type entry struct {
+	name    string // with slashes
+	mode    fs.FileMode
+	content []byte
+}
+
+// readEntry takes a file into an archive under another name.
+func readEntry(path, name string, mode fs.FileMode) (entry, error) {
+	content, err := os.ReadFile(path)
+	return entry{name, mode, content}, err
+}
+
+// below are the entries in a folder.
+func below(folder string, entries []entry) []entry {
+	moved := slices.Clone(entries)
+	for i := range moved {
+		moved[i].name = folder + "/" + moved[i].name
+	}
+	return moved
+}
+
+// withFolders are the entries and their folders, whose names end with a slash. Each folder is before what is in it.
+func withFolders(entries []entry) []entry {
+	all := slices.Clone(entries)
+	known := map[string]bool{}
+	for _, e := range entries {
+		for i, letter := range e.name {
+			folder := e.name[:i] + "/"
+			if letter == '/' && !known[folder] {
+				known[folder] = true
+				all = append(all, entry{name: folder, mode: fs.ModeDir | executable})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
+	return all
+}
+
+// writeTarGz writes a compressed tar archive in which all belongs to root and is of one time.
+func writeTarGz(w io.Writer, entries []entry, at time.Time) error {
+	zipped, err := gzip.NewWriterLevel(w, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	archive := tar.NewWriter(zipped)
+	for _, e := range withFolders(entries) {
+		header := &tar.Header{Name: e.name, Typeflag: tar.TypeReg, Mode: int64(e.mode.Perm()), Size: int64(len(e.content)),
+			Uname: "root", Gname: "root", ModTime: at, Format: tar.FormatGNU}
+		if e.mode.IsDir() {
+			header.Typeflag = tar.TypeDir
+		}
+		if err := archive.WriteHeader(header); err != nil {
+			return fmt.Errorf("add %s: %w", e.name, err)
+		}
+		if _, err := archive.Write(e.content); err != nil {
+			return fmt.Errorf("add %s: %w", e.name, err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		return err
+	}
+	return zipped.Close()
+}
+
+// readTarGz reads the files of such an archive.
+func readTarGz(r io.Reader) ([]entry, error) {
+	unzipped, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, err
+	}
+	archive := tar.NewReader(unzipped)
+	var entries []entry
+	for {
+		header, err := archive.Next()
+		if err == io.EOF {
+			return entries, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if header.Typeflag != tar.TypeReg {
+			continue
+		}
+		content, err := io.ReadAll(archive)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, entry{header.Name, header.FileInfo().Mode(), content})
+	}
+}
+
+// writeZip writes a zip archive in which all is of one time.
+func writeZip(w io.Writer, entries []entry, at time.Time) error {
+	archive := zip.NewWriter(w)
+	for _, e := range withFolders(entries) {
+		header := &zip.FileHeader{Name: e.name, Method: zip.Deflate, Modified: at}
+		header.SetMode(e.mode)
+		file, err := archive.CreateHeader(header)
+		if err != nil {
+			return fmt.Errorf("add %s: %w", e.name, err)
+		}
+		if _, err := file.Write(e.content); err != nil {
+			return fmt.Errorf("add %s: %w", e.name, err)
+		}
+	}
+	return archive.Close()
+}

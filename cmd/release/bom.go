@@ -1,0 +1,82 @@
+package main
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/CycloneDX/cyclonedx-go"
+	"github.com/google/uuid"
+)
+
+// bill collects a bill of materials: the programs, and the modules that each of them was linked from.
+type bill struct {
+	version    string
+	programs   []cyclonedx.Component
+	modules    map[string]cyclonedx.Component // by package URL
+	linkedFrom []cyclonedx.Dependency
+}
+
+func newBill(version string) *bill {
+	return &bill{version: version, modules: map[string]cyclonedx.Component{}}
+}
+
+// add takes a program, and the modules that it is linked from.
+func (b *bill) add(p platform, program entry) error {
+	modules, err := modulesOf(program)
+	if err != nil {
+		return fmt.Errorf("%s: %w", p, err)
+	}
+	sum := sha256.Sum256(program.content)
+	ref := p.String() + "/" + program.name
+	b.programs = append(b.programs, cyclonedx.Component{
+		BOMRef: ref, Type: cyclonedx.ComponentTypeApplication, Name: ref, Version: b.version,
+		Hashes: &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: hex.EncodeToString(sum[:])}},
+	})
+	var urls []string
+	for _, m := range modules {
+		urls = append(urls, b.module(m))
+	}
+	slices.Sort(urls)
+	b.linkedFrom = append(b.linkedFrom, cyclonedx.Dependency{Ref: ref, Dependencies: &urls})
+	return nil
+}
+
+// module adds a module once, and returns its package URL (https://github.com/package-url/purl-spec).
+func (b *bill) module(m module) string {
+	url := "pkg:golang/" + m.path + "@" + strings.ReplaceAll(m.version, "+", "%2B")
+	b.modules[url] = cyclonedx.Component{BOMRef: url, Type: cyclonedx.ComponentTypeLibrary, Name: m.path,
+		Version: m.version, PackageURL: url}
+	return url
+}
+
+// write writes the bill as JSON of CycloneDX. Its serial number follows from the commit and the version.
+func (b *bill) write(w io.Writer, source commit) error {
+	bom := cyclonedx.NewBOM()
+	serial := uuid.NewSHA1(uuid.NameSpaceURL, []byte("https://github.com/weftnet/weft/commit/"+source.id+"#"+b.version))
+	bom.SerialNumber = serial.URN()
+	const ref = "weft"
+	bom.Metadata = &cyclonedx.Metadata{
+		Timestamp: source.time.Format(time.RFC3339),
+		Component: &cyclonedx.Component{BOMRef: ref, Type: cyclonedx.ComponentTypeApplication, Name: "weft",
+			Version: b.version, PackageURL: "pkg:golang/github.com/weftnet/weft@" + source.id},
+	}
+	modules := slices.SortedFunc(maps.Values(b.modules), func(a, b cyclonedx.Component) int {
+		return cmp.Compare(a.BOMRef, b.BOMRef)
+	})
+	components := append(slices.Clone(b.programs), modules...)
+	bom.Components = &components
+	var programs []string
+	for _, p := range b.programs {
+		programs = append(programs, p.BOMRef)
+	}
+	dependencies := append([]cyclonedx.Dependency{{Ref: ref, Dependencies: &programs}}, b.linkedFrom...)
+	bom.Dependencies = &dependencies
+	return cyclonedx.NewBOMEncoder(w, cyclonedx.BOMFileFormatJSON).SetPretty(true).SetEscapeHTML(false).Encode(bom)
+}

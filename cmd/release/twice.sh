@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Makes a release of the present commit in two clones, and compares them. Then it installs what it can on this machine.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+version=0.0.0-twice.1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+ssh-keygen -q -t ed25519 -N '' -C '' -f "$work/key"
+for clone in first second; do
+    git clone --quiet . "$work/$clone"
+    make -C "$work/$clone" release VERSION=$version SIGN_KEY="$work/key"
+done
+files=$work/first/bin/release/$version
+diff -r "$files" "$work/second/bin/release/$version"
+
+cd "$files"
+sha256sum --check --strict SHA256SUMS
+echo "releaser $(cat "$work/key.pub")" > "$work/signers"
+ssh-keygen -Y verify -f "$work/signers" -I releaser -n release@weft.net -s SHA256SUMS.sig < SHA256SUMS
+
+tell() { "$1" "${@:2}" -o json | grep -F "\"version\": \"$version\""; }
+system=$(go env GOOS)-$(go env GOARCH)
+tar -xzf "weft-$version-$system.tar.gz" -C "$work"
+tell "$work/weft-$version-$system/weft" version
+tell "$work/weft-$version-$system/weft-cni" --version
+
+root=$work/root
+mkdir -p "$root"/var/lib/dpkg/{updates,info}
+touch "$root/var/lib/dpkg/status"
+dpkg --root="$root" --force-not-root --install weft_*_"$(go env GOARCH)".deb
+tell "$root/usr/bin/weft" version
+dpkg --root="$root" --force-not-root --remove weft
+[ ! -e "$root/usr" ]
+
+ansible-galaxy collection install --no-deps --offline --collections-path "$work/collections" weftnet-weft-*.tar.gz
+tell "$work/collections/ansible_collections/weftnet/weft/bin/weft" version
+echo "both releases are the same, and what is in them works"
