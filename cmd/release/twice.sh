@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a release of the present commit in two clones, and compares them. Then it installs what it can on this machine.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 version=0.0.0-twice.1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
