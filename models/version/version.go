@@ -26,9 +26,12 @@ var (
 // Version is a semantic version for a release, and for other programs the commit's short name.
 func Version() string { return version }
 
+// Schema is the schema of `weft version -o json`: the versions of a program, and of what it is made for.
+const Schema = "weft.net/version/v1"
+
 // Info is all that a program tells of itself.
 type Info struct {
-	Schema      string `json:"schema"` // "weft.net/version/v1"
+	Schema      string `json:"schema"` // always [Schema]
 	Version     string `json:"version"`
 	Commit      string `json:"commit"`
 	Go          string `json:"go"`
@@ -41,7 +44,7 @@ type Info struct {
 func Current() Info { return infoFor(runtime.GOOS, runtime.GOARCH) }
 
 func infoFor(system, architecture string) Info {
-	i := Info{Schema: "weft.net/version/v1", Version: version, Commit: commit, Go: runtime.Version(),
+	i := Info{Schema: Schema, Version: version, Commit: commit, Go: runtime.Version(),
 		Platform: system + "/" + architecture, OVN: OVN, OpenVSwitch: OpenVSwitch}
 	if system == "windows" {
 		i.OpenVSwitch = OpenVSwitchOnWindows
