@@ -45,9 +45,12 @@ one() { field pods "-lapp=$1" '{.items[0].metadata.name}'; }
 # ask sends twenty requests from a pod of one application to another one's Service, and fails unless
 # all its pods have answered.
 ask() {
-    local answers
-    answers=$(show kubectl -- exec "$(one "$1")" -- sh -c \
-        "for i in \$(seq 20); do curl -sS --max-time 10 http://$2/hostname; echo; done | sort | uniq -c" | tee >(cat >&2))
+    local pod questions answers deadline=$((SECONDS + 60))
+    pod=$(one "$1")
+    questions="for i in \$(seq 20); do curl -sS --max-time 10 http://$2/hostname; echo; done | sort | uniq -c"
+    # A pod that is ready takes its place behind the Service's address a moment later.
+    until [ "$(lab kubectl -- exec "$pod" -- sh -c "$questions" | grep -c " $2-")" = 2 ] || [ $SECONDS -ge $deadline ]; do :; done
+    answers=$(show kubectl -- exec "$pod" -- sh -c "$questions" | tee >(cat >&2))
     [ "$(grep -c " $2-" <<< "$answers")" = 2 ]
 }
 
