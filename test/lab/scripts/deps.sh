@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# deps.sh: installs what the lab needs of a Debian or Ubuntu machine, if it is missing. It asks nothing.
+# deps.sh: installs what the lab and the tests need of a Debian or Ubuntu machine, if it is missing. It asks nothing.
 set -euo pipefail
 
 # program=package
 needed="containerd=containerd runc=runc debootstrap=debootstrap ethtool=ethtool nft=nftables ip=iproute2
-    nsenter=util-linux tar=tar dpkg-deb=dpkg sysctl=procps ping=iputils-ping curl=curl
+    nsenter=util-linux tar=tar dpkg-deb=dpkg sysctl=procps ping=iputils-ping curl=curl ssh-keygen=openssh-client
     wine=wine /usr/lib/wine/wine64=wine64 x86_64-w64-mingw32-gcc=gcc-mingw-w64-x86-64 gcc=gcc"
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 

@@ -5,7 +5,7 @@ set -euo pipefail
 
 # program=package
 needed="/usr/bin/ansible-playbook=ansible /usr/bin/ansible-lint=ansible-lint /usr/bin/yamllint=yamllint
-    /usr/bin/python3=python3 ssh=openssh-client ssh-keygen=openssh-client /sbin/mkfs.ext4=e2fsprogs"
+    /usr/bin/python3=python3 ssh=openssh-client /sbin/mkfs.ext4=e2fsprogs"
 
 missing=""
 for pair in $needed; do
