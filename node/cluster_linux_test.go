@@ -21,7 +21,6 @@ import (
 	apitypes "k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
@@ -104,7 +103,7 @@ func newClusterOver(tb testing.TB, extension *hyperv.Extension) *cluster {
 	c.config.CNIConfDir, c.config.DataDir = filepath.Join(dir, "net.d"), filepath.Join(dir, "data")
 	c.config.CNITimeout = nodetest.Patience
 	c.config.MetricsAddress = ""
-	c.client = fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: "node-uid"}})
+	c.client = nodetest.FakeAPI(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: "node-uid"}})
 	c.topology()
 	return c
 }

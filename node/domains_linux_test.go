@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apitypes "k8s.io/apimachinery/pkg/types"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
-	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/api/v1alpha1"
@@ -33,12 +32,13 @@ var domainPolicies = schema.GroupVersionResource{Group: "policy.networking.k8s.i
 // What a DNS server on the node answers a pod, and the host, is reported.
 func TestAgentWatchesItsDNSServers(t *testing.T) {
 	c := newCluster(t)
-	c.own = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+	own := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{
 			v1alpha1.ResolvedNamesResource: "ResolvedNamesList", domainPolicies: "ClusterNetworkPolicyList",
 			{Group: "policy.networking.k8s.io", Version: "v1alpha1",
 				Resource: "adminnetworkpolicies"}: "AdminNetworkPolicyList"})
-	api := nodetest.Watched(c.client.(*fake.Clientset))
+	nodetest.WithoutGaps(own)
+	c.own = own
 	c.decide()
 	c.startAgent()
 	c.awaitReady()
@@ -61,7 +61,6 @@ func TestAgentWatchesItsDNSServers(t *testing.T) {
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{server.address.String()}, NodeName: &node,
 			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: server.Namespace, Name: server.Name,
 				UID: apitypes.UID(server.UID)}}}}
-	api.Await(t, "endpointslices")
 	if _, err := c.client.DiscoveryV1().EndpointSlices("kube-system").Create(t.Context(), slice,
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

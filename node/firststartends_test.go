@@ -51,51 +51,63 @@ func newState(calls []string, i int) bool {
 	return i == 0 || calls[i] == "CreateNetwork" || !slices.Contains(asks, calls[i-1])
 }
 
-// endsAt runs a first start that ends at its nth call of the platform, unless it has fewer: it looks a varying
-// number of times whether the addresses have come.
-func (s *firstStart) endsAt(nth int) {
-	s.Helper()
-	reached, ended, never := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	s.calls(func(n int, _ string) error {
-		if n == nth {
-			close(reached)
-			<-never
-		}
-		return nil
-	})
-	a := s.agent()
+// abandon runs a start that ends where it calls end, which never returns. It may end before: it looks a varying number
+// of times whether the addresses have come, so it has a varying number of calls.
+func abandon(start func(end func())) {
+	reached, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		a.gateway.ReconcileUplinkOnce(context.WithoutCancel(s.Context()))
+		start(func() {
+			close(reached)
+			select {}
+		})
 	}()
 	select {
 	case <-reached:
 	case <-ended:
 	}
+}
+
+// endsAt runs a first start that ends at its nth call of the platform, unless it has fewer.
+func (s *firstStart) endsAt(nth int) {
+	s.Helper()
+	a := s.agent()
+	abandon(func(end func()) {
+		s.calls(func(n int, _ string) error {
+			if n == nth {
+				end()
+			}
+			return nil
+		})
+		a.gateway.ReconcileUplinkOnce(context.WithoutCancel(s.Context()))
+	})
 	s.FailAny(nil)
 }
 
 // unanswered is an HNS that makes a network after its caller has ended.
 type unanswered struct {
 	*hnstest.Machine
-	made chan struct{}
+	end func()
 }
 
-func (u unanswered) CreateNetwork(n hns.Network) (hns.Network, error) {
-	_, _ = u.Machine.CreateNetwork(n)
-	close(u.made)
-	select {}
+func (u *unanswered) CreateNetwork(n hns.Network) (hns.Network, error) {
+	made, err := u.Machine.CreateNetwork(n)
+	u.end()
+	return made, err
 }
 
 func (s *firstStart) endsUnanswered() {
 	s.Helper()
-	service := unanswered{s.Machine, make(chan struct{})}
+	service := &unanswered{Machine: s.Machine}
 	system, err := windows.NewOver(s.Config, service, s.Machine)
 	if err != nil {
 		s.Fatal(err)
 	}
-	go s.agentOver(system).gateway.ReconcileUplinkOnce(context.WithoutCancel(s.Context()))
-	<-service.made
+	a := s.agentOver(system)
+	abandon(func(end func()) {
+		service.end = end
+		a.gateway.ReconcileUplinkOnce(context.WithoutCancel(s.Context()))
+	})
 }
 
 // endsOverBridges runs a first start that loses something with its last call, and ends before it gives up the bridges
@@ -212,15 +224,14 @@ func TestFirstStartThatEndsInItsTidying(t *testing.T) {
 				continue
 			}
 			end := func(s *firstStart, lose func(*firstStart)) {
-				reached := make(chan struct{})
-				go s.tidying(func(nth int, _ string) error {
-					if nth == i+1 {
-						close(reached)
-						select {}
-					}
-					return nil
+				abandon(func(end func()) {
+					s.tidying(func(nth int, _ string) error {
+						if nth == i+1 {
+							end()
+						}
+						return nil
+					})
 				})
-				<-reached
 				s.FailAny(nil)
 				lose(s)
 			}

@@ -9,18 +9,18 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/hostservice"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/platform"
 )
 
 // An agent that has just begun knows no daemons yet: those that the Node tells of stay, so that nobody takes their
 // ports meanwhile.
 func TestListenersStayWhileNobodyHasLooked(t *testing.T) {
-	client := fake.NewClientset()
+	client := nodetest.FakeAPI()
 	s := &services{}
 	var err error
 	if s.node, err = newOwnNode(client, "n1", func() {}); err != nil {

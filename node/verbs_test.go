@@ -61,7 +61,7 @@ func newBareNodeWith(t *testing.T, change func(*nodeconfig.Config, *platformtest
 	if change != nil {
 		change(&config, n.platform)
 	}
-	n.client = fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{
+	n.client = nodetest.FakeAPI(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{
 		contract.NodeNetworkAnnotation: contract.Format(bareNetwork),
 	}}})
 	var err error

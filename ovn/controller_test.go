@@ -58,7 +58,8 @@ func deploy(t *testing.T, given ...runtime.Object) *deployment {
 		lists[k.Resource()] = k.String() + "List"
 	}
 	own := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
-	return &deployment{t, fake.NewClientset(given...), own, p, ovsdbtest.Connect(t, d, p.Endpoint, northbound.Tables...)}
+	nodetest.WithoutGaps(own)
+	return &deployment{t, nodetest.FakeAPI(given...), own, p, ovsdbtest.Connect(t, d, p.Endpoint, northbound.Tables...)}
 }
 
 // instance is one running controller.

@@ -239,7 +239,7 @@ func TestLocksAreNoFence(t *testing.T) {
 		if !strings.Contains(answer, `"locked":true`) {
 			t.Fatalf("%s gives %s; ovsdb-server's locks have changed, and may be a fence now", m.Endpoint, answer)
 		}
-		if m != ovsdbtest.Leader(s.db, members) {
+		if m != ovsdbtest.Leader(s, s.db, members) {
 			stale = conn
 		}
 	}
@@ -256,13 +256,12 @@ func TestAFormerLeaderOfTheClusterIsLeft(t *testing.T) {
 	s, members := clusterStage(t)
 	first := s.writer(nil)
 	s.claim(first, "first")
-	if err := first.Replace(s.context(), []ovsdb.Change{node("l1")}); err != nil {
-		t.Fatal(err)
-	}
-	leader := ovsdbtest.Leader(s.db, members)
-	if first.Client().Endpoint() != leader.Endpoint {
-		t.Fatalf("the writer is at %s, the leader at %s", first.Client().Endpoint(), leader.Endpoint)
-	}
+	s.again(func() error { return first.Replace(s.context(), []ovsdb.Change{node("l1")}) })
+	var leader *ovsdbtest.Process
+	s.eventually("the writer is at the leader", func() bool {
+		leader = ovsdbtest.Leader(s, s.db, members)
+		return first.Client().Endpoint() == leader.Endpoint
+	})
 	leader.Pause()
 	resume := sync.OnceFunc(leader.Resume)
 	defer resume()
@@ -290,9 +289,7 @@ func TestAFormerLeaderOfTheClusterIsLeft(t *testing.T) {
 	second := s.writer(nil) // waits for the others' election
 	s.engine = second
 	s.claim(second, "second")
-	if err := second.Replace(s.context(), []ovsdb.Change{node("l1")}); err != nil {
-		t.Fatal(err)
-	}
+	s.again(func() error { return second.Replace(s.context(), []ovsdb.Change{node("l1")}) })
 	want := ovsdb.Dump(second.Client())
 	resume()
 	if err := late.SetReadDeadline(time.Now().Add(patience)); err != nil {

@@ -74,7 +74,7 @@ func TestAServerThatLagsIsLeft(t *testing.T) {
 	for name, any := range map[string]bool{"any member": true, "the leader alone": false} {
 		t.Run(name, func(t *testing.T) {
 			s, members := clusterStage(t)
-			leader := ovsdbtest.Leader(s.db, members)
+			leader := ovsdbtest.Leader(s, s.db, members)
 			n := &network{dials: map[string]int{}, lags: map[string]bool{}, servers: map[string]*ovsdbtest.Process{"/a": leader,
 				"/b": leader}}
 			if any {

@@ -144,8 +144,7 @@ func TestTheLeaderIsFollowed(t *testing.T) {
 	leads := func() {
 		t.Helper()
 		s.eventually("the client is at the leader", func() bool {
-			leader := ovsdbtest.Leader(s.db, members)
-			return leader != nil && s.engine.Client().Endpoint() == leader.Endpoint
+			return s.engine.Client().Endpoint() == ovsdbtest.Leader(s, s.db, members).Endpoint
 		})
 	}
 	leads()
@@ -153,8 +152,7 @@ func TestTheLeaderIsFollowed(t *testing.T) {
 	s.again(func() error { return s.engine.Replace(s.context(), state) })
 	want := ovsdb.Dump(s.engine.Client())
 	for range 2 {
-		var leader *ovsdbtest.Process
-		s.eventually("a leader is there", func() bool { leader = ovsdbtest.Leader(s.db, members); return leader != nil })
+		leader := ovsdbtest.Leader(s, s.db, members)
 		leader.Kill()
 		s.again(func() error { return s.engine.Replace(s.context(), state[:300]) })
 		s.again(func() error { return s.engine.Replace(s.context(), state) })
@@ -163,8 +161,7 @@ func TestTheLeaderIsFollowed(t *testing.T) {
 		leader.Start()
 	}
 	// A leader that hands over without dying is left as well.
-	leader := ovsdbtest.Leader(s.db, members)
-	s.eventually("a leader is there", func() bool { leader = ovsdbtest.Leader(s.db, members); return leader != nil })
+	leader := ovsdbtest.Leader(s, s.db, members)
 	leader.Control("cluster/failure-test", "transfer-leadership")
 	s.again(func() error { return s.engine.Apply(s.context(), []ovsdb.Change{{Owner: podOwner("p0")}}) })
 	s.again(func() error { return s.engine.Apply(s.context(), state[:3]) })

@@ -99,8 +99,7 @@ func TestAStoppedLeaderIsLeft(t *testing.T) {
 	s.restart()
 	pods := manyPods(3000)
 	s.again(func() error { return s.engine.Replace(s.context(), pods[:2]) })
-	var leader *ovsdbtest.Process
-	s.eventually("a leader is there", func() bool { leader = ovsdbtest.Leader(s.db, members); return leader != nil })
+	leader := ovsdbtest.Leader(s, s.db, members)
 	leader.Pause()
 	defer leader.Resume()
 	s.again(func() error { return s.engine.Apply(s.context(), pods[2:]) })

@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/kubernetes/fake"
-
 	"github.com/weftnet/weft/models/tenure"
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/tunnel"
 )
 
@@ -20,7 +19,7 @@ func TestHealthOfAHost(t *testing.T) {
 	authority := newAuthority(t)
 	begin := func(until time.Time) *host {
 		certificate, key := authority.issue("host", tunnel.HostName, until)
-		h := newHost(Config{Identity: "a", LeaseDuration: time.Minute}, fake.NewClientset(),
+		h := newHost(Config{Identity: "a", LeaseDuration: time.Minute}, nodetest.FakeAPI(),
 			tunnel.Files(authority.ca(), certificate, key), nil)
 		t.Cleanup(h.spawner.close)
 		t.Cleanup(func() { h.terms.End() })

@@ -138,7 +138,6 @@ type scene struct {
 	*testing.T
 	client  *fake.Clientset
 	own     *dynamicfake.FakeDynamicClient
-	watched [2]*nodetest.FakeAPI // of client and of own
 	config  Config
 	watcher *Watcher
 	stop    func()
@@ -153,7 +152,7 @@ func newScene(t *testing.T, names ...string) *scene {
 	t.Helper()
 	kinds := map[schema.GroupVersionResource]string{v1alpha1.ResolvedNamesResource: "ResolvedNamesList",
 		policyResources[0]: "ClusterNetworkPolicyList", policyResources[1]: "AdminNetworkPolicyList"}
-	s := &scene{T: t, client: fake.NewClientset(), own: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(
+	s := &scene{T: t, client: nodetest.FakeAPI(), own: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(
 		k8sruntime.NewScheme(), kinds),
 		devices: map[string]string{}, hosts: map[netip.Addr][]string{}}
 	s.config = Config{Client: s.client, Own: s.own, Node: "n1", Services: []string{"kube-system/kube-dns"},
@@ -179,16 +178,13 @@ func newScene(t *testing.T, names ...string) *scene {
 			return capture, err
 		},
 	}
-	s.watched = [2]*nodetest.FakeAPI{nodetest.Watched(s.client), nodetest.Watched(s.own)}
+	nodetest.WithoutGaps(s.own)
 	s.policy("allow", names...)
 	s.start()
 	return s
 }
 
 func (s *scene) start() {
-	for _, api := range s.watched {
-		api.Forget()
-	}
 	var err error
 	if s.watcher, err = New(s.config); err != nil {
 		s.Fatal(err)
@@ -203,7 +199,6 @@ func (s *scene) start() {
 		}
 	})
 	s.Cleanup(s.stop)
-	s.watched[0].Await(s, "endpointslices")
 }
 
 func (s *scene) policy(name string, domains ...string) {
@@ -273,7 +268,6 @@ func (s *scene) captures(number int) {
 		}
 		return nil
 	})
-	s.watched[1].Await(s, policyResources[0].Resource, policyResources[1].Resource)
 }
 
 // reported are the names and addresses in the node's object.

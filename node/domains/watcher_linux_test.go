@@ -190,7 +190,6 @@ func TestWatcherFollows(t *testing.T) {
 			return send(at(server.addr, 53), at(server.host, 4000), reply(t, name, nil, name+" A "+addr+" 60"))
 		})
 	}
-	s.watched[1].Await(s, policyResources[0].Resource)
 	s.policy("later", "www.example.com", "other.example.com")
 	s.captures(1)
 	say("www.example.com", "203.0.113.1")

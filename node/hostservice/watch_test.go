@@ -18,7 +18,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/reasons"
@@ -61,8 +60,7 @@ func watch(tb testing.TB, host Host) *watched {
 // watchAs lets a test change the Watcher before it runs, and stop it.
 func watchAs(tb testing.TB, host Host, change func(*Watcher)) (w *watched, stop func()) {
 	tb.Helper()
-	events, client := &told{}, fake.NewClientset()
-	api := nodetest.Watched(client)
+	events, client := &told{}, nodetest.FakeAPI()
 	var mu sync.Mutex
 	sound := true
 	watcher, err := New(Config{Client: client, Node: "n1", Report: events.tell, Sound: func() bool {
@@ -86,7 +84,6 @@ func watchAs(tb testing.TB, host Host, change func(*Watcher)) (w *watched, stop 
 		}
 	})
 	tb.Cleanup(stop)
-	api.Await(tb, "services") // the others come with the first Service
 	eventually(tb, "the plan is made", func() bool { _, known := watcher.Entries(); return known })
 	return &watched{watcher, tb, client, events, func(is bool) { mu.Lock(); defer mu.Unlock(); sound = is }}, stop
 }
@@ -324,7 +321,7 @@ func TestEntriesAndRoutesFollowServices(t *testing.T) {
 
 // Until everything is known nothing is said, so that what is in force can stay.
 func TestNothingIsKnownAtTheStart(t *testing.T) {
-	w, err := New(Config{Client: fake.NewClientset(balanced(nil)), Node: "n1", Report: (&told{}).tell, Sound: func() bool {
+	w, err := New(Config{Client: nodetest.FakeAPI(balanced(nil)), Node: "n1", Report: (&told{}).tell, Sound: func() bool {
 		return true
 	}})
 	if err != nil {

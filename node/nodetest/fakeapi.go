@@ -1,57 +1,69 @@
 package nodetest
 
 import (
-	"fmt"
+	"strconv"
 	"sync"
-	"testing"
-	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// FakeAPI is a fake client of client-go's whose watches are known. Its store has no versions, and a client never hears
-// of what comes between its list and its watch: a test has to wait for the watch before it makes an object.
-type FakeAPI struct {
-	mu      sync.Mutex
-	watched map[string]bool // by resource
+// FakeAPI is client-go's fake client, whose watches have no gap after their lists.
+func FakeAPI(objects ...runtime.Object) *fake.Clientset {
+	client := fake.NewClientset(objects...)
+	WithoutGaps(client)
+	return client
 }
 
-// Watched notes the watches of a fake client from now on.
-func Watched(client interface {
+// WithoutGaps has an informer hear of what comes between its list and its watch, as the real API server does. The fake
+// client alone loses it, because its store has no versions. To be called before reactors of a test's own are added.
+//
+// So a list by an informer starts the watch, and its version is the watch's name.
+func WithoutGaps(client interface {
+	PrependReactor(verb, resource string, reaction clienttesting.ReactionFunc)
 	PrependWatchReactor(resource string, reaction clienttesting.WatchReactionFunc)
 	Tracker() clienttesting.ObjectTracker
-}) *FakeAPI {
-	f := &FakeAPI{}
-	f.Forget()
-	client.PrependWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
-		all, err := client.Tracker().Watch(action.GetResource(), action.GetNamespace())
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.watched[action.GetResource().Resource] = true
-		return true, all, err
+}) {
+	var mu sync.Mutex
+	last, started := 0, map[string]watch.Interface{} // by version
+	client.PrependReactor("list", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		list, ok := action.(clienttesting.ListActionImpl)
+		if !ok || list.ListOptions.ResourceVersion == "" {
+			return false, nil, nil // not by an informer: no watch follows
+		}
+		events, err := client.Tracker().Watch(list.GetResource(), list.GetNamespace())
+		if err != nil {
+			return true, nil, err
+		}
+		objects, err := client.Tracker().List(list.GetResource(), list.GetKind(), list.GetNamespace())
+		if err != nil {
+			return true, nil, err
+		}
+		of, err := meta.ListAccessor(objects)
+		if err != nil {
+			return true, nil, err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		last++
+		version := strconv.Itoa(last)
+		of.SetResourceVersion(version)
+		started[version] = events
+		return true, objects, nil
 	})
-	return f
-}
-
-// Forget has the next watches waited for, as those of a client that starts anew.
-func (f *FakeAPI) Forget() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.watched = map[string]bool{}
-}
-
-// Await waits until somebody watches these resources, by their names in the plural.
-func (f *FakeAPI) Await(tb testing.TB, resources ...string) {
-	tb.Helper()
-	for _, resource := range resources {
-		Eventually(tb, 10*time.Second, func() error {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			if !f.watched[resource] {
-				return fmt.Errorf("%s are not watched", resource)
-			}
-			return nil
-		})
-	}
+	client.PrependWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
+		asked, ok := action.(clienttesting.WatchActionImpl)
+		if !ok {
+			return false, nil, nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		version := asked.ListOptions.ResourceVersion
+		events, ok := started[version]
+		delete(started, version)
+		return ok, events, nil
+	})
 }

@@ -7,8 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/test/transcript"
 )
 
@@ -23,7 +23,7 @@ func TestCredentialsFromASecret(t *testing.T) {
 			Data:       map[string][]byte{"ca.crt": ca.pem, corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key},
 		}
 	}
-	client := fake.NewClientset()
+	client := nodetest.FakeAPI()
 	secrets := client.CoreV1().Secrets("kube-system")
 	credentials, err := Secret(t.Context(), client, "kube-system", "weft-chassis")
 	if err != nil {

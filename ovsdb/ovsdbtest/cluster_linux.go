@@ -8,6 +8,10 @@ import (
 	"testing"
 )
 
+// electionTimer has no election that a test does not cause: a member of a busy machine is silent for a second at times,
+// which is ovsdb-server's own limit.
+const electionTimer = "--election-timer=4000"
+
 // Cluster starts a RAFT cluster of n servers.
 func Cluster(t testing.TB, d Database, n int) []*Process {
 	t.Helper()
@@ -21,7 +25,7 @@ func Cluster(t testing.TB, d Database, n int) []*Process {
 			if err := os.WriteFile(schema, d.Schema, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			Run(t, "ovsdb-tool", "create-cluster", database, schema, address)
+			Run(t, "ovsdb-tool", electionTimer, "create-cluster", database, schema, address)
 			first = address
 		} else {
 			Run(t, "ovsdb-tool", "join-cluster", database, d.Model.Name(), address, first)
@@ -36,12 +40,17 @@ func Cluster(t testing.TB, d Database, n int) []*Process {
 	return members
 }
 
-// Leader is the member that leads, nil while none does.
-func Leader(d Database, members []*Process) *Process {
-	for _, p := range members {
-		if out, err := p.output("cluster/status", d.Model.Name()); err == nil && strings.Contains(out, "Role: leader") {
-			return p
+// Leader waits for a member that leads.
+func Leader(t testing.TB, d Database, members []*Process) (leader *Process) {
+	t.Helper()
+	waitUntil(t, "a member leads", func() bool {
+		for _, p := range members {
+			if out, err := p.output("cluster/status", d.Model.Name()); err == nil && strings.Contains(out, "Role: leader") {
+				leader = p
+				return true
+			}
 		}
-	}
-	return nil
+		return false
+	})
+	return leader
 }
