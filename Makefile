@@ -61,6 +61,7 @@ vet:
 	cd test/lab/sctp && go vet ./...
 	cd test/oracle && go vet ./...
 	cd test/oracle/services && go vet ./...
+	cd test/site && go vet ./...
 
 lint:
 	go run ./test/prose $$(git ls-files '*.md')
@@ -68,7 +69,7 @@ lint:
 	go run ./test/links $$(git ls-files '*.md')
 	go tool staticcheck -tags $(TEST_TAGS) ./...
 	GOOS=windows $$(go tool -n staticcheck) ./cmd/... ./cni/... ./node/...
-	staticcheck=$$(go tool -n staticcheck) && for module in test/lab/sctp test/oracle test/oracle/services; do (cd $$module && $$staticcheck ./...) || exit; done
+	staticcheck=$$(go tool -n staticcheck) && for module in test/lab/sctp test/oracle test/oracle/services test/site; do (cd $$module && $$staticcheck ./...) || exit; done
 
 # The tests run anew each time: go's cache of results knows nothing of the programs in bin/lab. `check` has vetted them.
 # They wait for most of their time, so two packages run at once, beside the cluster's tests that run alone. With more of
@@ -187,6 +188,14 @@ generate: ## models from their schemas, and docs/reference from the code
 	go generate ./models/...
 	go test -run '^TestReference' ./cmd/weft ./test/reference -args -update
 
+.PHONY: site site-test
+site: ## the documents as a site, in bin/site
+	docs/site/site.sh
+
+site-test: site ## its pages and links, and what a reader sees in a browser
+	test/lab/scripts/install.sh chromium=chromium
+	cd test/site && go test -count 1 -v .
+
 clean: ## what was built, except for the lab's slow parts in bin/lab
 	find bin -maxdepth 1 -type f -delete
-	rm -rf bin/release
+	rm -rf bin/release bin/site bin/site-pages

@@ -390,8 +390,8 @@ func TestFullPool(t *testing.T) {
 	}
 	s.want("the last that fits", s.addresses("p3"), "10.244.0.6 fd00:10:244::6")
 	s.want("the first that does not", s.addresses("p4"), "")
-	s.wantMessage("Pod default/p4", "NoFreeAddress", "all 4 pod addresses", "10.244.0.0/29", "Node l1",
-		"larger node subnets")
+	s.wantMessage("Pod default/p4", "NoFreeAddress", "all 4 addresses", "10.244.0.0/29", "Node l1",
+		"larger pod subnets")
 	s.do(s.objects[objects.Key{Kind: objects.PodKind, Name: "default/p4"}])
 	s.wantReasons() // not told again
 	s.remove(objects.PodKind, "default/p1")

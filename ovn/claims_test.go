@@ -337,7 +337,7 @@ func TestWhoIsLookedAtAmongRivals(t *testing.T) {
 	without.Ports = ports[1 : len(ports)-1]
 	s.want("the first gives up what it was told of", touched(s.put(&without)), "a b c")
 	if told := fmt.Sprint(s.problems); !strings.Contains(told, "Service default/c: AddressConflict: spec.externalIPs: "+
-		"198.51.100.1:1000/tcp is already that of Service default/b") {
+		"Service default/b already has 198.51.100.1:1000/tcp") {
 		t.Errorf("told is %s", told)
 	}
 	s.do(a)

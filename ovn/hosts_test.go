@@ -46,7 +46,7 @@ func TestHostsKeepTheirAddresses(t *testing.T) {
 		{"a node without an agent", "192.0.2.60", "Node bare"},
 		{"a central host", "198.51.100.1", "ovn-northbound"},
 		{"a host of the key", "198.51.100.20", "host-cidrs"},
-		{"an API server", "198.51.100.9", "the API server's"},
+		{"an API server", "198.51.100.9", "the API server"},
 		{"a node's that the operator allows", "192.0.2.77", ""},
 		{"nobody's", "198.51.100.40", ""},
 	} {
@@ -251,7 +251,7 @@ func TestDaemonsKeepTheirPortsFromPods(t *testing.T) {
 			_, rest, _ := strings.Cut(found.Message, ": ")
 			at, _, _ := strings.Cut(rest, " ")
 			told = append(told, found.Object.Name+" "+at)
-			for _, word := range []string{"a daemon's of Node n1", "ten minutes", "choose another"} {
+			for _, word := range []string{"a program on Node n1", "ten minutes", "choose another"} {
 				if found.Reason != "AddressTaken" || !strings.Contains(found.Message, word) {
 					t.Errorf("%s: %s lacks %q", step.name, found, word)
 				}

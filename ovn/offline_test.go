@@ -39,22 +39,22 @@ func TestAManifestIsYoungerThanWhatRuns(t *testing.T) {
 	}{
 		{"there is room for both", []*v1alpha2.ClusterNetworkPolicy{ofOnePriority("a", 0, 1), ofOnePriority("b", 60, 1)},
 			[]string{
-				"ClusterNetworkPolicy a: SamePriority: spec.priority: 5 in the tier Admin is also that of " +
-					"ClusterNetworkPolicy b, which is older and decides first",
-				"ClusterNetworkPolicy b: SamePriority: spec.priority: 5 in the tier Admin is also that of " +
-					"ClusterNetworkPolicy a, which is younger and decides after this one",
+				"ClusterNetworkPolicy a: SamePriority: spec.priority: 5 in the tier Admin is also the priority of " +
+					"ClusterNetworkPolicy b; it is older, and decides first",
+				"ClusterNetworkPolicy b: SamePriority: spec.priority: 5 in the tier Admin is also the priority of " +
+					"ClusterNetworkPolicy a; it is younger, and decides after this one",
 			}},
 		{"there is room for one", []*v1alpha2.ClusterNetworkPolicy{ofOnePriority("a", 0, 20), ofOnePriority("b", 60, 20)},
 			[]string{
 				"ClusterNetworkPolicy a: PriorityFull: ",
-				"ClusterNetworkPolicy b: SamePriority: spec.priority: 5 in the tier Admin is also that of " +
-					"ClusterNetworkPolicy a, which is younger",
+				"ClusterNetworkPolicy b: SamePriority: spec.priority: 5 in the tier Admin is also the priority of " +
+					"ClusterNetworkPolicy a; it is younger",
 			}},
 		{"neither is applied", []*v1alpha2.ClusterNetworkPolicy{ofOnePriority("a", 0, 1), ofOnePriority("b", 0, 1)}, []string{
-			"ClusterNetworkPolicy a: SamePriority: spec.priority: 5 in the tier Admin is also that of " +
-				"ClusterNetworkPolicy b, and the one of them that is applied first decides first",
-			"ClusterNetworkPolicy b: SamePriority: spec.priority: 5 in the tier Admin is also that of " +
-				"ClusterNetworkPolicy a, and the one of them that is applied first decides first",
+			"ClusterNetworkPolicy a: SamePriority: spec.priority: 5 in the tier Admin is also the priority of " +
+				"ClusterNetworkPolicy b; the one that is applied first decides first",
+			"ClusterNetworkPolicy b: SamePriority: spec.priority: 5 in the tier Admin is also the priority of " +
+				"ClusterNetworkPolicy a; the one that is applied first decides first",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

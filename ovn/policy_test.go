@@ -282,12 +282,12 @@ func TestPolicyStatuses(t *testing.T) {
 	}
 	for name, words := range map[string][]string{
 		"NetworkPolicy default-deny": {`"inForce":true`, `"since":"2023-11-14T22:13:20Z"`,
-			"2 ACLs of owner NetworkPolicy/prod/default-deny", "port group pods_prod"},
+			"2 ACLs in the OVN Northbound (weft.net/owner=NetworkPolicy/prod/default-deny)", "port group pods_prod"},
 		"NetworkPolicy db": {`"inForce":true`, "PartlyInForce", "spec.ingress[0].from[2].ipBlock.cidr",
 			"10.0.0.0/33"},
 		"ClusterNetworkPolicy guard":         {`"status":"True"`, `"reason":"InForce"`},
-		"ClusterNetworkPolicy guests":        {`"status":"True"`, "2 ACLs of owner ClusterNetworkPolicy/guests"},
-		"BaselineAdminNetworkPolicy default": {`"status":"True"`, `"message":"1 ACL of owner`},
+		"ClusterNetworkPolicy guests":        {`"status":"True"`, "2 ACLs in the OVN Northbound (weft.net/owner=ClusterNetworkPolicy/guests)"},
+		"BaselineAdminNetworkPolicy default": {`"status":"True"`, `"message":"1 ACL in the OVN Northbound`},
 	} {
 		for _, word := range words {
 			if !strings.Contains(got[name], word) {

@@ -41,50 +41,50 @@ func Unserved(labels map[string]string) bool {
 type NodeNetwork struct {
 	// ID is the node's number in the cluster, from 1; its join addresses derive from it.
 	ID int `json:"id"`
-	// PodCIDRs are the node's pod subnets, at most one an address family, IPv4 first.
+	// PodCIDRs are the node's pod subnets, at most one for each address family, IPv4 first.
 	PodCIDRs []netip.Prefix `json:"podCIDRs"`
-	// ClusterCIDRs and ServiceCIDRs are the ranges that the node's host reaches through its
-	// management port.
+	// ClusterCIDRs are the ranges of all pods. The node's host reaches them through its management port.
 	ClusterCIDRs []netip.Prefix `json:"clusterCIDRs"`
+	// ServiceCIDRs are the ranges of all Services. The node's host reaches them through its management port.
 	ServiceCIDRs []netip.Prefix `json:"serviceCIDRs"`
-	// JoinCIDRs are those of the cluster's own routers. Some packets come from there, as errors about
-	// others; outside they mean nothing.
+	// JoinCIDRs are the ranges of the cluster's own routers. Errors about packets may come from there.
 	JoinCIDRs []netip.Prefix `json:"joinCIDRs,omitempty"`
-	// SharedGateways are the addresses of the gateway that nodes without one of their own share.
+	// SharedGateways are the addresses of the shared gateway.
 	SharedGateways []netip.Addr `json:"sharedGateways,omitempty"`
-	// HostPorts are the controller's key host-ports, where it is not [DefaultHostPorts].
+	// HostPorts are the ports that always belong to hosts (host-ports of the controller), if they are not the default.
 	HostPorts []string `json:"hostPorts,omitempty"`
-	// HostExternalIPs are the ranges of hosts' addresses that Services may have by spec.externalIPs.
+	// HostExternalIPs are the ranges of hosts' addresses that Services may have by spec.externalIPs
+	// (host-external-ip-cidrs of the controller).
 	HostExternalIPs []netip.Prefix `json:"hostExternalIPs,omitempty"`
-	// Hosts are the ranges of hosts that are no nodes, as those of OVN's databases: no Service has their addresses, and
-	// the node's host reaches them by its own routes.
+	// Hosts are the ranges of hosts that are not nodes, such as those of OVN's databases. No Service has their addresses.
+	// The node's host reaches them by its own routes.
 	Hosts []netip.Prefix `json:"hosts,omitempty"`
-	// Connections is how many a share is of the zones that all pods of a Windows node share, see [Shares]; 0: they are
-	// not bounded.
+	// Connections is the number of connections in one share ([Shares]) of the zones that the pods of a Windows node have
+	// in common. Without it there is no limit.
 	Connections int `json:"connections,omitempty"`
 }
 
 // NodeFacts is what a node's agent has found out about its node.
 type NodeFacts struct {
-	// Chassis is the node's chassis name: external_ids:system-id of its Open_vSwitch row.
+	// Chassis is the node's chassis name (external_ids:system-id of Open vSwitch).
 	Chassis string `json:"chassis"`
-	// MTU is that of the pods' interfaces, in bytes: the uplink's less GENEVE's overhead.
+	// MTU is the MTU of the pods' interfaces, in bytes. It is the uplink's MTU without the overhead of GENEVE.
 	MTU int `json:"mtu"`
-	// Addresses are the host's own addresses that pods on it reach through the management port.
+	// Addresses are the host's own addresses. Pods of the node reach them through the management port.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
-	// Listeners are where daemons of the host listen, or did a short time ago, beside the hosts' own ports: no
-	// Service and no pod has these ports of the host's addresses. At most [MostOfFacts].
+	// Listeners are the ports at which programs of the host listen, or did a short time ago, such as tcp/9100 or
+	// udp/192.0.2.1:53. No Service and no pod gets them at the host's addresses. The first 256 count.
 	Listeners Listeners `json:"listeners,omitempty"`
-	// Gateway is nil on a node without a gateway of its own.
+	// Gateway is the node's own gateway, if it has one.
 	Gateway *Gateway `json:"gateway,omitempty"`
-	// SharedGateway: the node has no gateway of its own, its pods leave by the gateway nodes.
+	// SharedGateway is true if the node has no gateway of its own, and its pods leave by the shared gateway.
 	SharedGateway bool `json:"sharedGateway,omitempty"`
-	// OS is the node's operating system, [Linux] where it is empty. What OVN may ask of the node's
-	// datapath depends on it.
+	// OS is the node's operating system: windows, or linux, which is also meant without it. OVN asks of the node's
+	// datapath what it can do there.
 	OS string `json:"os,omitempty"`
-	// Hosted is nil on a node that runs an ovn-controller of its own.
+	// Hosted is there if a chassis host runs the node's ovn-controller.
 	Hosted *Hosted `json:"hosted,omitempty"`
-	// Counters is HOST:PORT where the node's agent tells `weft observe` what flows have counted; "" where it does not.
+	// Counters is the HOST:PORT at which the node's agent gives counters of flows to `weft observe`, if it does.
 	Counters string `json:"counters,omitempty"`
 }
 
@@ -96,24 +96,24 @@ const (
 
 // Hosted describes a node whose ovn-controller runs on a chassis host.
 type Hosted struct {
-	// Address is HOST:PORT where the node's agent takes the chassis host's streams.
+	// Address is the HOST:PORT at which the node's agent takes the streams of the chassis host.
 	Address string `json:"address"`
 }
 
 // Gateway describes how a node's gateway router meets the world outside the cluster.
 type Gateway struct {
-	// Network is the name that ovn-bridge-mappings gives the external bridge.
+	// Network is the name of the network outside, which ovn-bridge-mappings gives the external bridge.
 	Network string `json:"network"`
-	// MAC is the gateway router's address on that network.
+	// MAC is the MAC address of the gateway router on that network.
 	MAC string `json:"mac"`
-	// Addresses are the gateway router's own, with the length of their subnet; SNAT uses them.
+	// Addresses are the gateway router's addresses, with the length of their subnet. SNAT uses them.
 	Addresses []netip.Prefix `json:"addresses"`
-	// NextHops are the default routes' next hops; several of one family share the load (ECMP).
+	// NextHops are the next hops of the default routes. Several of one address family share the load (ECMP).
 	NextHops []netip.Addr `json:"nextHops"`
-	// HostAddresses: MAC and Addresses are the host's own. The external bridge's flows share them between
-	// host and router, and do the source NAT of what leaves the cluster.
+	// HostAddresses is true if the MAC address and the addresses are the host's own. The flows of the external bridge
+	// share them between the host and the router, and translate the source of what leaves the cluster.
 	HostAddresses bool `json:"hostAddresses,omitempty"`
-	// Routed: pods keep their addresses outside, whose routers know the way back.
+	// Routed is true if pods keep their addresses outside. The routers there know the way back.
 	Routed bool `json:"routed,omitempty"`
 }
 
@@ -171,14 +171,14 @@ func OfFamily(pair [2]netip.Addr, addr netip.Addr) netip.Addr {
 
 // PodNetwork is what the controller has allocated to a pod.
 type PodNetwork struct {
-	// UID is the pod's. Who creates a pod cannot know it, so an annotation that came with the pod
-	// is told from the controller's.
+	// UID is the pod's metadata.uid. The user that creates a pod cannot know it, so an annotation of that user is not
+	// taken for the controller's.
 	UID string `json:"uid"`
-	// MAC is the pod's hardware address.
+	// MAC is the pod's MAC address.
 	MAC string `json:"mac"`
-	// Addresses are the pod's, with the length of the node's pod subnet, IPv4 first.
+	// Addresses are the pod's addresses, with the length of the node's pod subnet, IPv4 first.
 	Addresses []netip.Prefix `json:"addresses"`
-	// Gateways are the next hops of the pod's default routes, one an address family.
+	// Gateways are the next hops of the pod's default routes, one for each address family.
 	Gateways []netip.Addr `json:"gateways"`
 }
 

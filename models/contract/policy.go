@@ -16,24 +16,30 @@ const ACLLogRate = 20
 
 // PolicyStatus says whether a NetworkPolicy is in force.
 type PolicyStatus struct {
-	// UID is the policy's. Who creates a policy cannot know it, so an annotation that came with the policy is
-	// told from the controller's.
+	// UID is the policy's metadata.uid. The user that creates a policy cannot know it, so an annotation of that user is
+	// not taken for the controller's.
 	UID string `json:"uid"`
-	// Generation is the policy's metadata.generation that this is about.
+	// Generation is the policy's metadata.generation that the status is about.
 	Generation int64 `json:"generation"`
-	InForce    bool  `json:"inForce"`
-	// Since is since when InForce is so of this generation.
-	Since   *time.Time `json:"since"`
-	Reason  string     `json:"reason"`
-	Message string     `json:"message"`
+	// InForce is true if the policy is in force, or a part of it.
+	InForce bool `json:"inForce"`
+	// Since is the time from which InForce has had its value, for this generation.
+	Since *time.Time `json:"since"`
+	// Reason is the reason as the condition Ready of other policies has it.
+	Reason string `json:"reason"`
+	// Message is what users read: what is in force and where, and what is wrong.
+	Message string `json:"message"`
 }
 
 // ACLLogging says with what severity connections are logged that a policy's rules decide: alert, warning,
 // notice, info or debug; empty: they are not.
 type ACLLogging struct {
+	// Allow is the severity for connections that a rule allows.
 	Allow string `json:"allow,omitempty"`
-	Deny  string `json:"deny,omitempty"`
-	Pass  string `json:"pass,omitempty"`
+	// Deny is the severity for connections that a rule denies.
+	Deny string `json:"deny,omitempty"`
+	// Pass is the severity for connections that a rule passes on to the next tier.
+	Pass string `json:"pass,omitempty"`
 }
 
 // Wrong is a severity that is none.

@@ -35,8 +35,9 @@ func (a *Arbiter) Arbitrate(name string, s *objects.Service) (*objects.Service, 
 		} else if owner := a.hosts.taken(s, addr); owner != outside.Nobody {
 			d.Addresses[addr] = struct{}{}
 			found.Add(addressTaken, func() string {
-				return fmt.Sprintf("spec.externalIPs: %s is %s, and stays so at every port; give an address of no host, use a "+
-					"NodePort, or have the cluster's operator allow it (host-external-ip-cidrs)", addr, a.hosts.ownerName(owner, addr))
+				return fmt.Sprintf("spec.externalIPs: %s belongs to %s; the Service is not served there at any port; give an "+
+					"address that no host has, use a NodePort, or ask the cluster's operator to allow it (host-external-ip-cidrs)",
+					addr, a.hosts.ownerName(owner, addr))
 			})
 		}
 	}
@@ -68,7 +69,7 @@ func (a *Arbiter) arbitrateClaim(name string, s *objects.Service, wanted objects
 	if owner := a.reserved(wanted); owner != outside.Nobody {
 		d.Claims[wanted] = struct{}{}
 		found.Add(addressTaken, func() string {
-			return fmt.Sprintf("%s: %s is %s, and stays so; it is not served for the Service; choose another address or port",
+			return fmt.Sprintf("%s: %s belongs to %s; the Service is not served there; choose another address or port",
 				s.FieldOf(wanted), wanted, a.reservedName(owner, wanted))
 		})
 		return
@@ -77,9 +78,9 @@ func (a *Arbiter) arbitrateClaim(name string, s *objects.Service, wanted objects
 		d.Claims[wanted] = struct{}{}
 		found.Add(addressConflict, func() string {
 			d.Told = append(d.Told, wanted)
-			return fmt.Sprintf("%s: %s is already that of Service %s, which %s; it is not served for this one as long as that "+
-				"has it; choose another",
-				s.FieldOf(wanted), wanted, holder, a.right(wanted, holder, s))
+			return fmt.Sprintf("%s: Service %s already has %s, and %s; this Service is not served there until that one gives "+
+				"it up; choose another address or port",
+				s.FieldOf(wanted), holder, wanted, a.right(wanted, holder, s))
 		})
 		return
 	}
@@ -119,10 +120,10 @@ func (a *Arbiter) nodePortAt(wanted objects.Claim) (node, name string, ok bool) 
 // right says why another Service has what a Service wants.
 func (a *Arbiter) right(wanted objects.Claim, holder string, s *objects.Service) string {
 	if name, ok := a.heldBy(wanted.Addr); ok && name == holder {
-		return "has the address from an AddressPool"
+		return "got the address from an AddressPool"
 	}
 	if slices.Contains(a.services.Service(holder).Ingress, wanted.Addr) && !slices.Contains(s.Ingress, wanted.Addr) {
-		return "has it as its load balancer's"
+		return "has the address in its status.loadBalancer"
 	}
 	return "is older"
 }
@@ -136,13 +137,13 @@ func (a *Arbiter) reserved(wanted objects.Claim) outside.Owner {
 func (a *Arbiter) reservedName(owner outside.Owner, wanted objects.Claim) string {
 	switch {
 	case owner == outside.EveryHost:
-		return "the nodes' hosts' (host-ports)"
+		return "the hosts of the nodes (host-ports)"
 	case owner == outside.Daemon:
-		return fmt.Sprintf("a daemon's of Node %s, which listens there or did a short time ago "+
+		return fmt.Sprintf("a program on Node %s, which listens there or did a short time ago "+
 			"(end it there, and the port is free ten minutes later)", a.hosts.listener(string(wanted.Protocol),
 			netip.AddrPortFrom(wanted.Addr, wanted.Port)))
 	case a.settings.HostPorts.Has(string(wanted.Protocol), wanted.Port):
-		return a.hosts.ownerName(owner, wanted.Addr) + ", at a port of hosts' own (host-ports)"
+		return a.hosts.ownerName(owner, wanted.Addr) + ", since host-ports has the port"
 	}
 	return a.hosts.ownerName(owner, wanted.Addr)
 }

@@ -84,11 +84,11 @@ func (b *hosts) rules() outside.Hosts {
 func (b *hosts) ownerName(owner outside.Owner, addr netip.Addr) string {
 	switch owner {
 	case outside.Node:
-		return "that of Node " + slices.Min(slices.Collect(maps.Keys(b.at[addr])))
+		return "Node " + slices.Min(slices.Collect(maps.Keys(b.at[addr])))
 	case outside.APIServer:
-		return "the API server's"
+		return "the API server"
 	case outside.Host:
-		return "a host's (host-cidrs, ovn-northbound)"
+		return "a host (host-cidrs, ovn-northbound)"
 	}
 	return ""
 }

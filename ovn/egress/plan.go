@@ -33,7 +33,7 @@ func (b *Part) planOf(e *state, taken map[netip.Addr]string) plan {
 				"spec.addresses: %s is in %s %s; give a free address of the nodes' external subnet", addr, key, in)
 		}
 		if whose, ok := taken[addr]; ok {
-			return refuse(addressTaken, "spec.addresses: %s is already that of %s; give another one", addr, whose)
+			return refuse(addressTaken, "spec.addresses: %s already belongs to %s; give another address", addr, whose)
 		}
 		if ipam.Family(b.settings.Pods, addr) == nil {
 			return refuse(noSuchFamily, "spec.addresses: pods have no address of the family of %s (pod-cidrs %s); remove it",
@@ -75,12 +75,15 @@ func (b *Part) choose(e *state) (plan plan) {
 		plan.members = append(plan.members, topology.MemberOf(n))
 		plan.names = append(plan.names, n.Name)
 	}
-	plan.reason, plan.message = carried, fmt.Sprintf("%d nodes stand by on network %s", len(plan.members),
-		plan.gateway.Network)
+	able := "1 node is ready to carry the addresses"
+	if n := len(plan.members); n > 1 {
+		able = fmt.Sprintf("%d nodes are ready to carry the addresses, one at a time", n)
+	}
+	plan.reason, plan.message = carried, fmt.Sprintf("%s, on the network %s", able, plan.gateway.Network)
 	for _, address := range plan.gateway.Addresses {
 		if !slices.ContainsFunc(plan.gateway.NextHops, func(n netip.Addr) bool { return n.Is4() == address.Addr().Is4() }) {
-			plan.message += fmt.Sprintf("; Node %s knows no next hop for %s: only the subnet is reached (gateway-next-hops of "+
-				"its agent)", plan.names[0], address.Addr())
+			plan.message += fmt.Sprintf("; Node %s has no next hop for %s, so it reaches only its subnet; set "+
+				"gateway-next-hops of the node's agent", plan.names[0], address.Addr())
 		}
 	}
 	return plan

@@ -30,8 +30,8 @@ func tunnelProblems(s *objects.Service, from []*objects.EndpointSlice, nodes *No
 		})
 		if i >= 0 {
 			found = append(found, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, endpointAtTunnelPort,
-				"EndpointSlice %s: endpoints[].addresses has %s, which is no pod's, and ports[] has UDP %d, at which hosts have "+
-					"their tunnels: nothing that comes by a Service reaches them; such endpoints are left out; give them another port",
+				"EndpointSlice %s: the endpoint %s is not a pod, and its port is UDP %d, the port of the tunnels between nodes; "+
+					"no Service reaches a tunnel, so such endpoints are left out; give them another port",
 				sl.Name, sl.Endpoints[i].Addr, contract.TunnelPort))
 		}
 	}

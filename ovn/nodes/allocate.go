@@ -153,7 +153,7 @@ func (b *Part) allocate(n *state) {
 	b.tunnels.take(n)
 	had, err := b.recallNode(n)
 	if err != nil {
-		complain(badNodeNetwork, "%v; it is written anew", err)
+		complain(badNodeNetwork, "%v; Weft writes it again; do not edit it", err)
 	}
 	subnets, err := b.subnets(n, had.PodCIDRs)
 	if err != nil {

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/weftnet/weft/ovn/capability"
@@ -31,9 +32,9 @@ func datapathProblems(n *topology.Node) []objects.Problem {
 	}
 	var effects []string
 	for _, l := range []capability.Limit{capability.TrackedProtocols, capability.ConntrackTimeouts, capability.HopLimit} {
-		effects = append(effects, l.Feature+": "+l.Effect)
+		effects = append(effects, fmt.Sprintf("Without %s: %s.", l.Feature, l.Effect))
 	}
 	return []objects.Problem{objects.Limitf(objects.NodeKind, &n.Object.ObjectMeta, windowsDatapath,
-		"Open vSwitch on Windows cannot do all that it can on Linux, and weft leaves out what depends on it. It lacks %s",
-		strings.Join(effects, ". It lacks "))}
+		"Open vSwitch on Windows lacks features that it has on Linux, and the pods of this node lack what needs them. %s",
+		strings.Join(effects, " "))}
 }

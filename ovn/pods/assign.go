@@ -207,8 +207,8 @@ func (b *Part) fill(p *Pod, claimed []netip.Addr) []objects.Problem {
 			}
 			n.waiting[name] = struct{}{}
 			return []objects.Problem{objects.Problemf(objects.PodKind, &p.object.ObjectMeta, noFreeAddress,
-				"all %d pod addresses of the subnet %s of Node %s are taken; the pod gets one as soon as another pod of the node "+
-					"ends; fewer pods (kubelet's maxPods) or larger node subnets prevent this",
+				"all %d addresses of the pod subnet %s of Node %s are taken; the pod gets one as soon as another pod of the node "+
+					"ends; to prevent this, lower kubelet's maxPods, or use larger pod subnets",
 				pool.Pool.Size, pool.Subnet, n.Name)}
 		}
 		claimed[i] = addr

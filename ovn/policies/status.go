@@ -84,15 +84,15 @@ func (b *Part) rankProblems(p *policyState) []objects.Problem {
 	if len(list) == 1 {
 		return nil
 	}
-	other, first := list[0], "which is older and decides first"
+	other, first := list[0], "it is older, and decides first"
 	if i == 0 {
-		other, first = list[1], "which is younger and decides after this one"
+		other, first = list[1], "it is younger, and decides after this one"
 	}
 	if p.object.CreationTimestamp.IsZero() && other.object.CreationTimestamp.IsZero() {
-		first = "and the one of them that is applied first decides first"
+		first = "the one that is applied first decides first"
 	}
 	return []objects.Problem{objects.Fieldf(kind, meta, samePriority, "spec.priority",
-		"%d in the tier %s is also that of %s %s, %s; give each a priority of its own", at.priority, at.tier,
+		"%d in the tier %s is also the priority of %s %s; %s; give each a priority of its own", at.priority, at.tier,
 		other.key.Kind, other.key.Name, first)}
 }
 
@@ -158,8 +158,8 @@ func (b *Part) policyWord(p *policyState, count, refused int) (reason *reasons.C
 	if count == 1 {
 		acls = "1 ACL"
 	}
-	where := fmt.Sprintf("%s of owner %s in the OVN Northbound, port group %s", acls, northbound.PolicyOwner(p.key),
-		groupName(o.Policy.Subject, "", objects.PortNumber{}))
+	where := fmt.Sprintf("%s in the OVN Northbound (%s=%s), on the port group %s", acls, ovsdb.OwnerMark,
+		northbound.PolicyOwner(p.key), groupName(o.Policy.Subject, "", objects.PortNumber{}))
 	if len(texts) > 0 {
 		return partlyInForce, "in force except for what is wrong: " + strings.Join(texts, "; ") + "; " + where
 	}

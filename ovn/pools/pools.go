@@ -264,19 +264,20 @@ func (b *Part) keep(name string, s *objects.Service) (problems []objects.Problem
 			b.release(name, addr)
 		case taken && holder != name:
 			problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, addressLost,
-				"status.loadBalancer: its address %s is also that of Service %s, which is older; it gets another one", addr,
+				"status.loadBalancer: its address %s is also that of Service %s, which is older; this Service "+
+					"gets another one", addr,
 				holder))
 		default:
 			b.hold(name, addr)
 			kept = append(kept, addr)
 			if whose, reserved := b.reserved.outside[addr]; reserved {
 				problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, addressTaken,
-					"status.loadBalancer: its address %s is also %s; it keeps the address, but nobody announces it; remove the "+
-						"other one, or create the Service anew", addr, whose))
+					"status.loadBalancer: its address %s is also %s; the Service keeps it, but nobody announces it; take it from the "+
+						"other one, or create the Service again", addr, whose))
 			} else if b.inPool(addr) == nil {
 				problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, addressOfNoPool,
-					"status.loadBalancer: its address %s is in no AddressPool that is in force; it keeps the address, but nobody "+
-						"announces it; add it to an AddressPool's spec.ranges, or create the Service anew", addr))
+					"status.loadBalancer: its address %s is in no AddressPool that is in force; the Service keeps it, but "+
+						"nobody announces it; add it to spec.ranges of an AddressPool, or create the Service again", addr))
 			}
 		}
 	}

@@ -47,7 +47,7 @@ func (n tenancy) obeyClusterPolicies(t *testing.T, p peers) {
 	servers := func(p packet) bool { return p.to == "linux" || p.to == "windows" }
 	cluster.Apply(t, n.clusterPolicy("changing-admin", "Admin", 731, fmt.Sprintf(fromClient, "Deny")))
 	put(t, n.policy("allow", inward+"ingress: [{from: [{podSelector: {matchLabels: {name: client}}}]}]"))
-	ready(t, "changing-admin", "True", "InForce", "1 ACL of owner", "port group")
+	ready(t, "changing-admin", "True", "InForce", "1 ACL in the OVN Northbound", "port group")
 	p.obeys(t, func(p packet) bool { return !servers(p) })
 
 	put(t, n.clusterPolicy("changing-admin", "Admin", 731, fmt.Sprintf(fromClient, "Pass")))

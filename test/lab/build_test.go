@@ -66,12 +66,12 @@ func TestSlowStepsSayHowFarTheyAre(t *testing.T) {
 	if steps < 10 {
 		t.Errorf("%d slow steps in\n%s", steps, out)
 	}
-	deps, err := os.ReadFile("scripts/deps.sh")
+	install, err := os.ReadFile("scripts/install.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(deps), "progress.sh") {
-		t.Error("scripts/deps.sh installs packages in silence")
+	if !strings.Contains(string(install), "progress.sh") {
+		t.Error("scripts/install.sh installs packages in silence")
 	}
 }
 

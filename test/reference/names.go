@@ -9,14 +9,18 @@ import (
 )
 
 // name is an annotation, a label or another name of Weft's in objects and rows.
-type name struct{ text, kind, of, meaning string }
+type name struct {
+	text, kind, of, meaning string
+	value                   string // the type that its JSON is of, "" of another value
+	in                      *sourcePackage
+}
 
 var (
 	ownName = regexp.MustCompile(`^weft\.net/[^ ]*[^/ ]$`)
 	// described is the comment of a name's constant: IDENT is the KIND of OBJECT: MEANING.
 	described = regexp.MustCompile(`^\w+ is the (annotation|label|class|schema|key in external_ids) of (.+?): (.+)$`)
 	// another is a name of the code in a comment, which says nothing to users.
-	another = regexp.MustCompile(` \(\[[^\]]*\]\)`)
+	another = regexp.MustCompile(` \(\[([^\]]*)\]\)`)
 )
 
 // Names is the page of all names in the domain weft.net. Each is a constant, whose comment describes it.
@@ -41,6 +45,11 @@ that Weft does not serve](../reference.md#annotations-that-weft-does-not-serve) 
 		}
 		page.Section(section.title, "")
 		page.Table([]string{"name", "of", "meaning"}, rows)
+		if section.kind == "annotation" {
+			if err := addValues(page, s, found); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return page, nil
 }
@@ -61,7 +70,11 @@ func names(s *Source) (found []name, err error) {
 				return nil, at.errorf("the comment of %s describes no %s; write it like: %s is the annotation of a Pod: …", ident,
 					text, ident)
 			}
-			found = append(found, name{text, m[1], articleless(m[2]), another.ReplaceAllString(m[3], "")})
+			n := name{text, m[1], articleless(m[2]), another.ReplaceAllString(m[3], ""), "", p}
+			if value := another.FindStringSubmatch(m[3]); value != nil {
+				n.value = value[1]
+			}
+			found = append(found, n)
 		}
 	}
 	slices.SortFunc(found, func(a, b name) int { return cmp.Compare(a.text, b.text) })

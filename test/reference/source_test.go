@@ -95,8 +95,45 @@ func TestNamesAreDescribed(t *testing.T) {
 			found, err := names(sourceOf(t, c.code))
 			switch {
 			case c.wrong == "" && err == nil:
-				if want := (name{"weft.net/key", "annotation", "Pod", "its key."}); found[0] != want {
-					t.Errorf("%+v", found)
+				n := found[0]
+				if n.text != "weft.net/key" || n.kind != "annotation" || n.of != "Pod" || n.meaning != "its key." {
+					t.Errorf("%+v", n)
+				}
+			case c.wrong == "" || err == nil || !strings.Contains(err.Error(), c.wrong):
+				t.Errorf("%v; want an error with %q", err, c.wrong)
+			}
+		})
+	}
+}
+
+// TestValuesAreDescribed by the comments of their type's fields, and of those in them.
+func TestValuesAreDescribed(t *testing.T) {
+	const key = "// Key is the annotation of a Pod: its key ([Value]).\nconst Key = \"weft.net/key\"\n"
+	for _, c := range []struct{ name, code, want, wrong string }{
+		{"all kinds", `type Value struct {
+				// Ports are the pod's ports.
+				Ports Ports ` + "`json:\"ports\"`" + `
+				// Inner is there if the pod has more.
+				Inner *Inner ` + "`json:\"inner,omitempty\"`" + `
+			}
+			type Ports []Port
+			type Port struct{ number int }
+			func (p Port) MarshalText() ([]byte, error) { return nil, nil }
+			type Inner struct {
+				// Since is the time.
+				Since time.Time ` + "`json:\"since\"`" + `
+			}`, "| `ports`\\* | list of string | The pod's ports. |\n| `inner` | object | There if the pod has more. |\n" +
+			"| `inner.since`\\* | time | The time. |\n", ""},
+		{"no comment", "type Value struct {\n\tA int `json:\"a\"`\n}", "", "needs a line, a comment"},
+		{"another comment", "type Value struct {\n\t// A tells.\n\tA int `json:\"a\"`\n}", "", `does not begin like "A is …"`},
+		{"no type", "", "", "Value is no struct"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			page, err := Names(sourceOf(t, key+c.code))
+			switch {
+			case c.wrong == "" && err == nil:
+				if !strings.Contains(page.text.String(), c.want) {
+					t.Errorf("the page has no\n%s\n%s", c.want, page.text.String())
 				}
 			case c.wrong == "" || err == nil || !strings.Contains(err.Error(), c.wrong):
 				t.Errorf("%v; want an error with %q", err, c.wrong)

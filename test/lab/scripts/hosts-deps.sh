@@ -3,22 +3,9 @@
 # Ansible as the distribution has it, its linters, what makes hosts' disks, and room for the systemds' inotify instances.
 set -euo pipefail
 
-# program=package
-needed="/usr/bin/ansible-playbook=ansible /usr/bin/ansible-lint=ansible-lint /usr/bin/yamllint=yamllint
-    /usr/bin/python3=python3 ssh=openssh-client /sbin/mkfs.ext4=e2fsprogs"
-
-missing=""
-for pair in $needed; do
-    command -v "${pair%%=*}" > /dev/null || missing="$missing ${pair##*=}"
-done
-[ -e /usr/lib/python3/dist-packages/cryptography ] || missing="$missing python3-cryptography"
-
-if [ -n "$missing" ]; then
-    [ "$(id -u)" = 0 ] || { echo "$0: run it as root: it has to install$missing" >&2; exit 1; }
-    export DEBIAN_FRONTEND=noninteractive
-    # shellcheck disable=SC2086,SC2016
-    "$(dirname "$0")/progress.sh" "installing$missing" sh -c 'apt-get -q update && apt-get -q -y --no-install-recommends install "$@"' - $missing
-fi
+"$(dirname "$0")/install.sh" /usr/bin/ansible-playbook=ansible /usr/bin/ansible-lint=ansible-lint \
+    /usr/bin/yamllint=yamllint /usr/bin/python3=python3 ssh=openssh-client /sbin/mkfs.ext4=e2fsprogs \
+    /usr/lib/python3/dist-packages/cryptography=python3-cryptography
 
 # All labs share them: a host takes 7, one that is a node 14, the control plane 14.
 instances=/proc/sys/fs/inotify/max_user_instances
