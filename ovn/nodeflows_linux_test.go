@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft/ovn/ovntest"
 )
 
-// TestANodesFlowsAreItsOwn: what a further node of the cluster costs this node does not depend on how many Services there
-// are. ovn-controller has a node's Services on the switch of that node's pods, and others need no flows of that switch.
+// TestANodesFlowsAreItsOwn: what a further node of the cluster costs this node does not depend on how many Services
+// there are. A node's Services are on the switch of its pods, and no other node needs flows of that switch.
 func TestANodesFlowsAreItsOwn(t *testing.T) {
 	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	flows := func() int {

@@ -55,9 +55,9 @@ func NodeChange(s *settings.Settings, n *Node, hasShared bool) ovsdb.Change {
 	return r.Change
 }
 
-// boundTo binds the port of the cluster's router to the node's switch to the node: what is for its pods goes to the node
-// first, and through their switch there. So the node's ovn-controller alone has the switch's flows, as nobody else's pods
-// are on it. Without it ovn-controller takes the switches of all nodes for its own, since one router joins them.
+// boundTo binds the router's port to the node's switch to the node: what is for its pods goes to the node first, and
+// through their switch there. So the node's ovn-controller alone has the switch's flows. Without it each ovn-controller
+// has the switches of all nodes, since one router joins them.
 func (r *Rows) boundTo(n *Node) *string {
 	group := r.Add(nb.HAChassisGroupTable, "switch", &nb.HAChassisGroup{Name: northbound.ClusterRouterPort(n.Name)})
 	r.Member(nb.HAChassisGroupTable, group, "ha_chassis", r.Add(nb.HAChassisTable, "switch", &nb.HAChassis{

@@ -107,8 +107,8 @@ func TestLinks(t *testing.T) {
 	t.Logf("%d pages, %d links", len(all), checked)
 }
 
-// TestReader: a reader sees the README's picture, finds an Event by the search, and follows the result. The browser asks
-// no other server.
+// TestReader: a reader sees the README's picture, finds an Event by the search, and follows the result. The browser
+// asks no other server.
 func TestReader(t *testing.T) {
 	server := httptest.NewServer(http.FileServer(http.Dir(built)))
 	defer server.Close()
