@@ -201,8 +201,8 @@ func podNamespace(t testing.TB, node string, addr netip.Addr) string {
 			"&& exit; done; exit 1", addr))
 }
 
-// TestRouterPortsAreBoundUnderTraffic: the ports of the cluster's router to nodes' switches are as a former version left
-// them, until the controller binds them to the nodes. No connection ends over that.
+// TestRouterPortsAreBoundUnderTraffic: the ports of the router to nodes' switches are as a former version left them,
+// until the controller binds them to the nodes. No connection ends over that.
 func TestRouterPortsAreBoundUnderTraffic(t *testing.T) {
 	traffic := startTraffic(t)
 	for _, node := range nodes {
