@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # deps.sh: installs what the lab and the tests need of a Debian or Ubuntu machine, if it is missing.
 set -euo pipefail
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 "$(dirname "$0")/install.sh" containerd=containerd runc=runc debootstrap=debootstrap ethtool=ethtool nft=nftables \
     ip=iproute2 nsenter=util-linux tar=tar dpkg-deb=dpkg sysctl=procps ping=iputils-ping curl=curl \
