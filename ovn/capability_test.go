@@ -439,6 +439,10 @@ func windowsIsSpared(t *testing.T, c *cluster) {
 	}
 	for _, change := range all {
 		for _, r := range change.Rows {
+			// A node's own switch has its port on the node. Nothing is translated there, so nothing is copied.
+			if _, member := r.Model.(*nb.HAChassis); member && strings.HasPrefix(string(change.Owner), "Node/") {
+				continue
+			}
 			for feature, s := range spared {
 				if s.row == nil {
 					continue

@@ -170,7 +170,7 @@ func TestSharedGatewayHasAnOwnerOfItsOwn(t *testing.T) {
 	s.do(s.gatewayNode(1))
 	for _, change := range s.c.takeEverything() {
 		for _, r := range change.Rows {
-			if _, ok := r.Model.(*nb.HAChassisGroup); ok && change.Owner != northbound.GatewayOwner {
+			if g, ok := r.Model.(*nb.HAChassisGroup); ok && g.Name == "gw@shared" && change.Owner != northbound.GatewayOwner {
 				t.Errorf("%s has the group", change.Owner)
 			}
 		}

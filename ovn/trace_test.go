@@ -201,9 +201,9 @@ func TestPacketsFindTheirWay(t *testing.T) {
 			"tcp.dst==443",
 			[]string{`"cr-rtoe@shared"`, "ct_snat", "2001:db8::50", `output to "localnet@shared"`}, []string{`dp="gw-`}},
 		{"pod of a node that shares to a pod", e + "ip4.src==10.244.4.3 && ip4.dst==10.244.1.3 && tcp.dst==8080",
-			[]string{`output to "default_b"`}, []string{"gw"}},
+			[]string{`output to "default_b"`}, []string{`dp="gw`}},
 		{"pod of a node that shares to its own host", e + "ip4.src==10.244.4.3 && ip4.dst==192.0.2.4 && tcp.dst==22",
-			[]string{`output to "mgmt-shares"`}, []string{"gw"}},
+			[]string{`output to "mgmt-shares"`}, []string{`dp="gw`}},
 		{"shared gateway to pod", joined("rtoj-gw@shared", "0a:58:64:40:ff:fe") +
 			"ip4.src==198.51.100.1 && ip4.dst==10.244.4.3 && tcp.dst==8080", []string{`output to "default_e"`}, nil},
 		{"answer to another node's gateway router", a + "ip4.src==10.244.0.3 && ip4.dst==100.64.0.3 && icmp4.type==8",

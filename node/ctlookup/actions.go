@@ -41,6 +41,9 @@ const (
 var lookup = [ctLength]byte{0xff, 0xff, 0, ctLength, 0, 0, 0x23, 0x20, 0, subtypeCT, 0, 0, 0, 0, 0, 0, Zone >> 8,
 	Zone & 0xff, 0xff}
 
+// forget is ct_clear on the wire.
+var forget = [16]byte{0xff, 0xff, 0, 16, 0, 0, 0x23, 0x20, 0, 43}
+
 // resubmit is resubmit(,table) on the wire: the port is the packet's own.
 func resubmit(table byte) [resubmitLength]byte {
 	return [resubmitLength]byte{0xff, 0xff, 0, resubmitLength, 0, 0, 0x23, 0x20, 0, subtypeResubmit, 0xff, 0xf8, table}

@@ -67,8 +67,8 @@
 //	resubmit(,252),ct(zone=NXM_NX_REG13[0..15],…)
 //
 // Table 252 sets the bit for TCP, and clears it for all else. Fragments are put together before, in each table that
-// tracks, by a lookup in zone 64009: those of IPv6 tell no protocol, except for the first one. When ovn-controller has
-// a zone forgotten, that of TCP is forgotten with it.
+// tracks, by a lookup in zone 64009: those of IPv6 tell no protocol, except for the first one. The state that the
+// lookup finds is cleared. When ovn-controller has a zone forgotten, that of TCP is forgotten with it.
 //
 // # Lines in logs
 //

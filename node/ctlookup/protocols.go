@@ -53,18 +53,24 @@ func inZones(value uint32) []byte {
 // switch or router whose field of a match it is given. In words of ovs-ofctl, for ip and ipv6:
 //
 //	priority=65535,ip,ip_frag=yes,ct_state=-trk,metadata=0x1 actions=ct(table=this one,zone=64009)
+//	priority=65535,ip,ct_state=+trk,ct_zone=64009,metadata=0x1 actions=ct_clear,resubmit(,this one)
 //
 // The packet comes to the table again when it is whole. A lookup in [Zone] finds no connection, so the packet is taken
-// for none of another protocol's. Fragments of other switches and routers stay as they are, until they come to a table
-// that asks for connections.
+// for none of another protocol's. Its state there is forgotten: an answer is invalid where there is no connection, and
+// OVN's flows that do not track a packet would drop it. Fragments of other switches and routers stay as they are, until
+// they come to a table that asks for connections.
 func wholes(table byte, datapath string) [][]byte {
-	again := lookup
+	again, goOn := lookup, resubmit(table)
 	again[ctTable] = table
+	forgetAndGoOn := append(forget[:], goOn[:]...)
 	var all [][]byte
 	for _, family := range []uint16{ipv4, ipv6} {
 		fragment := append(binary.BigEndian.AppendUint32(nil, fragmentIs), isFragment, isFragment)
 		fragment = append(append(fragment, stateMatch(0, isTracked)...), datapath...)
-		all = append(all, flowOf(table, highest, ether(family, fragment), again[:]...))
+		whole := append(binary.BigEndian.AppendUint32(nil, ctZoneIs), Zone>>8, Zone&0xff)
+		whole = append(append(whole, stateMatch(isTracked, isTracked)...), datapath...)
+		all = append(all, flowOf(table, highest, ether(family, fragment), again[:]...),
+			flowOf(table, highest, ether(family, whole), forgetAndGoOn...))
 	}
 	return all
 }

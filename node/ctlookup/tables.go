@@ -12,10 +12,11 @@ const (
 
 // Headers of a match's fields.
 const (
-	ctState = 0x0001d308 // NXM_NX_CT_STATE, with a mask
-	etherIs = 0x80000a02 // OXM_OF_ETH_TYPE
-	ipv4    = 0x0800
-	ipv6    = 0x86dd
+	ctState  = 0x0001d308 // NXM_NX_CT_STATE, with a mask
+	ctZoneIs = 0x0001d402 // NXM_NX_CT_ZONE
+	etherIs  = 0x80000a02 // OXM_OF_ETH_TYPE
+	ipv4     = 0x0800
+	ipv6     = 0x86dd
 )
 
 // priority of flows that match a state; the others have zero.

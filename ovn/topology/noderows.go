@@ -27,6 +27,7 @@ func NodeChange(s *settings.Settings, n *Node, hasShared bool) ovsdb.Change {
 	}
 	port := northbound.RouterPort(northbound.ClusterRouterPort(n.Name), own)
 	port.Options = map[string]string{"route_table": n.Name} // see egress
+	port.HaChassisGroup = r.boundTo(n)
 	r.Link("switch", northbound.ClusterRouterID, id, port, northbound.NodeSwitchPort(n.Name), nil)
 	config, options := map[string]string{}, map[string]string{"requested-chassis": n.Chassis()}
 	BoundConnections(config, n, s.NodeConnections)
@@ -52,6 +53,16 @@ func NodeChange(s *settings.Settings, n *Node, hasShared bool) ovsdb.Change {
 		r.sharedEgress(s, n)
 	}
 	return r.Change
+}
+
+// boundTo binds the router's port to the node's switch to the node: what is for its pods goes to the node first, and
+// through their switch there. So the node's ovn-controller alone has the switch's flows. Without it each ovn-controller
+// has the switches of all nodes, since one router joins them.
+func (r *Rows) boundTo(n *Node) *string {
+	group := r.Add(nb.HAChassisGroupTable, "switch", &nb.HAChassisGroup{Name: northbound.ClusterRouterPort(n.Name)})
+	r.Member(nb.HAChassisGroupTable, group, "ha_chassis", r.Add(nb.HAChassisTable, "switch", &nb.HAChassis{
+		ChassisName: n.Chassis(), Priority: northbound.MaxPriority}))
+	return &group
 }
 
 // template says what the load balancers of NodePorts have on this node.

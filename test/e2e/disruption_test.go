@@ -141,7 +141,7 @@ func northbound(t *testing.T) []string {
 	command := []string{"nbctl", "--", "--no-headings", "--format=csv"}
 	for _, table := range []string{"Logical_Switch", "Logical_Switch_Port", "Logical_Router", "Logical_Router_Port",
 		"Logical_Router_Static_Route", "Logical_Router_Policy", "NAT", "Load_Balancer", "Load_Balancer_Group",
-		"Port_Group", "Address_Set", "ACL", "Static_MAC_Binding", "Chassis_Template_Var", "Gateway_Chassis"} {
+		"Port_Group", "Address_Set", "ACL", "Static_MAC_Binding", "Chassis_Template_Var", "HA_Chassis_Group", "HA_Chassis"} {
 		command = append(command, "--", "list", table)
 	}
 	var out string
@@ -199,6 +199,30 @@ func podNamespace(t testing.TB, node string, addr netip.Addr) string {
 	return cluster.Must(t, "exec", node, "--", "sh", "-c", fmt.Sprintf(
 		"for n in /run/netns/* /var/run/netns/*; do nsenter --net=$n ip -o addr 2>/dev/null | grep -qF ' %s/' && echo $n "+
 			"&& exit; done; exit 1", addr))
+}
+
+// TestRouterPortsAreBoundUnderTraffic: the ports of the router to nodes' switches are as a former version left them,
+// until the controller binds them to the nodes. No connection ends over that.
+func TestRouterPortsAreBoundUnderTraffic(t *testing.T) {
+	traffic := startTraffic(t)
+	for _, node := range nodes {
+		port := "rtos-" + node
+		cluster.Must(t, "nbctl", "--", "--wait=hv", "clear", "Logical_Router_Port", port, "ha_chassis_group")
+		eventually(t, 30*time.Second, port+" is bound again", func() error {
+			group, err := cluster.Try("nbctl", "--", "get", "Logical_Router_Port", port, "ha_chassis_group")
+			if err == nil && strings.TrimSpace(group) == "[]" {
+				err = fmt.Errorf("%s has no group", port)
+			}
+			return err
+		})
+	}
+	cluster.Must(t, "nbctl", "--", "--wait=hv", "sync")
+	for _, report := range companion.Stop[report](t, traffic) {
+		t.Logf("%s: %d answers, longest gap %d ms", report.Name, report.Answers, report.LongestGapMs)
+		if report.Error != "" {
+			t.Errorf("%s: %s", report.Name, report.Error)
+		}
+	}
 }
 
 // TestFrozenLeaderIsReplaced stops the leader without ending it: a standby takes over, and the old leader
