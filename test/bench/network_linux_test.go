@@ -30,6 +30,8 @@ type chassis struct {
 func startNetwork(b testing.TB, nb *database, nodes int) *network {
 	b.Helper()
 	n := &network{nb: nb, sb: startDatabase(b, "sb", "ovn-sb.ovsschema")}
+	// ovn-controller of 25.03 ends by a null pointer while there is no row SB_Global, which northd writes with the rest.
+	run(b, ovnProgram(b, "ovn-sbctl"), "--db="+n.sb.remote, "init")
 	n.northd = start(b, "northd", n.sb.dir, ovnProgram(b, "ovn-northd"), "--ovnnb-db="+nb.remote,
 		"--ovnsb-db="+n.sb.remote,
 		"--unixctl="+filepath.Join(n.sb.dir, "northd.ctl"), "-vconsole:warn")
