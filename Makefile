@@ -47,7 +47,8 @@ demo-down: ## end the demo's cluster
 # machine for themselves: where a new connection takes seconds, they tell of the machine.
 test: lab check ## everything that must pass
 	+@make="$(MAKE) --no-print-directory" && trap '$(END_CLUSTER)' EXIT && $(END_CLUSTER) && \
-		$$make -j2 cluster-alone unit-race && $$make cluster-together && $(END_CLUSTER) && $$make -j2 windows-unit unit-cases
+		$$make -j2 cluster-alone unit-race && $$make cluster-together && $(END_CLUSTER) && \
+		$$make -j2 windows-unit unit-cases test-kernel-short
 
 # All of the tests' files, those of `make cluster-test` and `make test-ansible` too.
 TEST_TAGS := cluster,ansible
@@ -131,9 +132,12 @@ KERNEL := $(LAB)/kernel/linux-6.12
 CHARON := $(LAB)/strongswan/.complete
 KERNEL_TESTS := Packets|BalancersAreRenamed|ChangesLeave|ConnectionsAreSpread|ReachesTunnels|OneMeter|RoutersForget|Sockets|ConnectionsEnd|LocalAddresses|TooLarge
 
-.PHONY: test-kernel
-test-kernel: export WEFT_TEST_DATAPATH := system
-test-kernel: export WEFT_TEST_KERNEL := $(abspath $(KERNEL))
+.PHONY: test-kernel test-kernel-short
+test-kernel test-kernel-short: export WEFT_TEST_DATAPATH := system
+test-kernel test-kernel-short: export WEFT_TEST_KERNEL := $(abspath $(KERNEL))
+test-kernel-short: ovn $(KERNEL) ## two nodes with the datapath of Linux 6.12: pods, a Service, a policy, gateways, restarts of ovs-vswitchd
+	$(UNIT_TEST) -timeout 5m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -run TestTwoNodesWithPackets ./ovn
+
 test-kernel: ovn $(KERNEL) $(CHARON) ## the tests with packets, on the datapath of Linux 6.12 (some 15 minutes)
 	$(UNIT_TEST) -p 1 -timeout 20m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh ./node/extbridge
 	$(UNIT_TEST) -p 1 -timeout 40m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -run '$(KERNEL_TESTS)' ./ovn

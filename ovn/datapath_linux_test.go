@@ -60,14 +60,7 @@ func newDatapath(t *testing.T, s *settings.Settings) *datapath {
 		t.Fatal("this test makes network namespaces: run it as root")
 	}
 	o := nodetest.StartOVN(t)
-	o.VS("set", "Open_vSwitch", ".", "external_ids:system-id=chassis-1", "external_ids:hostname=n1",
-		"external_ids:ovn-remote="+o.Southbound(),
-		"external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip=127.0.0.1", "external_ids:ovn-bridge-datapath-type="+
-			nodetest.Datapath(),
-		"external_ids:ovn-bridge-mappings=external:br-ex")
-	o.VS("--may-exist", "add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type="+nodetest.Datapath(),
-		"fail_mode=secure",
-		"--", "add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type="+nodetest.Datapath())
+	becomeChassis(o, "1", "127.0.0.1")
 	schema := ovsdbtest.Northbound(t)
 	d := &datapath{world: newWorld(), t: t, ovn: o, c: newCluster(s),
 		engine: ovsdb.NewEngine(ovsdbtest.Connect(t, schema, o.Northbound(), northbound.Tables...))}
@@ -80,6 +73,17 @@ func newDatapath(t *testing.T, s *settings.Settings) *datapath {
 		t.Fatal(err)
 	}
 	return d
+}
+
+// becomeChassis has a node join OVN as the one with that number, which tunnels come to at an address.
+func becomeChassis(o *nodetest.OVN, number, tunnels string) {
+	o.VS("set", "Open_vSwitch", ".", "external_ids:system-id=chassis-"+number, "external_ids:hostname=n"+number,
+		"external_ids:ovn-remote="+o.Southbound(), "external_ids:ovn-encap-type=geneve",
+		"external_ids:ovn-encap-ip="+tunnels, "external_ids:ovn-bridge-datapath-type="+nodetest.Datapath(),
+		"external_ids:ovn-bridge-mappings=external:br-ex")
+	o.VS("--may-exist", "add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type="+nodetest.Datapath(),
+		"fail_mode=secure",
+		"--", "add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type="+nodetest.Datapath())
 }
 
 // do puts objects, and waits until their flows are in force.
@@ -123,8 +127,14 @@ func (d *datapath) pods(names ...string) {
 	}
 }
 
-// plug makes a network namespace with an interface for a logical port.
+// plug makes a network namespace with an interface for a logical port of n1.
 func (d *datapath) plug(name, port, uid string, addresses []netip.Prefix, more ...string) {
+	d.t.Helper()
+	d.plugAt(d.ovn, name, port, uid, addresses, more...)
+}
+
+// plugAt is plug on any node.
+func (d *datapath) plugAt(node *nodetest.OVN, name, port, uid string, addresses []netip.Prefix, more ...string) {
 	d.t.Helper()
 	nodetest.Sandbox(d.t, name)
 	script := []string{"ip link add v-%[1]s type veth peer name eth0 netns %[1]s", "ip -n %[1]s link set lo up",
@@ -137,15 +147,11 @@ func (d *datapath) plug(name, port, uid string, addresses []netip.Prefix, more .
 	for _, a := range more {
 		script = append(script, "ip -n "+name+" addr add "+a+" dev eth0")
 	}
-	command := exec.Command("sh", "-ec", fmt.Sprintf(strings.Join(script, "\n"), name,
-		contract.MAC(contract.Addrs(addresses)...)))
-	if output, err := command.CombinedOutput(); err != nil {
-		d.t.Fatalf("plug %s: %v\n%s", name, err, output)
-	}
-	d.ovn.VS("add-port", "br-int", "v-"+name, "--", "set", "Interface", "v-"+name, "external_ids:iface-id="+port,
+	node.Shell(fmt.Sprintf(strings.Join(script, "\n"), name, contract.MAC(contract.Addrs(addresses)...)))
+	node.VS("add-port", "br-int", "v-"+name, "--", "set", "Interface", "v-"+name, "external_ids:iface-id="+port,
 		"external_ids:iface-id-ver="+uid)
 	nodetest.Eventually(d.t, 20*time.Second, func() error {
-		if up := d.ovn.VS("--if-exists", "get", "Interface", "v-"+name, "external_ids:ovn-installed"); up != `"true"` {
+		if up := node.VS("--if-exists", "get", "Interface", "v-"+name, "external_ids:ovn-installed"); up != `"true"` {
 			return fmt.Errorf("port %s is not installed", port)
 		}
 		return nil

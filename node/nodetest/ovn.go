@@ -28,6 +28,9 @@ type OVN struct {
 	bin string
 	// driver is the environment of an ovs-vswitchd that has a driver in place of the kernel's, see Driver.
 	driver map[string]string
+	// namespace is the network namespace of a further node, and central the OVN that it is a node of, see StartNode.
+	namespace string
+	central   *OVN
 
 	processes map[string]*process
 }
@@ -68,6 +71,18 @@ func StartOVNOver(tb testing.TB, driver map[string]string) *OVN {
 	o.Start(Vswitchd)
 	o.Start(OVNController)
 	return o
+}
+
+// StartNode starts a further node of this OVN, in a network namespace (see Sandbox) with Linux' datapath.
+func (o *OVN) StartNode(namespace string) *OVN {
+	o.tb.Helper()
+	n := newOVN(o.tb)
+	n.namespace, n.central = namespace, o
+	n.Start(OVSServer)
+	n.Run("ovs-vsctl", "--db="+n.OVSDatabase(), "--no-wait", "init")
+	n.Start(Vswitchd)
+	n.Start(OVNController)
+	return n
 }
 
 // StartOVS starts Open vSwitch alone.
@@ -149,8 +164,16 @@ func (o *OVN) path(name string) string { return filepath.Join(o.dir, name) }
 
 // OVSDatabase, Northbound and Southbound are the servers as a client dials them.
 func (o *OVN) OVSDatabase() string { return "unix:" + o.path("ovs.sock") }
-func (o *OVN) Northbound() string  { return "unix:" + o.path("nb.sock") }
-func (o *OVN) Southbound() string  { return "unix:" + o.path("sb.sock") }
+func (o *OVN) Northbound() string  { return "unix:" + o.all().path("nb.sock") }
+func (o *OVN) Southbound() string  { return "unix:" + o.all().path("sb.sock") }
+
+// all is the OVN that has the databases.
+func (o *OVN) all() *OVN {
+	if o.central != nil {
+		return o.central
+	}
+	return o
+}
 
 // Control is the socket of a program's unixctl.
 func (o *OVN) Control(name string) string { return o.path(name + ".ctl") }
@@ -177,8 +200,9 @@ func (o *OVN) Start(name string) {
 		o.tb.Fatal(err)
 	}
 	defer errors.Close()
-	p := &process{args: args, Cmd: exec.Command(filepath.Join(o.bin, args[0]), args[1:]...), exited: make(chan struct{})}
-	p.Env, p.Stdout, p.Stderr = o.environment(), errors, errors
+	p := &process{args: args, Cmd: o.command(context.Background(), filepath.Join(o.bin, args[0]), args[1:]...),
+		exited: make(chan struct{})}
+	p.Stdout, p.Stderr = errors, errors
 	if name == Vswitchd {
 		for variable, value := range o.driver {
 			p.Env = append(p.Env, variable+"="+value)
@@ -253,10 +277,12 @@ func (o *OVN) stop() {
 			}
 		}
 	}
-	// What a vswitchd leaves that is killed: the devices of its internal ports, or all of the kernel's datapath.
-	removeTaps(o.tb)
-	if !Userspace() {
-		o.removeDatapaths()
+	if o.namespace == "" { // or the namespace ends with what is in it
+		// What a vswitchd leaves that is killed: the devices of its internal ports, or all of the kernel's datapath.
+		removeTaps(o.tb)
+		if !Userspace() {
+			o.removeDatapaths()
+		}
 	}
 	if err := os.RemoveAll(o.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		o.tb.Error(err)
@@ -309,17 +335,42 @@ func (o *OVN) environment() []string {
 	return env
 }
 
+// command is a program in the node's network namespace.
+func (o *OVN) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	if o.namespace != "" { // `ip` becomes the program
+		program, args = "ip", append([]string{"netns", "exec", o.namespace, program}, args...)
+	}
+	command := exec.CommandContext(ctx, program, args...)
+	command.Env = o.environment()
+	return command
+}
+
+// Shell runs a script in the node's network namespace, as far as its first command that fails.
+func (o *OVN) Shell(script string) {
+	o.tb.Helper()
+	if output, err := o.command(context.Background(), "sh", "-ec", script).CombinedOutput(); err != nil {
+		o.tb.Fatalf("%s\n%v\n%s", script, err, output)
+	}
+}
+
 // Run runs one of OVN's programs to its end and returns what it printed.
 func (o *OVN) Run(program string, args ...string) string {
 	o.tb.Helper()
+	output, err := o.Try(program, args...)
+	if err != nil {
+		o.tb.Fatal(err)
+	}
+	return output
+}
+
+// Try is Run, which may fail.
+func (o *OVN) Try(program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	var output []byte
 	var err error
 	for {
-		command := exec.CommandContext(ctx, filepath.Join(o.bin, program), args...)
-		command.Env = o.environment()
-		output, err = command.CombinedOutput()
+		output, err = o.command(ctx, filepath.Join(o.bin, program), args...).CombinedOutput()
 		// ovs-vswitchd answers before it has read its configuration, and learns most of its commands with it.
 		if err == nil || !bytes.Contains(output, []byte("is not a valid command")) || ctx.Err() != nil {
 			break
@@ -327,9 +378,9 @@ func (o *OVN) Run(program string, args ...string) string {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if err != nil {
-		o.tb.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, output)
+		return "", fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, output)
 	}
-	return strings.TrimSpace(string(output))
+	return strings.TrimSpace(string(output)), nil
 }
 
 // NB and VS run ovn-nbctl and ovs-vsctl.
