@@ -15,9 +15,9 @@ import (
 	"github.com/weftnet/weft/ovn/ovntest"
 )
 
-// TestTwoNodesWithPackets is the short test of Linux' own datapath. Two nodes have a datapath and an Open vSwitch each, and
-// a tunnel between them. There are pods, a Service, a policy, the gateway, and connections over a restart of ovs-vswitchd.
-// A datapath in userspace sends tunnels by bridges alone. The cluster's tests have that one.
+// TestTwoNodesWithPackets is the short test of Linux' own datapath. Two nodes have a datapath and an Open vSwitch each,
+// and a tunnel between them. There are pods, a Service, a policy, the gateway, and connections that go on while
+// ovs-vswitchd is killed. A datapath in userspace sends tunnels by bridges alone: the cluster's tests have that one.
 func TestTwoNodesWithPackets(t *testing.T) {
 	if nodetest.Userspace() {
 		t.Skip("it is of Linux' own datapath: make test-kernel-short runs it")
@@ -109,7 +109,7 @@ func (d *datapath) addresses(pod string) (ip4, ip6 string) {
 	return ip4, ip6
 }
 
-// connectionGoesOn while a node's ovs-vswitchd is killed and started anew: the datapath keeps the flows that it has, and
+// connectionGoesOn while a node's ovs-vswitchd is killed and started anew. The datapath keeps the flows it has, and
 // ovs-vswitchd leaves it alone until its own are back (flow-restore-wait), as the playbooks have it.
 func (d *datapath) connectionGoesOn(t *testing.T, node *nodetest.OVN) {
 	d.t = t
