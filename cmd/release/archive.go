@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 )
@@ -30,6 +31,24 @@ type entry struct {
 func readEntry(path, name string, mode fs.FileMode) (entry, error) {
 	content, err := os.ReadFile(path)
 	return entry{name, mode, content}, err
+}
+
+// readFolder reads all files below a folder, with names from there on. It follows links to files.
+func readFolder(folder string) ([]entry, error) {
+	var entries []entry
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(folder, path)
+		if err != nil {
+			return err
+		}
+		e, err := readEntry(path, filepath.ToSlash(name), forAll)
+		entries = append(entries, e)
+		return err
+	})
+	return entries, err
 }
 
 // below are the entries in a folder.
@@ -58,13 +77,21 @@ func withFolders(entries []entry) []entry {
 	return all
 }
 
-// writeTarGz writes a compressed tar archive in which all belongs to root and is of one time.
+// writeTarGz writes a compressed tar archive, as writeTar does.
 func writeTarGz(w io.Writer, entries []entry, at time.Time) error {
 	zipped, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 	if err != nil {
 		return err
 	}
-	archive := tar.NewWriter(zipped)
+	if err := writeTar(zipped, entries, at); err != nil {
+		return err
+	}
+	return zipped.Close()
+}
+
+// writeTar writes a tar archive in which all belongs to root and is of one time.
+func writeTar(w io.Writer, entries []entry, at time.Time) error {
+	archive := tar.NewWriter(w)
 	for _, e := range withFolders(entries) {
 		header := &tar.Header{Name: e.name, Typeflag: tar.TypeReg, Mode: int64(e.mode.Perm()), Size: int64(len(e.content)),
 			Uname: "root", Gname: "root", ModTime: at, Format: tar.FormatGNU}
@@ -78,10 +105,7 @@ func writeTarGz(w io.Writer, entries []entry, at time.Time) error {
 			return fmt.Errorf("add %s: %w", e.name, err)
 		}
 	}
-	if err := archive.Close(); err != nil {
-		return err
-	}
-	return zipped.Close()
+	return archive.Close()
 }
 
 // readTarGz reads the files of such an archive.
