@@ -35,6 +35,7 @@ release: ## the files of a release, in bin/release/VERSION: make release VERSION
 	go run ./cmd/release -version '$(VERSION)' -ldflags '$(LDFLAGS)' -sign-key '$(SIGN_KEY)' 'bin/release/$(VERSION)'
 
 release-test: ## two releases of the present commit, from two clones, and whether they are the same
+	test/lab/scripts/install.sh containerd=containerd runc=runc setpriv=util-linux
 	cmd/release/twice.sh
 
 demo: lab ## a real cluster on this machine, a sample application, and what to look at

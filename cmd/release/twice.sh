@@ -2,6 +2,7 @@
 # Makes a release of the present commit in two clones, and compares them. Then it installs what it can on this machine.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+here=$PWD/cmd/release
 version=0.0.0-twice.1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -31,6 +32,8 @@ dpkg --root="$root" --force-not-root --install weft_*_"$(go env GOARCH)".deb
 tell "$root/usr/bin/weft" version
 dpkg --root="$root" --force-not-root --remove weft
 [ ! -e "$root/usr" ]
+
+tell "$here/run-image.sh" weft-controller-*.oci.tar localhost/weft-controller:$version /usr/bin/weft version
 
 ansible-galaxy collection install --no-deps --offline --collections-path "$work/collections" weftnet-weft-*.tar.gz
 tell "$work/collections/ansible_collections/weftnet/weft/bin/weft" version
