@@ -80,6 +80,9 @@ func (m maker) fill(ctx context.Context, folder, work string) error {
 			return err
 		}
 	}
+	if err := m.chart(folder); err != nil {
+		return err
+	}
 	if err := m.images(folder, work, builds, documents, bill); err != nil {
 		return err
 	}
