@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"time"
@@ -114,24 +115,47 @@ func readTarGz(r io.Reader) ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	archive := tar.NewReader(unzipped)
 	var entries []entry
+	err = eachOfTar(unzipped, func(header *tar.Header, content []byte) {
+		if header.Typeflag == tar.TypeReg {
+			entries = append(entries, entry{header.Name, header.FileInfo().Mode(), content})
+		}
+	})
+	return entries, err
+}
+
+// readTar reads the files and the links of a tar archive, by their names without a leading "./".
+func readTar(r io.Reader) (files map[string][]byte, links map[string]string, err error) {
+	files, links = map[string][]byte{}, map[string]string{}
+	err = eachOfTar(r, func(header *tar.Header, content []byte) {
+		name := path.Clean(header.Name)
+		switch header.Typeflag {
+		case tar.TypeReg:
+			files[name] = content
+		case tar.TypeLink:
+			links[name] = "/" + path.Clean(header.Linkname)
+		case tar.TypeSymlink:
+			links[name] = header.Linkname
+		}
+	})
+	return files, links, err
+}
+
+func eachOfTar(r io.Reader, take func(*tar.Header, []byte)) error {
+	archive := tar.NewReader(r)
 	for {
 		header, err := archive.Next()
 		if err == io.EOF {
-			return entries, nil
+			return nil
 		}
 		if err != nil {
-			return nil, err
-		}
-		if header.Typeflag != tar.TypeReg {
-			continue
+			return err
 		}
 		content, err := io.ReadAll(archive)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		entries = append(entries, entry{header.Name, header.FileInfo().Mode(), content})
+		take(header, content)
 	}
 }
 

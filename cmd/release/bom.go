@@ -21,7 +21,7 @@ type bill struct {
 	version    string
 	programs   []cyclonedx.Component
 	images     []cyclonedx.Component
-	modules    map[string]cyclonedx.Component // by package URL
+	modules    map[string]cyclonedx.Component // and packages of Debian, by package URL
 	linkedFrom []cyclonedx.Dependency
 }
 
@@ -53,7 +53,8 @@ func (b *bill) add(p platform, program entry) error {
 // programRef is the reference of a program in the bill.
 func programRef(p platform, name string) string { return p.String() + "/" + name }
 
-// addImage takes an image, whose digest is the one by which containers are started, and the references of its materials.
+// addImage takes an image, whose digest is the one by which containers are started, and the references of its
+// materials.
 func (b *bill) addImage(i containerImage, digest string, materials []string) {
 	b.images = append(b.images, cyclonedx.Component{
 		BOMRef: i.name, Type: cyclonedx.ComponentTypeContainer, Name: i.name, Version: b.version,
@@ -61,6 +62,14 @@ func (b *bill) addImage(i containerImage, digest string, materials []string) {
 		Hashes:     &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: digest}},
 	})
 	b.linkedFrom = append(b.linkedFrom, cyclonedx.Dependency{Ref: i.name, Dependencies: &materials})
+}
+
+// debianPackage adds a package once, and returns its package URL.
+func (b *bill) debianPackage(p pin) string {
+	b.modules[p.url()] = cyclonedx.Component{BOMRef: p.url(), Type: cyclonedx.ComponentTypeLibrary, Name: p.name(),
+		Version: p.version(), PackageURL: p.url(),
+		Hashes: &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: p.sum}}}
+	return p.url()
 }
 
 // module adds a module once, and returns its package URL (https://github.com/package-url/purl-spec).

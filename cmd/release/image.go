@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ const (
 // containerImage is an image of Weft for all architectures of Linux.
 type containerImage struct {
 	name, description string
-	licenses          string // as an expression of SPDX
+	licenses          string // as an expression of SPDX; empty if there are too many for one
 	user              string // empty for root
 	version           semver.Version
 	source            commit
@@ -58,7 +59,9 @@ func (i containerImage) labels() map[string]string {
 		"revision": i.source.id, "created": i.source.time.Format(time.RFC3339),
 		"source": "https://github.com/weftnet/weft", "url": "https://github.com/weftnet/weft",
 	} {
-		labels["org.opencontainers.image."+key] = value
+		if value != "" {
+			labels["org.opencontainers.image."+key] = value
+		}
 	}
 	return labels
 }
@@ -142,22 +145,49 @@ func (m maker) controllerImage() containerImage {
 			"their host"}
 }
 
+// nodeImage is that of the agent of Linux nodes. It runs as root: it enters the network namespaces of pods, and changes
+// the interfaces and the settings of its host's kernel. Its licences are those of many packages, and no short
+// expression.
+func (m maker) nodeImage() containerImage {
+	return containerImage{name: "weft-node", version: m.version, source: m.source,
+		description: "weft node, the agent of Linux nodes, with the program of Open vSwitch that it runs"}
+}
+
+// imageParts are what images are made of.
+type imageParts struct {
+	builds    []build
+	documents []entry
+	tools     map[string]unpacked // of Open vSwitch, by architecture
+}
+
 // images writes all images, and adds them to the bill.
-func (m maker) images(folder, work string, builds []build, documents []entry, bill *bill) error {
-	image := m.controllerImage()
-	var variants []variant
-	var programs []string
-	for _, b := range builds {
+func (m maker) images(folder, work string, parts imageParts, bill *bill) error {
+	papers := below("usr/share/doc/weft", parts.documents)
+	var controllers, nodes []variant
+	var programs, agents []string
+	for _, b := range parts.builds {
 		if b.system != "linux" {
 			continue
 		}
-		weft := *find(b.files, "weft")
+		weft, plugin := *find(b.files, "weft"), *find(b.files, "weft-cni")
 		programs = append(programs, programRef(b.platform, weft.name))
-		weft.name = "usr/bin/weft"
-		files := append(append(accounts(), weft), below("usr/share/doc/weft", documents)...)
-		variants = append(variants, variant{b.platform, files})
+		agents = append(agents, programRef(b.platform, weft.name), programRef(b.platform, plugin.name))
+		weft.name, plugin.name = "usr/bin/weft", "usr/lib/cni/weft-cni"
+		files := slices.Concat(accounts(), []entry{weft}, papers)
+		controllers = append(controllers, variant{b.platform, files})
+		linked, packages, err := parts.tools[b.architecture].closure("usr/bin/ovs-ofctl")
+		if err != nil {
+			return fmt.Errorf("ovs-ofctl for %s: %w", b.platform, err)
+		}
+		nodes = append(nodes, variant{b.platform, slices.Concat(files, []entry{plugin}, linked)})
+		for _, p := range packages {
+			agents = append(agents, bill.debianPackage(p))
+		}
 	}
-	return m.writeImage(folder, work, image, variants, programs, bill)
+	if err := m.writeImage(folder, work, m.controllerImage(), controllers, programs, bill); err != nil {
+		return err
+	}
+	return m.writeImage(folder, work, m.nodeImage(), nodes, agents, bill)
 }
 
 func (m maker) writeImage(folder, work string, image containerImage, variants []variant, materials []string,

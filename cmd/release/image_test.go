@@ -22,7 +22,7 @@ func sampleMaker() maker {
 	return maker{version: semver.MustParse("1.2.0+build.5"), source: commit{id: "c0ffee", time: noon}, stdout: io.Discard}
 }
 
-// imageFiles makes a release's images of a program, and returns the folder that they are in.
+// imageFiles makes a release's images of a program and of tools, and returns the folder that they are in.
 func imageFiles(t *testing.T, program []byte) (folder string, bill *bill) {
 	t.Helper()
 	folder, bill = t.TempDir(), newBill("1.2.0")
@@ -30,8 +30,10 @@ func imageFiles(t *testing.T, program []byte) (folder string, bill *bill) {
 	for _, p := range platforms {
 		builds = append(builds, build{p, []entry{{"weft-cni", executable, nil}, {"weft", executable, program}}})
 	}
-	documents := []entry{{licensesFile, forAll, []byte("licences")}}
-	if err := sampleMaker().images(folder, t.TempDir(), builds, documents, bill); err != nil {
+	tools := toolsOf(t)
+	parts := imageParts{builds, []entry{{licensesFile, forAll, []byte("licences")}},
+		map[string]unpacked{"amd64": tools, "arm64": tools}}
+	if err := sampleMaker().images(folder, t.TempDir(), parts, bill); err != nil {
 		t.Fatal(err)
 	}
 	return folder, bill
@@ -134,20 +136,40 @@ func unpack(t *testing.T, image v1.Image) string {
 	return root
 }
 
-func TestImagesAreTheSameEachTime(t *testing.T) {
-	const name = "weft-controller-1.2.0+build.5.oci.tar"
-	var archives [][]byte
-	for range 2 {
-		folder, _ := imageFiles(t, []byte("program"))
-		archive, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil {
-			t.Fatal(err)
+// TestNodeImage: it has what the controller's has, and what the agent runs; and it is root's.
+func TestNodeImage(t *testing.T) {
+	folder, bill := imageFiles(t, []byte("program"))
+	_, index := readImage(t, filepath.Join(folder, "weft-node-1.2.0+build.5.oci.tar"))
+	for platform, image := range variantsOf(t, index) {
+		config, err := image.ConfigFile()
+		if err != nil || config.Config.User != "" {
+			t.Errorf("%s: the user is %q: %v", platform, config.Config.User, err)
 		}
-		archives = append(archives, archive)
+		root := unpack(t, image)
+		for _, name := range []string{"usr/bin/weft", "usr/lib/cni/weft-cni", "usr/bin/ovs-ofctl", "etc/passwd",
+			"usr/share/doc/openvswitch-common/copyright"} {
+			if _, err := os.Stat(filepath.Join(root, name)); err != nil {
+				t.Errorf("%s: %v", platform, err)
+			}
+		}
 	}
-	if !bytes.Equal(archives[0], archives[1]) {
-		t.Error("two runs give other bytes")
+	materials := *bill.linkedFrom[len(bill.linkedFrom)-1].Dependencies
+	for _, want := range []string{"linux-amd64/weft", "linux-arm64/weft-cni", "pkg:deb/debian/libc6@1?arch=amd64"} {
+		if !slices.Contains(materials, want) {
+			t.Errorf("the image is of %v, without %s", materials, want)
+		}
 	}
+}
+
+func TestImagesAreTheSameEachTime(t *testing.T) {
+	folders := make([]string, 2)
+	for i := range folders {
+		folders[i], _ = imageFiles(t, []byte("program"))
+	}
+	if listed := ran(t, "ls", folders[0]); strings.Count(listed, ".oci.tar\n") != 2 {
+		t.Errorf("the images are %s", listed)
+	}
+	ran(t, "diff", "-r", folders[0], folders[1])
 }
 
 // TestImageOfAnotherProgramHasAnotherDigest, or those before prove nothing.

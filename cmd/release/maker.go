@@ -59,6 +59,10 @@ type build struct {
 
 // fill puts the files into an empty folder. work is for what is needed on the way.
 func (m maker) fill(ctx context.Context, folder, work string) error {
+	tools, err := m.debianTools(ctx)
+	if err != nil {
+		return err
+	}
 	builds, err := m.compile(ctx, work)
 	if err != nil {
 		return err
@@ -83,7 +87,7 @@ func (m maker) fill(ctx context.Context, folder, work string) error {
 	if err := m.chart(folder); err != nil {
 		return err
 	}
-	if err := m.images(folder, work, builds, documents, bill); err != nil {
+	if err := m.images(folder, work, imageParts{builds, documents, tools}, bill); err != nil {
 		return err
 	}
 	if err := create(folder, fmt.Sprintf("weft-%s.cdx.json", m.version), func(w io.Writer) error {

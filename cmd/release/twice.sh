@@ -33,7 +33,10 @@ tell "$root/usr/bin/weft" version
 dpkg --root="$root" --force-not-root --remove weft
 [ ! -e "$root/usr" ]
 
-tell "$here/run-image.sh" weft-controller-*.oci.tar localhost/weft-controller:$version /usr/bin/weft version
+for image in weft-controller weft-node; do
+    tell "$here/run-image.sh" $image-*.oci.tar localhost/$image:$version /usr/bin/weft version
+done
+"$here/run-image.sh" weft-node-*.oci.tar localhost/weft-node:$version /usr/bin/ovs-ofctl --version
 
 ansible-galaxy collection install --no-deps --offline --collections-path "$work/collections" weftnet-weft-*.tar.gz
 tell "$work/collections/ansible_collections/weftnet/weft/bin/weft" version
