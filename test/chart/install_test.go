@@ -9,6 +9,7 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"github.com/weftnet/weft/models/api/rights"
 	"github.com/weftnet/weft/test/apiserver"
 )
 
@@ -25,10 +26,20 @@ func TestHelmInstalls(t *testing.T) {
 		"spec: {automountServiceAccountToken: false, containers: [{name: c, image: i}]}}"); err != nil {
 		t.Fatal(err)
 	}
+	// The playbooks' rights are there already.
+	role, _, _ := strings.Cut(rights.Controller, "---\n")
+	if err := s.Create("/apis/rbac.authorization.k8s.io/v1/clusterroles", role); err != nil {
+		t.Fatal(err)
+	}
 	helm := helmOf(t, s)
 
 	install := action.NewInstall(helm)
 	install.ReleaseName, install.Namespace = "weft", namespace
+	if _, err := install.RunWithContext(t.Context(), load(t), valuesOf(t, least)); err == nil ||
+		!strings.Contains(err.Error(), "ClusterRole \"weft-controller\"") {
+		t.Errorf("Helm takes what it has not made, without being told: %v", err)
+	}
+	install.TakeOwnership = true
 	if _, err := install.RunWithContext(t.Context(), load(t), valuesOf(t, least)); err != nil {
 		t.Fatal(err)
 	}
