@@ -8,14 +8,17 @@ import (
 	"testing"
 )
 
-// toolsOf are packages with a program and a library of its own, made by gcc, and this machine's C library and loader.
+// toolsOf are packages with a program, its library and the library of that one, made by gcc, and this machine's C
+// library and loader.
 func toolsOf(t *testing.T) unpacked {
 	t.Helper()
 	folder := t.TempDir()
-	write(t, filepath.Join(folder, "own.c"), "int own(void) { return 0; }\n")
+	write(t, filepath.Join(folder, "deep.c"), "int deep(void) { return 0; }\n")
+	write(t, filepath.Join(folder, "own.c"), "int deep(void); int own(void) { return deep(); }\n")
 	write(t, filepath.Join(folder, "main.c"), "int own(void); int main(void) { return own(); }\n")
-	gcc := exec.Command("sh", "-ec", "gcc -shared -fPIC -Wl,-soname,libown.so.1 -o libown.so own.c\n"+
-		"gcc -o main main.c libown.so")
+	gcc := exec.Command("sh", "-ec", "gcc -shared -fPIC -Wl,-soname,libdeep.so.1 -o libdeep.so.1 deep.c\n"+
+		"gcc -shared -fPIC -Wl,-soname,libown.so.1 -o libown.so.1 own.c libdeep.so.1\n"+
+		"gcc -Wl,-rpath-link,. -o main main.c libown.so.1")
 	gcc.Dir = folder
 	if out, err := gcc.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -36,7 +39,8 @@ func toolsOf(t *testing.T) unpacked {
 	}
 	return unpacked{
 		deb("openvswitch-common", map[string][]byte{"usr/bin/ovs-ofctl": main, "usr/bin/other": nil}, nil),
-		deb("libown1", map[string][]byte{libraries + "/libown.so.1.0": []byte(read(t, filepath.Join(folder, "libown.so")))},
+		deb("libown1", map[string][]byte{libraries + "/libown.so.1.0": []byte(read(t, filepath.Join(folder, "libown.so.1"))),
+			libraries + "/libdeep.so.1": []byte(read(t, filepath.Join(folder, "libdeep.so.1")))},
 			map[string]string{libraries + "/libown.so.1": "libown.so.1.0"}),
 		deb("libc6", map[string][]byte{libraries + "/libc.so.6": []byte(read(t, "/"+libraries+"/libc.so.6")),
 			"usr/" + loader: []byte(read(t, "/"+loader))}, nil),

@@ -7,8 +7,10 @@ version=0.0.0-twice.1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 ssh-keygen -q -t ed25519 -N '' -C '' -f "$work/key"
+commit=$(git rev-parse HEAD) # another may come meanwhile
 for clone in first second; do
     git clone --quiet . "$work/$clone"
+    git -C "$work/$clone" checkout --quiet --detach "$commit"
     make -C "$work/$clone" release VERSION=$version SIGN_KEY="$work/key"
 done
 files=$work/first/bin/release/$version
