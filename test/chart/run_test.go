@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -20,10 +21,14 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/tunnel"
+	"github.com/weftnet/weft/ovn/observe"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 	"github.com/weftnet/weft/test/apiserver"
+	"github.com/weftnet/weft/test/lab/pki"
 )
 
 // TestControllerRunsByTheChart runs weft controller with the configuration, the variables and the account that the
@@ -32,27 +37,13 @@ import (
 func TestControllerRunsByTheChart(t *testing.T) {
 	s := apiserver.Start(t)
 	northbound := ovsdbtest.Server(t, ovsdbtest.Northbound(t))
-	s.Eventually(t, "kube-system is there", func() error {
-		_, err := s.Do(http.MethodGet, "/api/v1/namespaces/kube-system", "", nil)
-		return err
-	})
+	awaitNamespace(t, s)
 	if err := s.Create("/api/v1/nodes", "{apiVersion: v1, kind: Node, metadata: {name: n1}, spec: {podCIDRs: "+
 		"[10.244.1.0/24]}}"); err != nil {
 		t.Fatal(err)
 	}
-	at := address(t, s)
-	values := []string{least, `{apiServer: {host: "` + at.Hostname() + `", port: ` + at.Port() + `}, controller: {tlsSecret: "",
-		config: {metrics-address: "", ovn-northbound: ["` + northbound.Endpoint + `"]}}}`}
-	install := action.NewInstall(helmOf(t, s))
-	install.ReleaseName, install.Namespace = "weft", namespace
-	if _, err := install.RunWithContext(t.Context(), load(t), valuesOf(t, values...)); err != nil {
-		t.Fatal(err)
-	}
-	objects := rendered(t, values...)
-	config := get[*corev1.ConfigMap](t, objects, "ConfigMap weft-controller").Data
-	deployment := get[*appsv1.Deployment](t, objects, "Deployment weft-controller")
-	runPod(t, deployment.Spec.Template.Spec, config, account(t, s, at))
-
+	runPart(t, s, "controller", kubelet{}, `{controller: {tlsSecret: "", config: {metrics-address: "",
+		ovn-northbound: ["`+northbound.Endpoint+`"]}}}`)
 	s.Eventually(t, "the pod leads", func() error {
 		var lease coordinationv1.Lease
 		if err := read(s, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/weft-controller", &lease); err != nil {
@@ -73,6 +64,86 @@ func TestControllerRunsByTheChart(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestDoorRunsByTheChart: the API server reaches the door by the APIService of the chart, and trusts it.
+func TestDoorRunsByTheChart(t *testing.T) {
+	s := apiserver.Start(t)
+	awaitNamespace(t, s)
+	sockets, credentials := t.TempDir(), t.TempDir()
+	databases := map[string]ovsdbtest.Database{"nb": ovsdbtest.Northbound(t), "sb": ovsdbtest.Southbound(t)}
+	for name, database := range databases {
+		socket := strings.TrimPrefix(ovsdbtest.Server(t, database).Endpoint, "unix:")
+		if err := os.Symlink(socket, filepath.Join(sockets, name+".sock")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	authority, err := pki.NewAuthority("tunnel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.Issue(pki.Subject{Name: tunnel.ObserverName, DNSNames: []string{tunnel.ObserverName,
+		observe.ServerName}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{"ca.crt": authority.Cert, "tls.crt": pair.Cert, "tls.key": pair.Key} {
+		if err := os.WriteFile(filepath.Join(credentials, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bundle, err := json.Marshal(string(authority.Cert))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	listener.Close()
+	runPart(t, s, "observe", kubelet{credentials: credentials}, doors, fmt.Sprintf(`{observe: {port: %d,
+		sockets: {folder: %s}, config: {metrics-address: ""}, caBundle: %s}}`, port, sockets, bundle))
+	s.Eventually(t, "the API server reaches the door", func() error {
+		var api apiregistration.APIService
+		if err := read(s, "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.observe.weft.net", &api); err != nil {
+			return err
+		}
+		for _, c := range api.Status.Conditions {
+			if c.Type == apiregistration.Available && c.Status == apiregistration.ConditionTrue {
+				return nil
+			}
+		}
+		return fmt.Errorf("its conditions are %+v", api.Status.Conditions)
+	})
+	s.Eventually(t, "the door answers", func() error {
+		_, err := s.Do(http.MethodGet, "/apis/observe.weft.net/v1alpha1/policyhits", "", nil)
+		return err
+	})
+}
+
+func awaitNamespace(t *testing.T, s *apiserver.Server) {
+	t.Helper()
+	s.Eventually(t, "kube-system is there", func() error {
+		_, err := s.Do(http.MethodGet, "/api/v1/namespaces/kube-system", "", nil)
+		return err
+	})
+}
+
+// runPart installs the chart with some values, and runs the pod of a part of it.
+func runPart(t *testing.T, s *apiserver.Server, part string, k kubelet, values ...string) {
+	t.Helper()
+	at := address(t, s)
+	values = append([]string{least, `{apiServer: {host: "` + at.Hostname() + `", port: ` + at.Port() + `}}`}, values...)
+	install := action.NewInstall(helmOf(t, s))
+	install.ReleaseName, install.Namespace = "weft", namespace
+	if _, err := install.RunWithContext(t.Context(), load(t), valuesOf(t, values...)); err != nil {
+		t.Fatal(err)
+	}
+	objects := rendered(t, values...)
+	k.account = account(t, s, at, "weft-"+part)
+	k.run(t, get[*appsv1.Deployment](t, objects, "Deployment weft-"+part).Spec.Template.Spec,
+		get[*corev1.ConfigMap](t, objects, "ConfigMap weft-"+part).Data)
 }
 
 const podName = "weft-controller-6d4cf56db6-x7k2p"
@@ -99,10 +170,10 @@ func address(t *testing.T, s *apiserver.Server) *url.URL {
 	return at
 }
 
-// account is a folder as a kubelet mounts it: the token of the pods' account, and the API server's authority.
-func account(t *testing.T, s *apiserver.Server, at *url.URL) string {
+// account is a folder as a kubelet mounts it: the token of an account, and the API server's authority.
+func account(t *testing.T, s *apiserver.Server, at *url.URL, name string) string {
 	t.Helper()
-	answer, err := s.Do(http.MethodPost, "/api/v1/namespaces/kube-system/serviceaccounts/weft-controller/token",
+	answer, err := s.Do(http.MethodPost, "/api/v1/namespaces/kube-system/serviceaccounts/"+name+"/token",
 		"application/json", []byte(`{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -133,8 +204,11 @@ func account(t *testing.T, s *apiserver.Server, at *url.URL) string {
 	return folder
 }
 
-// runPod runs a pod's program as a kubelet does, until the test ends. /run is its own, for the account.
-func runPod(t *testing.T, pod corev1.PodSpec, config map[string]string, account string) {
+// kubelet runs pods on this machine as one does, with what it mounts: folders of an account and of a Secret.
+type kubelet struct{ account, credentials string }
+
+// run runs a pod's program until the test ends. /run is its own, for the account.
+func (k kubelet) run(t *testing.T, pod corev1.PodSpec, config map[string]string) {
 	t.Helper()
 	folder := t.TempDir()
 	build := exec.Command("go", "build", "-o", folder+"/", "./cmd/weft")
@@ -142,27 +216,20 @@ func runPod(t *testing.T, pod corev1.PodSpec, config map[string]string, account 
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	paths := strings.NewReplacer("/etc/weft/config", folder, "/etc/weft/tls", k.credentials)
 	for name, content := range config {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(paths.Replace(content)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	container := pod.Containers[0]
-	var args []string
-	for _, arg := range container.Args {
-		args = append(args, strings.Replace(arg, "/etc/weft/config", folder, 1))
-	}
 	const script = `mount -t tmpfs tmpfs /run && mkdir -p /run/secrets/kubernetes.io &&
 		cp -r "$0" /run/secrets/kubernetes.io/serviceaccount && exec "$@"`
-	cmd := exec.Command("unshare", append([]string{"--map-root-user", "--mount", "sh", "-c", script, account,
-		filepath.Join(folder, "weft")}, args...)...)
-	for _, v := range container.Env {
-		if v.ValueFrom != nil && v.ValueFrom.FieldRef.FieldPath == "metadata.name" {
-			v.Value = podName
-		}
-		cmd.Env = append(cmd.Env, v.Name+"="+v.Value)
+	args := []string{"--map-root-user", "--mount", "sh", "-c", script, k.account, filepath.Join(folder, "weft")}
+	for _, arg := range pod.Containers[0].Args {
+		args = append(args, paths.Replace(arg))
 	}
-	cmd.Env = append(cmd.Env, "PATH="+os.Getenv("PATH"))
+	cmd := exec.Command("unshare", args...)
+	cmd.Env = append(variables(t, pod.Containers[0].Env), "PATH="+os.Getenv("PATH"))
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -176,4 +243,35 @@ func runPod(t *testing.T, pod corev1.PodSpec, config map[string]string, account 
 			t.Logf("the pod said:\n%s", &log)
 		}
 	})
+}
+
+// variables are those of a container, with the fields of the pod and with the variables before that they name.
+func variables(t *testing.T, declared []corev1.EnvVar) []string {
+	t.Helper()
+	fields := map[string]string{"metadata.name": podName, "spec.nodeName": "n1", "status.hostIP": ownAddress(t)}
+	var names, all []string // names are pairs of what stands for a variable and its value
+	for _, v := range declared {
+		if v.ValueFrom != nil {
+			v.Value = fields[v.ValueFrom.FieldRef.FieldPath]
+		}
+		value := strings.NewReplacer(names...).Replace(v.Value)
+		names, all = append(names, "$("+v.Name+")", value), append(all, v.Name+"="+value)
+	}
+	return all
+}
+
+// ownAddress is one of this machine by which others reach it.
+func ownAddress(t *testing.T) string {
+	t.Helper()
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addresses {
+		if own, ok := a.(*net.IPNet); ok && own.IP.IsGlobalUnicast() && own.IP.To4() != nil {
+			return own.IP.String()
+		}
+	}
+	t.Fatal("this machine has no IPv4 address but that of lo: give it one")
+	return ""
 }
