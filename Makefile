@@ -35,6 +35,7 @@ release: ## the files of a release, in bin/release/VERSION: make release VERSION
 	go run ./cmd/release -version '$(VERSION)' -ldflags '$(LDFLAGS)' -sign-key '$(SIGN_KEY)' 'bin/release/$(VERSION)'
 
 release-test: ## two releases of the present commit, from two clones, and whether they are the same
+	test/lab/scripts/install.sh containerd=containerd runc=runc setpriv=util-linux
 	cmd/release/twice.sh
 
 demo: lab ## a real cluster on this machine, a sample application, and what to look at
@@ -63,6 +64,7 @@ vet:
 	cd test/oracle && go vet ./...
 	cd test/oracle/services && go vet ./...
 	cd test/site && go vet ./...
+	cd test/chart && go vet ./...
 
 lint:
 	go run ./test/prose $$(git ls-files '*.md')
@@ -70,7 +72,7 @@ lint:
 	go run ./test/links $$(git ls-files '*.md')
 	go tool staticcheck -tags $(TEST_TAGS) ./...
 	GOOS=windows $$(go tool -n staticcheck) ./cmd/... ./cni/... ./node/...
-	staticcheck=$$(go tool -n staticcheck) && for module in test/lab/sctp test/oracle test/oracle/services test/site; do (cd $$module && $$staticcheck ./...) || exit; done
+	staticcheck=$$(go tool -n staticcheck) && for module in test/lab/sctp test/oracle test/oracle/services test/site test/chart; do (cd $$module && $$staticcheck ./...) || exit; done
 
 # The tests run anew each time: go's cache of results knows nothing of the programs in bin/lab. `check` has vetted them.
 # They wait for most of their time, so two packages run at once, beside the cluster's tests that run alone. With more of
@@ -94,10 +96,11 @@ unit-race: ovn $(LAB)/wine/.complete $(LAB)/hyperkube
 	CGO_ENABLED=1 $(UNIT_TEST) $(NO_DEBUGGER) -race -short -parallel 8 -timeout 25m ./...
 	cd test/lab/sctp && CGO_ENABLED=1 $(UNIT_TEST) $(NO_DEBUGGER) -race ./...
 
-unit-cases: ovn
+unit-cases: ovn $(LAB)/hyperkube
 	$(UNIT_TEST) -run '^($(MANY_CASES))$$' $(MANY_CASES_IN)
 	cd test/oracle && $(UNIT_TEST) -v ./...
 	cd test/oracle/services && $(UNIT_TEST) -v ./...
+	cd test/chart && $(UNIT_TEST) ./...
 
 .PHONY: oracle-long
 oracle-long: ## 200,000 random cases of policies, asked of the rows and of the oracles, and as many of Services
@@ -188,7 +191,7 @@ bench: lab bin/steady bin/ask ## benchmarks, each beside its floor
 	go test -run '^$$' -bench . -benchtime 1x -timeout 90m ./test/bench
 	go test -tags cluster -run '^$$' -bench . -benchtime 1x -timeout 25m ./test/e2e
 
-generate: ## models from their schemas, and docs/reference from the code
+generate: ## models from their schemas, and from the code docs/reference and the schema of the chart's values
 	go generate ./models/...
 	go test -run '^TestReference' ./cmd/weft ./test/reference -args -update
 

@@ -9,6 +9,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"time"
 )
@@ -30,6 +32,24 @@ type entry struct {
 func readEntry(path, name string, mode fs.FileMode) (entry, error) {
 	content, err := os.ReadFile(path)
 	return entry{name, mode, content}, err
+}
+
+// readFolder reads all files below a folder, with names from there on. It follows links to files.
+func readFolder(folder string) ([]entry, error) {
+	var entries []entry
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(folder, path)
+		if err != nil {
+			return err
+		}
+		e, err := readEntry(path, filepath.ToSlash(name), forAll)
+		entries = append(entries, e)
+		return err
+	})
+	return entries, err
 }
 
 // below are the entries in a folder.
@@ -58,13 +78,21 @@ func withFolders(entries []entry) []entry {
 	return all
 }
 
-// writeTarGz writes a compressed tar archive in which all belongs to root and is of one time.
+// writeTarGz writes a compressed tar archive, as writeTar does.
 func writeTarGz(w io.Writer, entries []entry, at time.Time) error {
 	zipped, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 	if err != nil {
 		return err
 	}
-	archive := tar.NewWriter(zipped)
+	if err := writeTar(zipped, entries, at); err != nil {
+		return err
+	}
+	return zipped.Close()
+}
+
+// writeTar writes a tar archive in which all belongs to root and is of one time.
+func writeTar(w io.Writer, entries []entry, at time.Time) error {
+	archive := tar.NewWriter(w)
 	for _, e := range withFolders(entries) {
 		header := &tar.Header{Name: e.name, Typeflag: tar.TypeReg, Mode: int64(e.mode.Perm()), Size: int64(len(e.content)),
 			Uname: "root", Gname: "root", ModTime: at, Format: tar.FormatGNU}
@@ -78,10 +106,7 @@ func writeTarGz(w io.Writer, entries []entry, at time.Time) error {
 			return fmt.Errorf("add %s: %w", e.name, err)
 		}
 	}
-	if err := archive.Close(); err != nil {
-		return err
-	}
-	return zipped.Close()
+	return archive.Close()
 }
 
 // readTarGz reads the files of such an archive.
@@ -90,24 +115,47 @@ func readTarGz(r io.Reader) ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	archive := tar.NewReader(unzipped)
 	var entries []entry
+	err = eachOfTar(unzipped, func(header *tar.Header, content []byte) {
+		if header.Typeflag == tar.TypeReg {
+			entries = append(entries, entry{header.Name, header.FileInfo().Mode(), content})
+		}
+	})
+	return entries, err
+}
+
+// readTar reads the files and the links of a tar archive, by their names without a leading "./".
+func readTar(r io.Reader) (files map[string][]byte, links map[string]string, err error) {
+	files, links = map[string][]byte{}, map[string]string{}
+	err = eachOfTar(r, func(header *tar.Header, content []byte) {
+		name := path.Clean(header.Name)
+		switch header.Typeflag {
+		case tar.TypeReg:
+			files[name] = content
+		case tar.TypeLink:
+			links[name] = "/" + path.Clean(header.Linkname)
+		case tar.TypeSymlink:
+			links[name] = header.Linkname
+		}
+	})
+	return files, links, err
+}
+
+func eachOfTar(r io.Reader, take func(*tar.Header, []byte)) error {
+	archive := tar.NewReader(r)
 	for {
 		header, err := archive.Next()
 		if err == io.EOF {
-			return entries, nil
+			return nil
 		}
 		if err != nil {
-			return nil, err
-		}
-		if header.Typeflag != tar.TypeReg {
-			continue
+			return err
 		}
 		content, err := io.ReadAll(archive)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		entries = append(entries, entry{header.Name, header.FileInfo().Mode(), content})
+		take(header, content)
 	}
 }
 

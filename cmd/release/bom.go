@@ -15,11 +15,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// bill collects a bill of materials: the programs, and the modules that each of them was linked from.
+// bill collects a bill of materials: the programs, the modules that each of them was linked from, and the images that
+// have the programs.
 type bill struct {
 	version    string
 	programs   []cyclonedx.Component
-	modules    map[string]cyclonedx.Component // by package URL
+	images     []cyclonedx.Component
+	modules    map[string]cyclonedx.Component // and packages of Debian, by package URL
 	linkedFrom []cyclonedx.Dependency
 }
 
@@ -34,7 +36,7 @@ func (b *bill) add(p platform, program entry) error {
 		return fmt.Errorf("%s: %w", p, err)
 	}
 	sum := sha256.Sum256(program.content)
-	ref := p.String() + "/" + program.name
+	ref := programRef(p, program.name)
 	b.programs = append(b.programs, cyclonedx.Component{
 		BOMRef: ref, Type: cyclonedx.ComponentTypeApplication, Name: ref, Version: b.version,
 		Hashes: &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: hex.EncodeToString(sum[:])}},
@@ -46,6 +48,28 @@ func (b *bill) add(p platform, program entry) error {
 	slices.Sort(urls)
 	b.linkedFrom = append(b.linkedFrom, cyclonedx.Dependency{Ref: ref, Dependencies: &urls})
 	return nil
+}
+
+// programRef is the reference of a program in the bill.
+func programRef(p platform, name string) string { return p.String() + "/" + name }
+
+// addImage takes an image, whose digest is the one by which containers are started, and the references of its
+// materials.
+func (b *bill) addImage(i containerImage, digest string, materials []string) {
+	b.images = append(b.images, cyclonedx.Component{
+		BOMRef: i.name, Type: cyclonedx.ComponentTypeContainer, Name: i.name, Version: b.version,
+		PackageURL: "pkg:oci/" + i.name + "@sha256%3A" + digest + "?tag=" + imageTag(i.version),
+		Hashes:     &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: digest}},
+	})
+	b.linkedFrom = append(b.linkedFrom, cyclonedx.Dependency{Ref: i.name, Dependencies: &materials})
+}
+
+// debianPackage adds a package once, and returns its package URL.
+func (b *bill) debianPackage(p pin) string {
+	b.modules[p.url()] = cyclonedx.Component{BOMRef: p.url(), Type: cyclonedx.ComponentTypeLibrary, Name: p.name(),
+		Version: p.version(), PackageURL: p.url(),
+		Hashes: &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: p.sum}}}
+	return p.url()
 }
 
 // module adds a module once, and returns its package URL (https://github.com/package-url/purl-spec).
@@ -70,13 +94,14 @@ func (b *bill) write(w io.Writer, source commit) error {
 	modules := slices.SortedFunc(maps.Values(b.modules), func(a, b cyclonedx.Component) int {
 		return cmp.Compare(a.BOMRef, b.BOMRef)
 	})
-	components := append(slices.Clone(b.programs), modules...)
+	own := append(slices.Clone(b.programs), b.images...)
+	components := append(slices.Clone(own), modules...)
 	bom.Components = &components
-	var programs []string
-	for _, p := range b.programs {
-		programs = append(programs, p.BOMRef)
+	var refs []string
+	for _, c := range own {
+		refs = append(refs, c.BOMRef)
 	}
-	dependencies := append([]cyclonedx.Dependency{{Ref: ref, Dependencies: &programs}}, b.linkedFrom...)
+	dependencies := append([]cyclonedx.Dependency{{Ref: ref, Dependencies: &refs}}, b.linkedFrom...)
 	bom.Dependencies = &dependencies
 	return cyclonedx.NewBOMEncoder(w, cyclonedx.BOMFileFormatJSON).SetPretty(true).SetEscapeHTML(false).Encode(bom)
 }

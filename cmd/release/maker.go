@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/blang/semver/v4"
 )
@@ -58,6 +59,10 @@ type build struct {
 
 // fill puts the files into an empty folder. work is for what is needed on the way.
 func (m maker) fill(ctx context.Context, folder, work string) error {
+	tools, err := m.debianTools(ctx)
+	if err != nil {
+		return err
+	}
 	builds, err := m.compile(ctx, work)
 	if err != nil {
 		return err
@@ -66,12 +71,28 @@ func (m maker) fill(ctx context.Context, folder, work string) error {
 	if err != nil {
 		return err
 	}
+	documents, err := m.documents(licenses)
+	if err != nil {
+		return err
+	}
+	bill, err := m.bill(builds)
+	if err != nil {
+		return err
+	}
 	for _, b := range builds {
-		if err := m.pack(folder, b, licenses); err != nil {
+		if err := m.pack(folder, b, documents, licenses); err != nil {
 			return err
 		}
 	}
-	if err := m.bill(folder, builds); err != nil {
+	if err := m.chart(folder); err != nil {
+		return err
+	}
+	if err := m.images(folder, work, imageParts{builds, documents, tools}, bill); err != nil {
+		return err
+	}
+	if err := create(folder, fmt.Sprintf("weft-%s.cdx.json", m.version), func(w io.Writer) error {
+		return bill.write(w, m.source)
+	}); err != nil {
 		return err
 	}
 	if err := m.collection(ctx, folder, work, licenses); err != nil {
@@ -115,32 +136,27 @@ func (m maker) licenses(ctx context.Context, builds []build) (entry, error) {
 	return entry{licensesFile, forAll, content}, err
 }
 
-func (m maker) bill(folder string, builds []build) error {
+// bill has the programs.
+func (m maker) bill(builds []build) (*bill, error) {
 	bill := newBill(m.version.String())
 	for _, b := range builds {
 		for _, program := range b.files {
 			if err := bill.add(b.platform, program); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	return create(folder, fmt.Sprintf("weft-%s.cdx.json", m.version), func(w io.Writer) error {
-		return bill.write(w, m.source)
-	})
+	return bill, nil
 }
 
 // pack writes a platform's archive and, for Linux, its Debian package.
-func (m maker) pack(folder string, b build, licenses entry) error {
-	documents, err := m.documents()
-	if err != nil {
-		return err
-	}
+func (m maker) pack(folder string, b build, documents []entry, licenses entry) error {
 	name := fmt.Sprintf("weft-%s-%s", m.version, b.platform)
-	entries := below(name, append(append(documents, licenses), b.files...))
+	entries := below(name, slices.Concat(documents, b.files))
 	if b.system == "windows" {
 		return create(folder, name+".zip", func(w io.Writer) error { return writeZip(w, entries, m.source.time) })
 	}
-	err = create(folder, name+".tar.gz", func(w io.Writer) error { return writeTarGz(w, entries, m.source.time) })
+	err := create(folder, name+".tar.gz", func(w io.Writer) error { return writeTarGz(w, entries, m.source.time) })
 	if err != nil {
 		return err
 	}
@@ -148,9 +164,9 @@ func (m maker) pack(folder string, b build, licenses entry) error {
 	return create(folder, fmt.Sprintf("weft_%s_%s.deb", m.version, b.architecture), deb.write)
 }
 
-// documents are those of the repository that archives have.
-func (m maker) documents() ([]entry, error) {
-	var entries []entry
+// documents are those that archives and images have: the repository's, and the licences of modules.
+func (m maker) documents(licenses entry) ([]entry, error) {
+	entries := []entry{licenses}
 	for _, name := range []string{"CHANGELOG.md", "LICENSE"} {
 		e, err := readEntry(filepath.Join(m.source.folder, name), name, forAll)
 		if err != nil {

@@ -2,12 +2,15 @@
 # Makes a release of the present commit in two clones, and compares them. Then it installs what it can on this machine.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+here=$PWD/cmd/release
 version=0.0.0-twice.1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 ssh-keygen -q -t ed25519 -N '' -C '' -f "$work/key"
+commit=$(git rev-parse HEAD) # another may come meanwhile
 for clone in first second; do
     git clone --quiet . "$work/$clone"
+    git -C "$work/$clone" checkout --quiet --detach "$commit"
     make -C "$work/$clone" release VERSION=$version SIGN_KEY="$work/key"
 done
 files=$work/first/bin/release/$version
@@ -31,6 +34,11 @@ dpkg --root="$root" --force-not-root --install weft_*_"$(go env GOARCH)".deb
 tell "$root/usr/bin/weft" version
 dpkg --root="$root" --force-not-root --remove weft
 [ ! -e "$root/usr" ]
+
+for image in weft-controller weft-node; do
+    tell "$here/run-image.sh" $image-*.oci.tar localhost/$image:$version /usr/bin/weft version
+done
+"$here/run-image.sh" weft-node-*.oci.tar localhost/weft-node:$version /usr/bin/ovs-ofctl --version
 
 ansible-galaxy collection install --no-deps --offline --collections-path "$work/collections" weftnet-weft-*.tar.gz
 tell "$work/collections/ansible_collections/weftnet/weft/bin/weft" version

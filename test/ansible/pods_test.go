@@ -141,8 +141,8 @@ func noController(t *testing.T, hosts ...string) {
 
 var library = regexp.MustCompile(`(?m)(?:=> |^\s*)(/\S+) \(0x`)
 
-// imageOfWeft is what ansible/image/Containerfile describes, made without a registry: the lab's root file system with
-// weft and ovs-ofctl.
+// imageOfWeft is like a release's image weft-node, made without Debian's archive: the lab's root file system with weft
+// and ovs-ofctl.
 func imageOfWeft(t *testing.T) string {
 	t.Helper()
 	scratch := t.TempDir()

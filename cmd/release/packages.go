@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// packagesFile names the packages of Debian that the image weft-node takes files from. packages.sh writes it.
+const packagesFile = "cmd/release/packages.txt"
+
+// pin is a package of Debian, of one version and one architecture.
+type pin struct{ sum, path string } // path is that below a mirror
+
+var (
+	pinLine      = regexp.MustCompile(`^([0-9a-f]{64})  (pool/\S+/([a-z0-9.+-]+)_[^_/]+_(?:amd64|arm64)\.deb)$`)
+	snapshotLine = regexp.MustCompile(`^snapshot (\d{8}T\d{6}Z)$`)
+)
+
+// parsePins reads the file of packages. Snapshot is the time at which Debian's archive had all of them.
+func parsePins(text string) (snapshot string, pins []pin, err error) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if found := snapshotLine.FindStringSubmatch(line); found != nil {
+			snapshot = found[1]
+			continue
+		}
+		found := pinLine.FindStringSubmatch(line)
+		switch {
+		case found != nil:
+			pins = append(pins, pin{found[1], found[2]})
+		case line != "" && !strings.HasPrefix(line, "#"):
+			return "", nil, fmt.Errorf("%s: %q is neither SHA256  pool/…/NAME_VERSION_ARCHITECTURE.deb nor a snapshot; let "+
+				"cmd/release/packages.sh write the file", packagesFile, line)
+		}
+	}
+	if snapshot == "" || len(pins) == 0 {
+		return "", nil, fmt.Errorf("%s has no snapshot or no package; let cmd/release/packages.sh write it", packagesFile)
+	}
+	return snapshot, pins, nil
+}
+
+// fields are the parts of the file's name, NAME_VERSION_ARCHITECTURE.deb.
+func (p pin) fields() []string {
+	return strings.Split(strings.TrimSuffix(path.Base(p.path), ".deb"), "_")
+}
+
+func (p pin) name() string         { return p.fields()[0] }
+func (p pin) version() string      { return p.fields()[1] }
+func (p pin) architecture() string { return p.fields()[2] }
+
+// url is the package URL of the bill.
+func (p pin) url() string {
+	return "pkg:deb/debian/" + p.name() + "@" + strings.ReplaceAll(p.version(), "+", "%2B") + "?arch=" + p.architecture()
+}
+
+// debianArchive fetches packages once, and keeps them in a folder.
+type debianArchive struct {
+	mirrors []string // in the order in which they are asked
+	cache   string
+}
+
+// newDebianArchive asks the mirror that the environment names, or else Debian's. A mirror drops the packages that later
+// ones have replaced, and Debian's snapshot of that time has them still.
+func newDebianArchive(snapshot string) (debianArchive, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return debianArchive{}, err
+	}
+	mirror := os.Getenv("DEBIAN_MIRROR")
+	if mirror == "" {
+		mirror = "http://deb.debian.org/debian" // as apt: not the way of the packages is trusted, but their checksums
+	}
+	return debianArchive{[]string{strings.TrimSuffix(mirror, "/"),
+		"https://snapshot.debian.org/archive/debian/" + snapshot}, filepath.Join(cache, "weft-release")}, nil
+}
+
+// fetch returns the file of a package, whose content is that of its checksum.
+func (a debianArchive) fetch(ctx context.Context, p pin) (string, error) {
+	file := filepath.Join(a.cache, p.sum+".deb")
+	if content, err := os.ReadFile(file); err == nil && p.check(content) == nil {
+		return file, nil
+	}
+	var errs []error
+	for _, mirror := range a.mirrors {
+		content, err := download(ctx, mirror+"/"+p.path)
+		if err == nil {
+			err = p.check(content)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", mirror, err))
+			continue
+		}
+		if err := os.MkdirAll(a.cache, 0o755); err != nil {
+			return "", err
+		}
+		return file, os.WriteFile(file, content, 0o644)
+	}
+	return "", fmt.Errorf("fetch %s: %w; name a mirror that has it with DEBIAN_MIRROR=URL", p.path, errors.Join(errs...))
+}
+
+func (p pin) check(content []byte) error {
+	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != p.sum {
+		return fmt.Errorf("its SHA-256 is %x, and %s has %s", sum, packagesFile, p.sum)
+	}
+	return nil
+}
+
+func download(ctx context.Context, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, errors.New(response.Status)
+	}
+	return io.ReadAll(response.Body)
+}
+
+// debFile is an unpacked package.
+type debFile struct {
+	pin
+	control []byte
+	files   map[string][]byte // by their path without a leading slash
+	links   map[string]string // the same, to where they lead
+}
+
+// readDeb unpacks a package, by dpkg-deb.
+func readDeb(ctx context.Context, p pin, file string) (debFile, error) {
+	control, err := command(ctx, ".", nil, "dpkg-deb", "--field", file)
+	if err != nil {
+		return debFile{}, err
+	}
+	content, err := command(ctx, ".", nil, "dpkg-deb", "--fsys-tarfile", file)
+	if err != nil {
+		return debFile{}, err
+	}
+	d := debFile{pin: p, control: []byte(control + "\n")}
+	d.files, d.links, err = readTar(bytes.NewReader([]byte(content)))
+	return d, err
+}
+
+// debianTools fetches and unpacks the packages of Debian, by architecture.
+func (m maker) debianTools(ctx context.Context) (map[string]unpacked, error) {
+	text, err := os.ReadFile(filepath.Join(m.source.folder, packagesFile))
+	if err != nil {
+		return nil, err
+	}
+	snapshot, pins, err := parsePins(string(text))
+	if err != nil {
+		return nil, err
+	}
+	archive, err := newDebianArchive(snapshot)
+	if err != nil {
+		return nil, err
+	}
+	tools := map[string]unpacked{}
+	for _, p := range pins {
+		file, err := archive.fetch(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		unpacked, err := readDeb(ctx, p, file)
+		if err != nil {
+			return nil, err
+		}
+		tools[p.architecture()] = append(tools[p.architecture()], unpacked)
+	}
+	return tools, nil
+}
