@@ -51,8 +51,9 @@ const planted = "planted-in-the-clear"
 // wiretap is what passes between the nodes' hosts while a pod of l1 asks one of l2 for planted text a hundred times.
 func wiretap(t testing.TB) string {
 	t.Helper()
+	// tcpdump gives its file to a user of its own, and overwrites no such file as root.
 	tap := startProgram(t, "listening", "exec", "l1", "--", "sh", "-c",
-		"tcpdump -i ex0 -U -w /tmp/tap host "+nodes[1].address+" 2> /tmp/tap.log & tap=$!; "+
+		"rm -f /tmp/tap; tcpdump -i ex0 -U -w /tmp/tap host "+nodes[1].address+" 2> /tmp/tap.log & tap=$!; "+
 			"until grep -q listening /tmp/tap.log; do kill -0 $tap || exit; sleep 0.1; done; echo listening; cat > /dev/null; "+
 			"kill $tap; wait $tap")
 	url := "http://" + podAddress(t, "web-l2") + ":8080/echo?msg=" + planted
