@@ -154,7 +154,7 @@ func (s *street) open(identity, listen string, counts hits.Counts) (leave func()
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	d.hits.read = func(context.Context) (hits.Counts, error) { return counts, nil }
+	d.hits.read = func(context.Context) (*api.PolicyHitsList, error) { return listOf(counts), nil }
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- d.run(ctx) }()

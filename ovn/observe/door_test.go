@@ -14,8 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
-
-	"github.com/weftnet/weft/ovn/hits"
 )
 
 func must(t *testing.T, address string) netip.AddrPort {
@@ -93,12 +91,13 @@ func TestFrontProxyThatEverybodyIs(t *testing.T) {
 func TestManyAskAtOnce(t *testing.T) {
 	var mu sync.Mutex
 	asked, now, answer := 0, time.Now(), make(chan error)
-	s := &snapshots{now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now },
-		read: func(context.Context) (hits.Counts, error) {
+	const fresh = 2 * time.Second
+	s := &snapshots[int]{fresh: fresh, now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now },
+		read: func(context.Context) (int, error) {
 			mu.Lock()
 			asked++
 			mu.Unlock()
-			return hits.Counts{}, <-answer
+			return 0, <-answer
 		}}
 	var group sync.WaitGroup
 	results := make(chan error, 100)
