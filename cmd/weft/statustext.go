@@ -79,7 +79,7 @@ func (t statusText) findings() {
 	}
 	fmt.Fprintf(t, "Not all is well: %s\n\n", strings.Join(words, ", "))
 	for _, f := range t.Findings {
-		fmt.Fprintf(t, "%s %s: %s\n", t.coloured(f.Severity, fmt.Sprintf("%-8s", f.Severity)), shown(f.Object), shown(f.Text))
+		fmt.Fprintf(t, "%s %s: %s\n", t.coloured(f.Severity, fmt.Sprintf("%-8s", shown(f.Severity))), shown(f.Object), shown(f.Text))
 		if f.More > 0 {
 			fmt.Fprintf(t, "         and %d more (%s)\n", f.More, shown(f.Reason))
 		}
@@ -113,8 +113,11 @@ func (t statusText) summary() {
 }
 
 func (t statusText) leader() string {
-	if t.Leader.Holder == "" {
+	switch l := t.Leader; {
+	case l.Holder == "":
 		return "nobody leads"
+	case t.Time.Sub(l.Renewed.Time) > time.Duration(l.Seconds)*time.Second:
+		return fmt.Sprintf("%s led last (Lease %s, renewed %s ago)", shown(l.Holder), shown(l.Name), t.ago(l.Renewed.Time))
 	}
 	return fmt.Sprintf("%s leads (Lease %s, renewed %s ago)", shown(t.Leader.Holder), shown(t.Leader.Name),
 		t.ago(t.Leader.Renewed.Time))
