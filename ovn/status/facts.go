@@ -108,6 +108,7 @@ func (r *reading) node(o *corev1.Node) api.NodeStatus {
 	if err != nil {
 		n.Wrong = cut(err.Error())
 	}
+	n.Version = cut(facts.Version)
 	n.Chassis = cut(cmp.Or(facts.Chassis, o.Name)) // see topology.Node.Chassis
 	if number, there := r.southbound.chassis[cmp.Or(facts.Chassis, o.Name)]; there {
 		n.Registered, n.Configuration = true, int64(number)

@@ -62,7 +62,7 @@ func TestSourcesArePutTogether(t *testing.T) {
 		nodes: []*corev1.Node{
 			nodeObject("w1", contract.NodeFacts{Chassis: "w1", OS: "windows", Hosted: &contract.Hosted{Address: "x:1"}},
 				"10.244.1.0/24"),
-			nodeObject("l1", contract.NodeFacts{Chassis: "id-1"}, "10.244.0.0/29"),
+			nodeObject("l1", contract.NodeFacts{Chassis: "id-1", Version: "1.2.0"}, "10.244.0.0/29"),
 			nodeObject("l2", contract.NodeFacts{Chassis: "id-2"}, "fd00::/64"),
 		},
 		northbound: north{database: api.Database{Name: nbName, Answers: true},
@@ -80,8 +80,8 @@ func TestSourcesArePutTogether(t *testing.T) {
 	s := r.list().Items[0]
 	var lines []string
 	for _, n := range s.Nodes {
-		lines = append(lines, fmt.Sprintf("%s %s ready=%t agent=%t chassis=%s/%t behind=%d hosted=%t/%t ports=%d/%d %+v", n.Name,
-			n.System, n.Ready, n.Agent, n.Chassis, n.Registered, n.Behind, n.Host != nil, n.Unreachable, n.Ports, n.Down,
+		lines = append(lines, fmt.Sprintf("%s %s ready=%t agent=%t%s chassis=%s/%t behind=%d hosted=%t/%t ports=%d/%d %+v", n.Name,
+			n.System, n.Ready, n.Agent, n.Version, n.Chassis, n.Registered, n.Behind, n.Host != nil, n.Unreachable, n.Ports, n.Down,
 			n.Subnets))
 	}
 	for _, p := range s.Pods.Longest {
@@ -90,7 +90,7 @@ func TestSourcesArePutTogether(t *testing.T) {
 	lines = append(lines, fmt.Sprintf("%d ports, %d down, %d waiting %v, strays %v", s.Pods.Ports, s.Pods.Down,
 		s.Pods.Waiting, s.Pods.Lacking, s.Strays))
 	want := []string{
-		"l1 linux ready=true agent=true chassis=id-1/true behind=2 hosted=false/false ports=3/2 [{CIDR:10.244.0.0/29 Used:3 Free:1}]",
+		"l1 linux ready=true agent=true1.2.0 chassis=id-1/true behind=2 hosted=false/false ports=3/2 [{CIDR:10.244.0.0/29 Used:3 Free:1}]",
 		"l2 linux ready=true agent=true chassis=id-2/false behind=0 hosted=false/false ports=0/0 [{CIDR:fd00::/64 Used:0 Free:65533}]",
 		"w1 linux ready=true agent=true chassis=w1/true behind=0 hosted=true/true ports=0/0 [{CIDR:10.244.1.0/24 Used:0 Free:252}]",
 		"northd lacks binding", "chassis lacks chassis", "sandbox lacks sandbox", "address lacks address",
