@@ -30,8 +30,8 @@ func contextConfig(s *settings) (*rest.Config, string, error) {
 	return config, namespace, err
 }
 
-// askDoor lists a resource of weft observe by the API server, of all namespaces where namespace is "". The error has the
-// server's own words.
+// askDoor lists a resource of weft observe by the API server, of all namespaces where namespace is "". The error has
+// the server's own words.
 func askDoor(ctx context.Context, config *rest.Config, resource, namespace string) ([]byte, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

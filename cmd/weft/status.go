@@ -153,8 +153,8 @@ type screen struct {
 	terminal, colour bool
 }
 
-// newScreen uses colours on a terminal, unless NO_COLOR (https://no-color.org) has a value. The console of Windows would
-// have to be told to take them.
+// newScreen uses colours on a terminal, unless NO_COLOR (https://no-color.org) has a value. The console of Windows
+// would have to be told to take them.
 func newScreen(w io.Writer) screen {
 	file, ok := w.(*os.File)
 	s := screen{Writer: w, terminal: ok && term.IsTerminal(int(file.Fd())) && runtime.GOOS != "windows"}

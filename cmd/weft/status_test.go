@@ -52,8 +52,9 @@ func network() *api.NetworkStatus {
 			Condition: inUse}},
 		LoadBalancers: []api.LoadBalancerStatus{{Namespace: "shop", Name: "web", Pool: true, Created: earlier(time.Hour),
 			Addresses: []string{"203.0.113.70"}}, {Namespace: "shop", Name: "new", Created: earlier(time.Hour)}},
-		Policies:     12,
-		Certificates: []api.Certificate{{Of: "tunnel-certificate", Subject: "observe.weft.net", Expires: earlier(-300 * day)}},
+		Policies: 12,
+		Certificates: []api.Certificate{{Of: "tunnel-certificate", Subject: "observe.weft.net",
+			Expires: earlier(-300 * day)}},
 	}
 	s.Nodes[1].Hosted = true
 	s.Nodes[1].Host = &api.Lease{Name: "kube-system/weft-chassis.host-c2", Holder: "c2",

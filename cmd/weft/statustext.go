@@ -79,7 +79,8 @@ func (t statusText) findings() {
 	}
 	fmt.Fprintf(t, "Not all is well: %s\n\n", strings.Join(words, ", "))
 	for _, f := range t.Findings {
-		fmt.Fprintf(t, "%s %s: %s\n", t.coloured(f.Severity, fmt.Sprintf("%-8s", shown(f.Severity))), shown(f.Object), shown(f.Text))
+		severity := t.coloured(f.Severity, fmt.Sprintf("%-8s", shown(f.Severity)))
+		fmt.Fprintf(t, "%s %s: %s\n", severity, shown(f.Object), shown(f.Text))
 		if f.More > 0 {
 			fmt.Fprintf(t, "         and %d more (%s)\n", f.More, shown(f.Reason))
 		}

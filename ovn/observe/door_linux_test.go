@@ -151,8 +151,8 @@ func (s *street) clients(user string) kubernetes.Interface {
 func (s *street) open(identity, listen string, counts hits.Counts) (leave func()) {
 	s.t.Helper()
 	file := func(name string) string { return filepath.Join(s.files, name) }
-	d, err := newDoor(Config{Identity: identity, Listen: listen, Northbound: s.northbound, Southbound: s.southbound, CA: file("ca.crt"), Certificate: file("tls.crt"),
-		PrivateKey: file("tls.key")}, s.clients("weft:observe"), nil)
+	d, err := newDoor(Config{Identity: identity, Listen: listen, Northbound: s.northbound, Southbound: s.southbound,
+		CA: file("ca.crt"), Certificate: file("tls.crt"), PrivateKey: file("tls.key")}, s.clients("weft:observe"), nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -156,7 +156,8 @@ func (d *door) prepare(ctx context.Context) error {
 // serve ends when ctx is done and left is closed: as long as the API server is sent here, it is answered.
 func (d *door) serve(ctx context.Context, listener net.Listener, own func() (*certificates.Set, error),
 	left <-chan struct{}) error {
-	server := httpserver.New(&handler{who: d.proxy.user, hits: d.hits.get, status: d.status.get, limits: &limits{}, answered: d.metrics.answered,
+	server := httpserver.New(&handler{who: d.proxy.user, hits: d.hits.get, status: d.status.get, limits: &limits{},
+		answered: d.metrics.answered,
 		may: func(ctx context.Context, who user.Info, resource, namespace string) (bool, error) {
 			return mayList(ctx, d.client, who, resource, namespace)
 		}}, bounds)

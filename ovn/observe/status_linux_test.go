@@ -75,10 +75,11 @@ func (s *street) populate(c *central) {
 		}
 	}
 	s.Eventually(s.t, "an AddressPool and an EgressIP are there", func() error {
-		return errors.Join(s.ensure("/apis/weft.net/v1alpha1/addresspools", "{apiVersion: weft.net/v1alpha1, kind: AddressPool, "+
-			"metadata: {name: web}, spec: {ranges: [203.0.113.64/27]}}"),
-			s.ensure("/apis/weft.net/v1alpha1/egressips", "{apiVersion: weft.net/v1alpha1, kind: EgressIP, metadata: {name: shop}, "+
-				"spec: {addresses: [203.0.113.9], namespaceSelector: {}}}"))
+		return errors.Join(
+			s.ensure("/apis/weft.net/v1alpha1/addresspools", "{apiVersion: weft.net/v1alpha1, kind: AddressPool, metadata: "+
+				"{name: web}, spec: {ranges: [203.0.113.64/27]}}"),
+			s.ensure("/apis/weft.net/v1alpha1/egressips", "{apiVersion: weft.net/v1alpha1, kind: EgressIP, metadata: "+
+				"{name: shop}, spec: {addresses: [203.0.113.9], namespaceSelector: {}}}"))
 	})
 	for _, name := range []string{"safe", "door", "host", "done"} {
 		host := ""
@@ -112,7 +113,8 @@ func (s *street) pod(name, host string) {
 	s.t.Helper()
 	path := "/api/v1/namespaces/bank/pods"
 	if err := s.Create(path, "{apiVersion: v1, kind: Pod, metadata: {name: "+name+"}, spec: {nodeName: n1, "+host+
-		"automountServiceAccountToken: false, containers: [{name: c, image: i, env: [{name: KEY, value: hunter2}]}]}}"); err != nil {
+		"automountServiceAccountToken: false, containers: [{name: c, image: i, env: [{name: KEY, value: hunter2}]}]}}",
+	); err != nil {
 		s.t.Fatal(err)
 	}
 	phase, annotations := "Pending", ""

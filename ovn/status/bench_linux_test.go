@@ -16,7 +16,6 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/models/sb"
-	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -66,8 +65,8 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// BenchmarkRead reads a cluster of 1,000 nodes and 100,000 pods off real servers of the databases, and 100 pods that wait,
-// 1,000 policies and 300 Events off what answers as an API server does.
+// BenchmarkRead reads a cluster of 1,000 nodes and 100,000 pods off real servers of the databases, and 100 pods that
+// wait, 1,000 policies and 300 Events off what answers as an API server does.
 func BenchmarkRead(b *testing.B) {
 	northbound, southbound := fillNorthbound(b), fillSouthbound(b)
 	server := httptest.NewServer(http.HandlerFunc(answerLarge))
@@ -116,8 +115,8 @@ func fillNorthbound(b *testing.B) string {
 		id, own := switchOf(name)
 		var ports []any
 		for i := range podsOfANode + len(own) {
-			uuid, port := ovsdb.ID(nb.LogicalSwitchPortTable, "Pod/shop/p", fmt.Sprint(node, "/", i)), fmt.Sprintf("shop_p-%d-%d",
-				node, i)
+			port := fmt.Sprintf("shop_p-%d-%d", node, i)
+			uuid := ovsdb.ID(nb.LogicalSwitchPortTable, "Pod/shop/p", port)
 			if i >= podsOfANode {
 				uuid = own[i-podsOfANode]
 			}
@@ -134,7 +133,8 @@ func fillNorthbound(b *testing.B) string {
 func fillSouthbound(b *testing.B) string {
 	return fill(b, ovsdbtest.Southbound(b), func(node int) (operations []libovsdb.Operation) {
 		name := fmt.Sprintf("n%d", node)
-		encap, chassis, datapath := northbound.SwitchID("e"+name), northbound.SwitchID("c"+name), northbound.SwitchID("d"+name)
+		id := func(table string) string { return ovsdb.ID(table, "Node/n", name) }
+		encap, chassis, datapath := id(sb.EncapTable), id(sb.ChassisTable), id(sb.DatapathBindingTable)
 		operations = []libovsdb.Operation{
 			insert(sb.EncapTable, encap, map[string]any{"type": "geneve", "ip": fmt.Sprintf("10.9.%d.%d", node/256, node%256),
 				"chassis_name": name}),

@@ -45,7 +45,8 @@ type query struct {
 	most                 int    // 0: all
 }
 
-// list reads a list page by page. Of each object only T's fields are kept. truncated says that there are more than most.
+// list reads a list page by page. Of each object only T's fields are kept. truncated says that there are more than
+// most.
 func list[T any](ctx context.Context, c *cluster, q query) (items []T, truncated bool, err error) {
 	for more := ""; ; {
 		request := c.Get().AbsPath(q.path).SetHeader("Accept", cmp.Or(q.accept, "application/json")).

@@ -129,7 +129,8 @@ func (s *south) read(ctx context.Context, client *ovsdb.Client) error {
 }
 
 // notUp are the ports of pods and hosts, which have no type, that are not up, or of which nobody has said so.
-func notUp(ctx context.Context, client *ovsdb.Client, table string, columns ...string) (rows []libovsdb.Row, err error) {
+func notUp(ctx context.Context, client *ovsdb.Client, table string, columns ...string) (rows []libovsdb.Row,
+	err error) {
 	var operations []libovsdb.Operation
 	for _, up := range []any{false, libovsdb.OvsSet{GoSet: []any{}}} {
 		operations = append(operations, libovsdb.Operation{Op: libovsdb.OperationSelect, Table: table, Columns: columns,

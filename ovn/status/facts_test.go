@@ -72,7 +72,8 @@ func TestSourcesArePutTogether(t *testing.T) {
 		southbound: south{database: api.Database{Name: sbName, Answers: true}, configuration: 5,
 			chassis:   map[string]int{"id-1": 3, "w1": 5, "gone": 0},
 			unclaimed: map[string]struct{}{"shop_chassis": {}}},
-		leases: leases{hosts: map[string]chassisHost{"c2": {host, []string{"w0", "w1"}}}, nodes: map[string]string{"w1": "c2"}},
+		leases: leases{hosts: map[string]chassisHost{"c2": {host, []string{"w0", "w1"}}},
+			nodes: map[string]string{"w1": "c2"}},
 		waiting: waitingPods{pods: []pod{waiter("young", false, overdue-1), waiter("address", false, 2*time.Minute),
 			waiter("northd", true, 5*time.Minute), waiter("chassis", true, 4*time.Minute),
 			waiter("sandbox", true, 3*time.Minute)}},
@@ -80,9 +81,9 @@ func TestSourcesArePutTogether(t *testing.T) {
 	s := r.list().Items[0]
 	var lines []string
 	for _, n := range s.Nodes {
-		lines = append(lines, fmt.Sprintf("%s %s ready=%t agent=%t%s chassis=%s/%t behind=%d hosted=%t/%t ports=%d/%d %+v", n.Name,
-			n.System, n.Ready, n.Agent, n.Version, n.Chassis, n.Registered, n.Behind, n.Host != nil, n.Unreachable, n.Ports, n.Down,
-			n.Subnets))
+		lines = append(lines, fmt.Sprintf("%s %s %t agent=%t%s chassis=%s/%t behind=%d hosted=%t/%t ports=%d/%d %v", n.Name,
+			n.System, n.Ready, n.Agent, n.Version, n.Chassis, n.Registered, n.Behind, n.Host != nil, n.Unreachable, n.Ports,
+			n.Down, n.Subnets))
 	}
 	for _, p := range s.Pods.Longest {
 		lines = append(lines, p.Name+" lacks "+p.Lacks)
@@ -90,9 +91,9 @@ func TestSourcesArePutTogether(t *testing.T) {
 	lines = append(lines, fmt.Sprintf("%d ports, %d down, %d waiting %v, strays %v", s.Pods.Ports, s.Pods.Down,
 		s.Pods.Waiting, s.Pods.Lacking, s.Strays))
 	want := []string{
-		"l1 linux ready=true agent=true1.2.0 chassis=id-1/true behind=2 hosted=false/false ports=3/2 [{CIDR:10.244.0.0/29 Used:3 Free:1}]",
-		"l2 linux ready=true agent=true chassis=id-2/false behind=0 hosted=false/false ports=0/0 [{CIDR:fd00::/64 Used:0 Free:65533}]",
-		"w1 linux ready=true agent=true chassis=w1/true behind=0 hosted=true/true ports=0/0 [{CIDR:10.244.1.0/24 Used:0 Free:252}]",
+		"l1 linux true agent=true1.2.0 chassis=id-1/true behind=2 hosted=false/false ports=3/2 [{10.244.0.0/29 3 1}]",
+		"l2 linux true agent=true chassis=id-2/false behind=0 hosted=false/false ports=0/0 [{fd00::/64 0 65533}]",
+		"w1 linux true agent=true chassis=w1/true behind=0 hosted=true/true ports=0/0 [{10.244.1.0/24 0 252}]",
 		"northd lacks binding", "chassis lacks chassis", "sandbox lacks sandbox", "address lacks address",
 		"3 ports, 2 down, 4 waiting [{address 1} {binding 1} {chassis 1} {sandbox 1}], strays [gone]",
 	}
@@ -139,8 +140,8 @@ func TestWhatWeftSaysOfAPolicy(t *testing.T) {
 	}{
 		"in force": {contract.Format(contract.PolicyStatus{UID: "u", Generation: 3, InForce: true, Reason: "InForce",
 			Since: &since}), true, true, true},
-		"in part": {contract.Format(contract.PolicyStatus{UID: "u", Generation: 3, InForce: true, Reason: partly}), true, false,
-			true},
+		"in part": {contract.Format(contract.PolicyStatus{UID: "u", Generation: 3, InForce: true, Reason: partly}), true,
+			false, true},
 		"not in force": {contract.Format(contract.PolicyStatus{UID: "u", Generation: 3, Reason: "BadPolicy"}), true, false,
 			false},
 		"of a former version": {contract.Format(contract.PolicyStatus{UID: "u", Generation: 2, InForce: true,
@@ -161,8 +162,8 @@ func TestWhatWeftSaysOfAPolicy(t *testing.T) {
 	}
 }
 
-// FuzzNode: a node writes one annotation itself, and whoever may edit Nodes the other. Neither ends the door, and what is
-// told of them has bounds.
+// FuzzNode: a node writes one annotation itself, and whoever may edit Nodes the other. Neither ends the door, and what
+// is told of them has bounds.
 func FuzzNode(f *testing.F) {
 	f.Add(`{"chassis": "n", "hosted": {"address": "x"}}`, `{"podCIDRs": ["10.0.0.0/24", "fd00::/64"]}`)
 	f.Add(`{"chassis": 1}`, `{"podCIDRs": ["::/0", "0.0.0.0/0", "", "10.0.0.0/32"]}`)

@@ -28,8 +28,8 @@ const (
 // mostOfReason is how many findings of one reason are listed.
 const mostOfReason = 5
 
-// Judge says what is wrong with a network that has such a status: it reads all but its findings and its result. The worst
-// findings are the first, and those of a reason stand together.
+// Judge says what is wrong with a network that has such a status: it reads all but its findings and its result. The
+// worst findings are the first, and those of a reason stand together.
 func Judge(s *api.NetworkStatus) []api.Finding {
 	j := &judgement{status: s, now: s.Time.Time}
 	for _, check := range []func(){j.unread, j.databases, j.northd, j.leader, j.nodes, j.addresses, j.strays, j.pods,
@@ -193,8 +193,8 @@ func (j *judgement) chassis(n *api.NodeStatus, object string) {
 		if n.Hosted {
 			where = "on its chassis host: `journalctl -u weft-chassis`"
 		}
-		j.say(api.Failed, "ChassisBehind", object, where, "its ovn-controller has configuration %d, %d behind the Southbound "+
-			"of %s ago: it does not run, hangs, or does not reach the Southbound", n.Configuration, n.Behind,
+		j.say(api.Failed, "ChassisBehind", object, where, "its ovn-controller has configuration %d, %d behind the "+
+			"Southbound of %s ago: it does not run, hangs, or does not reach the Southbound", n.Configuration, n.Behind,
 			j.ago(c.Translated.Time))
 	}
 }
@@ -243,8 +243,8 @@ var lacks = map[string]struct{ reason, text, remedy string }{
 	lacksAddress: {"PodsWithoutAddress", "the controller has given it no address",
 		"`kubectl describe pod` tells of an Event such as NoFreeAddress; else look for a leader, and at the log of weft " +
 			"controller"},
-	lacksBinding: {"PodsWithoutBinding", "its port is in the Northbound, and ovn-northd has not made it known to chassis, " +
-		"or not that it is up", "on the central hosts: `systemctl status weft-northd`"},
+	lacksBinding: {"PodsWithoutBinding", "its port is in the Northbound, and ovn-northd has not made it known to " +
+		"chassis, or not that it is up", "on the central hosts: `systemctl status weft-northd`"},
 	lacksChassis: {"PodsUnclaimed", "no chassis has made its port work: its node's ovn-controller does not run or lags, " +
 		"or the kubelet has not asked for its network yet",
 		"`kubectl describe pod` tells what the kubelet waits for; on the node: `weft doctor`, and the logs of the agent " +

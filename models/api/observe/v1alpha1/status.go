@@ -34,13 +34,13 @@ type NetworkStatus struct {
 	metav1.ObjectMeta `json:"metadata"`
 	// Result is the worst severity of the findings: failed, warning or unknown; or ok, if there are none.
 	Result string `json:"result"`
-	// Findings is what is wrong, the worst first.
+	// Findings is the faults, the worst first.
 	Findings []Finding `json:"findings"`
 	// Time is when the sources were read, by the clock of the door.
 	Time metav1.MicroTime `json:"time"`
 	// Door is the identity of the weft observe that has read them, and whose databases' servers these are.
 	Door string `json:"door"`
-	// Unread is the sources that could not be read. What they would say is missing.
+	// Unread is the sources that could not be read.
 	Unread []Unread `json:"unread,omitempty"`
 	// Leader is the Lease of the controllers.
 	Leader Lease `json:"leader"`
@@ -72,15 +72,15 @@ type NetworkStatus struct {
 
 // Finding is something that is not as it should be.
 type Finding struct {
-	// Severity is failed, warning or unknown.
+	// Severity is one of failed, warning and unknown.
 	Severity string `json:"severity"`
 	// Reason is one word for what is wrong, for machines.
 	Reason string `json:"reason"`
 	// Object is the kind, the namespace and the name of what it is about.
 	Object string `json:"object"`
-	// Text is what is wrong.
+	// Text is the fault, in words.
 	Text string `json:"text"`
-	// Remedy is what to do.
+	// Remedy is the action that ends it.
 	Remedy string `json:"remedy"`
 	// More is the number of further objects with the same reason, which are not in the list.
 	More int `json:"more,omitempty"`
@@ -114,7 +114,7 @@ type Database struct {
 	Answers bool `json:"answers"`
 	// Reason is why it does not.
 	Reason string `json:"reason,omitempty"`
-	// Model is standalone, clustered (a member of a cluster) or relay.
+	// Model is one of standalone, clustered (a member of a cluster) and relay.
 	Model string `json:"model,omitempty"`
 	// Leader is true if the server leads its cluster, or has none.
 	Leader bool `json:"leader"`
@@ -122,8 +122,8 @@ type Database struct {
 	Connected bool `json:"connected"`
 }
 
-// Configuration is the numbers by which OVN counts configurations (nb_cfg). A number is raised by `ovn-nbctl sync` and
-// the like, and not by each change.
+// Configuration is the numbers by which OVN counts configurations (nb_cfg). Not each change raises the number, but
+// `ovn-nbctl --wait=hv sync` and the like do.
 type Configuration struct {
 	// OVN is the version that ovn-northd has written into the Northbound.
 	OVN string `json:"ovn,omitempty"`
