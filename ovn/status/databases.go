@@ -14,6 +14,9 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
+// rolePatience is how long a server beside the door may take to say what it is. It is on the same host.
+const rolePatience = 3 * time.Second
+
 // northdPatience is how long ovn-northd may take to translate what a reading has met.
 const northdPatience = 2 * time.Second
 
@@ -154,6 +157,8 @@ var errCutOff = errors.New("the server is not in contact with the majority of it
 
 // roleOf asks what a server is to a database. It answers if it can be asked for the database, too.
 func roleOf(ctx context.Context, config ovsdb.Config, name string) api.Database {
+	ctx, cancel := context.WithTimeout(ctx, rolePatience)
+	defer cancel()
 	role, err := ovsdb.RoleOf(ctx, config, name)
 	if err == nil && !role.Connected {
 		err = errCutOff

@@ -28,8 +28,8 @@ func TestMain(m *testing.M) { nodetest.Main(m) }
 func TestWhoIsBehind(t *testing.T) {
 	o := nodetest.StartOVN(t)
 	o.VS("set", "Open_vSwitch", ".", "external_ids:system-id=id-1", "external_ids:hostname=n1",
-		"external_ids:ovn-remote="+o.Southbound(), "external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip=127.0.0.1",
-		"external_ids:ovn-bridge-datapath-type="+nodetest.Datapath())
+		"external_ids:ovn-remote="+o.Southbound(), "external_ids:ovn-encap-type=geneve",
+		"external_ids:ovn-encap-ip=127.0.0.1", "external_ids:ovn-bridge-datapath-type="+nodetest.Datapath())
 	o.NB("--timeout=60", "--wait=hv", "sync")
 	sources := &Sources{Door: "c1",
 		Northbound:   ovsdb.Config{Endpoints: o.Northbound(), Logger: ovsdbtest.Logger(t)},
