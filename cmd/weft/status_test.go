@@ -142,6 +142,8 @@ func runStatus(t *testing.T, args ...string) (code int, out, errs string) {
 func TestStatusIsTold(t *testing.T) {
 	slow := network()
 	slow.Strays = []string{"old"}
+	slow.Configuration = api.Configuration{}
+	slow.Nodes[0].Configuration, slow.Nodes[1].Configuration = 0, 0
 	for _, c := range []struct {
 		name   string
 		status *api.NetworkStatus

@@ -100,8 +100,7 @@ func (t statusText) summary() {
 	t.table(func(w io.Writer) {
 		fmt.Fprintf(w, "Controller\t%s\n", t.leader())
 		fmt.Fprintf(w, "Databases\t%s\n", t.databases())
-		c := t.Configuration
-		fmt.Fprintf(w, "Configuration\tNorthbound %d, Southbound %d, all chassis %d\n", c.Northbound, c.Southbound, c.Chassis)
+		fmt.Fprintf(w, "Configuration\t%s\n", t.configuration())
 		fmt.Fprintf(w, "Nodes\t%s\n", t.nodeCounts())
 		fmt.Fprintf(w, "Pods\t%d ports, %d not up; %s waiting\n", t.Pods.Ports, t.Pods.Down, t.waiting())
 		if least := t.leastFree(); least != "" {
@@ -143,6 +142,15 @@ func (t statusText) databases() string {
 		ovn = "; OVN " + shown(t.Configuration.OVN)
 	}
 	return fmt.Sprintf("%s (on %s)%s", strings.Join(words, ", "), shown(t.Door), ovn)
+}
+
+func (t statusText) configuration() string {
+	c := t.Configuration
+	if c.Northbound == 0 {
+		return "never counted; `ovn-nbctl --wait=hv sync` on a central host does it, and shows which chassis are behind"
+	}
+	return fmt.Sprintf("Northbound %d, Southbound %d (%s ago), all chassis %d", c.Northbound, c.Southbound,
+		t.ago(c.Translated.Time), c.Chassis)
 }
 
 func (t statusText) nodeCounts() string {
@@ -231,7 +239,7 @@ func (t statusText) owners() {
 			fmt.Fprintln(w, "ADDRESSPOOL\tUSED\tFREE\tREADY\tREASON")
 			for _, p := range t.Pools {
 				fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", shown(p.Name), p.Used, p.Free, yes(p.Condition.Ready),
-					shown(p.Condition.Reason))
+					shown(cmp.Or(p.Condition.Reason, "-")))
 			}
 		})
 	}
@@ -241,7 +249,7 @@ func (t statusText) owners() {
 			fmt.Fprintln(w, "EGRESSIP\tADDRESSES\tNODE\tPODS\tREADY\tREASON")
 			for _, e := range t.EgressIPs {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", shown(e.Name), shown(dash(e.Addresses)), shown(cmp.Or(e.Node, "-")),
-					e.Pods, yes(e.Condition.Ready), shown(e.Condition.Reason))
+					e.Pods, yes(e.Condition.Ready), shown(cmp.Or(e.Condition.Reason, "-")))
 			}
 		})
 	}
