@@ -15,6 +15,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/signal"
+	"github.com/weftnet/weft/models/version"
 	"github.com/weftnet/weft/node/gateway"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
@@ -113,7 +114,7 @@ func (r *reconciler) facts() (contract.NodeFacts, error) {
 	if err != nil {
 		return contract.NodeFacts{}, err
 	}
-	facts := contract.NodeFacts{Chassis: root.ExternalIDs["system-id"],
+	facts := contract.NodeFacts{Chassis: root.ExternalIDs["system-id"], Version: version.Version(),
 		SharedGateway: r.config.GatewayMode() == nodeconfig.GatewayShared}
 	if runtime.GOOS != contract.Linux {
 		facts.OS = runtime.GOOS

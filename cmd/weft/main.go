@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/go-logr/logr"
@@ -57,6 +59,9 @@ func rootCommand() *cobra.Command {
 		Short:         "An OVN network for Kubernetes clusters that mix Linux and Windows nodes",
 		Version:       version.Version(),
 		SilenceErrors: true,
+	}
+	if strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") == "kubectl-weft" { // as kubectl runs its plugins
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl weft"}
 	}
 	root.AddCommand(commands()...)
 	return root

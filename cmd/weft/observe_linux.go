@@ -16,7 +16,7 @@ import (
 const observeHelp = `Tell users of the API server what the network does, and let them change nothing.
 
 It is the aggregated API observe.weft.net: users reach it by the API server, with a kubeconfig alone, and Kubernetes'
-rights (RBAC on the group's resources) say what they may see. "weft policy hits" asks it.
+rights (RBAC on the group's resources) say what they may see. "weft status" and "weft policy hits" ask it.
 
 Run it on central hosts, two or more, each beside a server of OVN's databases, whose read-only sockets it reads. Nodes'
 agents tell it their flows' counters.`

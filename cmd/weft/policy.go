@@ -132,15 +132,21 @@ func liveCluster(ctx context.Context, cmd *cobra.Command, s *settings, question 
 	return cluster, err
 }
 
-// asking is a command that answers and ends.
+// asking is a command that answers and ends. Without an answer it ends with exitUnasked.
 func asking(cmd *cobra.Command, args cobra.PositionalArgs, ask func(ctx context.Context, s *settings,
+	args []string) error) *cobra.Command {
+	return answering(cmd, exitUnasked, args, ask)
+}
+
+// answering is asking with an exit code of its own for no answer.
+func answering(cmd *cobra.Command, unasked int, args cobra.PositionalArgs, ask func(ctx context.Context, s *settings,
 	args []string) error) *cobra.Command {
 	cmd.Flags().String("config", "", configUsage)
 	cmd.Flags().Duration("timeout", 30*time.Second, "how long databases and the API server may take to answer")
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUnasked, err} })
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{unasked, err} })
 	cmd.Args = func(cmd *cobra.Command, list []string) error {
 		if err := args(cmd, list); err != nil {
-			return &exitError{exitUnasked, err}
+			return &exitError{unasked, err}
 		}
 		return nil
 	}
@@ -158,7 +164,7 @@ func asking(cmd *cobra.Command, args cobra.PositionalArgs, ask func(ctx context.
 		}
 		var exit *exitError
 		if err != nil && !errors.As(err, &exit) {
-			return &exitError{exitUnasked, err}
+			return &exitError{unasked, err}
 		}
 		return err
 	}

@@ -189,7 +189,7 @@ func TestPolicyHitsAreWritten(t *testing.T) {
 		 "nodes":[{"node":"n1","packets":1152921504606846976,"bytes":1125899906842560},{"node":"w1","packets":1,"bytes":64}]}]}`
 	list := &api.PolicyHitsList{}
 	if err := errors.Join(json.Unmarshal([]byte(answer), list), writeHits(&text, list, false),
-		writeHits(&text, list, true), writeHitsJSON(&written, []byte(answer))); err != nil {
+		writeHits(&text, list, true), writeJSONAnswer(&written, []byte(answer))); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,10 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 )
@@ -67,7 +63,7 @@ func hitsCommand() *cobra.Command {
 			return err
 		}
 		if output == "json" {
-			err = writeHitsJSON(cmd.OutOrStdout(), text)
+			err = writeJSONAnswer(cmd.OutOrStdout(), text)
 		} else {
 			err = writeHits(cmd.OutOrStdout(), list, perNode)
 		}
@@ -75,42 +71,12 @@ func hitsCommand() *cobra.Command {
 	})
 }
 
-// contextConfig are the credentials and the namespace of a kubeconfig's context, as kubectl finds them.
-func contextConfig(s *settings) (*rest.Config, string, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = s.text("kubeconfig")
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: s.text("context")}
-	overrides.Context.Namespace = s.text("namespace")
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
-	config, err := loader.ClientConfig()
-	if err != nil {
-		return nil, "", fmt.Errorf("kubeconfig: %q: %w; name a kubeconfig file", rules.ExplicitPath, err)
-	}
-	namespace, _, err := loader.Namespace()
-	return config, namespace, err
-}
-
 // askHits asks for the hits of a namespace's policies, of all policies where it is "".
 func askHits(ctx context.Context, config *rest.Config, namespace string) (text []byte, list *api.PolicyHitsList,
 	err error) {
-	client, err := kubernetes.NewForConfig(config)
+	text, err = askDoor(ctx, config, api.PolicyHitsResource, namespace)
 	if err != nil {
 		return nil, nil, err
-	}
-	path := []string{"/apis/" + api.GroupVersion, api.PolicyHitsResource}
-	if namespace != "" {
-		path = []string{"/apis/" + api.GroupVersion, "namespaces", namespace, api.PolicyHitsResource}
-	}
-	result := client.RESTClient().Get().AbsPath(path...).SetHeader("Accept", "application/json").Do(ctx)
-	text, _ = result.Raw()
-	switch err = result.Error(); { // which has the server's own words
-	case apierrors.IsNotFound(err):
-		return nil, nil, fmt.Errorf("the cluster has no API %s: install weft observe: %w", api.GroupVersion, err)
-	case apierrors.IsServiceUnavailable(err):
-		return nil, nil, fmt.Errorf("no weft observe answers: see `kubectl get apiservice %s.%s` and docs/operations.md: %w",
-			api.Version, api.Group, err)
-	case err != nil:
-		return nil, nil, fmt.Errorf("list %s.%s: %w", api.PolicyHitsResource, api.Group, err)
 	}
 	list = &api.PolicyHitsList{}
 	if err := json.Unmarshal(text, list); err != nil {
@@ -136,16 +102,6 @@ func writeHits(w io.Writer, list *api.PolicyHitsList, perNode bool) error {
 		}
 	}
 	return table.Flush()
-}
-
-// writeHitsJSON writes what the API server has answered.
-func writeHitsJSON(w io.Writer, text []byte) error {
-	var indented bytes.Buffer
-	if err := json.Indent(&indented, bytes.TrimSpace(text), "", "  "); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(w, indented.String())
-	return err
 }
 
 // unanswered is an error where nodes are not in the counts.

@@ -86,6 +86,8 @@ type NodeFacts struct {
 	Hosted *Hosted `json:"hosted,omitempty"`
 	// Counters is the HOST:PORT at which the node's agent gives counters of flows to `weft observe`, if it does.
 	Counters string `json:"counters,omitempty"`
+	// Version is the version of Weft that the node's agent has. An agent before this field does not tell it.
+	Version string `json:"version,omitempty"`
 }
 
 // Operating systems of nodes, as Kubernetes' label kubernetes.io/os has them.

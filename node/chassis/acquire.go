@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/models/tenure"
 	"github.com/weftnet/weft/node/tunnel"
@@ -156,15 +157,15 @@ func (h *host) clean(nodes map[string]node) {
 	for name := range nodes {
 		wanted[nodeLease(name)] = true
 	}
-	for _, lease := range h.sightings.leases(ofNode) {
+	for _, lease := range h.sightings.leases(contract.LeaseOfNode) {
 		by := tenure.Holder(lease)
-		mine := by == h.config.Identity && h.member(lease.Annotations[nodeAnnotation]) == nil
+		mine := by == h.config.Identity && h.member(lease.Annotations[contract.ChassisNodeAnnotation]) == nil
 		if wanted[lease.Name] || !mine && by != "" && !h.sightings.silent(by) {
 			continue
 		}
 		h.remove(lease)
 	}
-	for _, lease := range h.sightings.leases(ofHost) {
+	for _, lease := range h.sightings.leases(contract.LeaseOfHost) {
 		if lease.Name != hostLease(h.config.Identity) && time.Since(h.sightings.of(lease.Name).since) >= expiredFor {
 			h.remove(lease)
 		}

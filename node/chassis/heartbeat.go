@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/models/tenure"
 )
@@ -131,17 +132,17 @@ func (b *heartbeat) mayAcquire(found *coordinationv1.Lease) error {
 func (b *heartbeat) write(ctx context.Context, lease *coordinationv1.Lease,
 	send func(context.Context, *coordinationv1.Lease, metav1.CreateOptions) (*coordinationv1.Lease, error)) error {
 	lease = lease.DeepCopy()
-	label(lease, ofHost)
+	label(lease, contract.LeaseOfHost)
 	if lease.Annotations == nil {
 		lease.Annotations = map[string]string{}
 	}
-	delete(lease.Annotations, unreachableAnnotation)
+	delete(lease.Annotations, contract.ChassisUnreachableAnnotation)
 	delete(lease.Annotations, leavingAnnotation)
 	if b.leaving() {
 		lease.Annotations[leavingAnnotation] = "true"
 	}
 	if nodes := b.unreachable(); len(nodes) > 0 {
-		lease.Annotations[unreachableAnnotation] = strings.Join(nodes, ",")
+		lease.Annotations[contract.ChassisUnreachableAnnotation] = strings.Join(nodes, ",")
 	}
 	begun := time.Now()
 	seconds, stamp := wholeSeconds(b.duration), metav1.NewMicroTime(begun)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/models/tenure"
 	"github.com/weftnet/weft/node/tunnel"
@@ -102,7 +103,7 @@ func (h *host) hosted() map[string]node {
 // candidates are the hosts that are alive, this one included as long as its term lasts.
 func (h *host) candidates() []candidate {
 	var hosts []candidate
-	for _, lease := range h.sightings.leases(ofHost) {
+	for _, lease := range h.sightings.leases(contract.LeaseOfHost) {
 		identity, ok := strings.CutPrefix(lease.Name, hostLeasePrefix)
 		if !ok || identity == h.config.Identity || lease.Annotations[leavingAnnotation] != "" ||
 			h.sightings.silent(identity) {
@@ -122,7 +123,7 @@ func (h *host) candidates() []candidate {
 
 func listed(lease *coordinationv1.Lease) map[string]bool {
 	nodes := map[string]bool{}
-	for node := range strings.SplitSeq(lease.Annotations[unreachableAnnotation], ",") {
+	for node := range strings.SplitSeq(lease.Annotations[contract.ChassisUnreachableAnnotation], ",") {
 		nodes[node] = true
 	}
 	return nodes

@@ -11,6 +11,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/weftnet/weft/models/contract"
 )
 
 const (
@@ -18,16 +20,6 @@ const (
 	// hostLeasePrefix cannot begin a node's Lease's name, whatever the node is called.
 	hostLeasePrefix = "weft-chassis.host-"
 
-	// leaseLabel is the label of a Lease: `weft chassis` has made it, for a host (host) or a node (node).
-	leaseLabel = "weft.net/chassis"
-	ofHost     = "host"
-	ofNode     = "node"
-
-	// nodeAnnotation is the annotation of a Lease of a node: the node's name.
-	nodeAnnotation = "weft.net/node"
-	// unreachableAnnotation is the annotation of a Lease of a chassis host: the nodes whose agents the host cannot reach,
-	// with commas between them.
-	unreachableAnnotation = "weft.net/unreachable"
 	// leavingAnnotation is the annotation of a Lease of a chassis host: the host is about to end, and gives its nodes to
 	// others.
 	leavingAnnotation = "weft.net/leaving"
@@ -73,11 +65,11 @@ func acquired(before *coordinationv1.Lease, namespace, node, identity string, du
 	if before != nil {
 		after, number = before.DeepCopy(), transitions(before)+1
 	}
-	label(after, ofNode)
+	label(after, contract.LeaseOfNode)
 	if after.Annotations == nil {
 		after.Annotations = map[string]string{}
 	}
-	after.Annotations[nodeAnnotation] = node
+	after.Annotations[contract.ChassisNodeAnnotation] = node
 	seconds, stamp := wholeSeconds(duration), metav1.NewMicroTime(now)
 	after.Spec.HolderIdentity, after.Spec.LeaseDurationSeconds = &identity, &seconds
 	after.Spec.AcquireTime, after.Spec.RenewTime, after.Spec.LeaseTransitions = &stamp, &stamp, &number
@@ -96,7 +88,7 @@ func label(lease *coordinationv1.Lease, kind string) {
 	if lease.Labels == nil {
 		lease.Labels = map[string]string{}
 	}
-	lease.Labels[leaseLabel] = kind
+	lease.Labels[contract.ChassisLeaseLabel] = kind
 }
 
 // wholeSeconds rounds up: others must not believe in less than the holder does.

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/httpserver"
 	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/node/tunnel"
@@ -148,10 +149,10 @@ func (h *host) watch(ctx context.Context, parts *sync.WaitGroup, client kubernet
 	}
 	leases := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(h.config.LeaseNamespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.LabelSelector = leaseLabel
+			o.LabelSelector = contract.ChassisLeaseLabel
 		})).Coordination().V1().Leases().Informer()
 	note := func(object any) {
-		if lease, ok := object.(*coordinationv1.Lease); ok && lease.Labels[leaseLabel] != "" {
+		if lease, ok := object.(*coordinationv1.Lease); ok && lease.Labels[contract.ChassisLeaseLabel] != "" {
 			h.sightings.note(lease)
 			h.changed()
 		}

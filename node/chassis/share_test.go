@@ -321,7 +321,7 @@ func TestNodesComeAndGo(t *testing.T) {
 	w.together([]string{"win02", "win03"}, a)
 	nodetest.Eventually(t, 10*time.Second, func() error {
 		leases, err := w.admin.CoordinationV1().Leases("kube-system").List(t.Context(),
-			metav1.ListOptions{LabelSelector: leaseLabel + "=" + ofNode})
+			metav1.ListOptions{LabelSelector: contract.ChassisLeaseLabel + "=" + contract.LeaseOfNode})
 		if err != nil || len(leases.Items) != 2 {
 			return fmt.Errorf("Leases %d %v", len(leases.Items), err)
 		}
@@ -400,7 +400,7 @@ func TestASuccessorInTheSameRunDirDoesNotWait(t *testing.T) {
 	}
 	seconds, now := int32(600), metav1.NowMicro()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: hostLease("a"),
-		Labels: map[string]string{leaseLabel: ofHost}},
+		Labels: map[string]string{contract.ChassisLeaseLabel: contract.LeaseOfHost}},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &dead, LeaseDurationSeconds: &seconds, RenewTime: &now}}
 	if _, err := w.admin.CoordinationV1().Leases("kube-system").Create(t.Context(), lease,
 		metav1.CreateOptions{}); err != nil {
@@ -446,7 +446,7 @@ func TestAHostThatCannotReachANodeLeavesItToAnother(t *testing.T) {
 	})
 	b := w.start("b")
 	w.together(names(4), b)
-	if text := w.lease(hostLease("a")).Annotations[unreachableAnnotation]; text == "" {
+	if text := w.lease(hostLease("a")).Annotations[contract.ChassisUnreachableAnnotation]; text == "" {
 		t.Error("the host that cannot reach it does not say so")
 	}
 	// Once it can, it has its share, and is not as impatient any more.

@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/tenure"
 )
 
@@ -114,7 +115,7 @@ func (s *sightings) leases(kind string) []*coordinationv1.Lease {
 	defer s.mu.Unlock()
 	var leases []*coordinationv1.Lease
 	for _, sighting := range s.seen {
-		if sighting.lease != nil && sighting.lease.Labels[leaseLabel] == kind {
+		if sighting.lease != nil && sighting.lease.Labels[contract.ChassisLeaseLabel] == kind {
 			leases = append(leases, sighting.lease)
 		}
 	}

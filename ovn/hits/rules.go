@@ -2,9 +2,7 @@ package hits
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -111,41 +109,17 @@ func readFlows(ctx context.Context, config ovsdb.Config) (map[uint32]string, err
 	return flows, nil
 }
 
-// warnings leaves out that a client comes and goes, which it does with each question.
-type warnings struct{ slog.Handler }
-
-func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= slog.LevelWarn && w.Handler.Enabled(ctx, level)
-}
-func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return warnings{w.Handler.WithAttrs(attrs)}
-}
-func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
-
-// selectRows asks a server once, and keeps no replica. Any member of a cluster will do.
-func selectRows(ctx context.Context, config ovsdb.Config, operations ...libovsdb.Operation) ([]libovsdb.Row, error) {
-	config.AnyMember = true
-	if config.Logger == nil {
-		config.Logger = slog.Default()
-	}
-	config.Logger = slog.New(warnings{config.Logger.Handler()})
-	client, err := ovsdb.Connect(ctx, config)
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	results, err := client.Transact(ctx, operations...)
-	if err != nil {
-		return nil, err
-	}
-	var rows []libovsdb.Row
-	for _, r := range results {
-		if r.Error != "" {
-			return nil, errors.New(r.Error + ": " + r.Details)
+// selectRows asks a server once, and keeps no replica.
+func selectRows(ctx context.Context, config ovsdb.Config, operations ...libovsdb.Operation) (rows []libovsdb.Row,
+	err error) {
+	err = ovsdb.Ask(ctx, config, func(client *ovsdb.Client) error {
+		results, err := client.Transact(ctx, operations...)
+		for _, r := range results {
+			rows = append(rows, r.Rows...)
 		}
-		rows = append(rows, r.Rows...)
-	}
-	return rows, nil
+		return err
+	})
+	return rows, err
 }
 
 func textMap(value any) map[string]string {

@@ -93,8 +93,14 @@ type SubnetPool struct {
 	Pool   *NumberPool
 }
 
-// NewSubnetPool leaves out the addresses that are not pods', and of IPv4 the broadcast address.
+// NewSubnetPool has the addresses of a subnet that pods may have.
 func NewSubnetPool(subnet netip.Prefix) *SubnetPool {
+	return &SubnetPool{subnet, NewPool(Capacity(subnet))}
+}
+
+// Capacity is how many addresses of a subnet pods may have: without those that are not pods', and of IPv4 the
+// broadcast address.
+func Capacity(subnet netip.Prefix) int {
 	size := MaxPool
 	if b := HostBits(subnet); b < 16 {
 		size = 1 << b
@@ -103,7 +109,7 @@ func NewSubnetPool(subnet netip.Prefix) *SubnetPool {
 	if subnet.Addr().Is4() && HostBits(subnet) <= 16 {
 		size--
 	}
-	return &SubnetPool{subnet, NewPool(max(size, 0))}
+	return max(size, 0)
 }
 
 func (s *SubnetPool) Take() (netip.Addr, bool) {

@@ -25,7 +25,7 @@ func TestWhichAgentsAreAsked(t *testing.T) {
 			Annotations: map[string]string{contract.NodeFactsAnnotation: contract.Format(contract.NodeFacts{
 				Addresses: []netip.Addr{netip.MustParseAddr("198.51.100.1")}, Counters: said})}}}
 		object.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}
-		kept, err := keepFacts(object)
+		kept, err := keepNode(object)
 		if err != nil {
 			t.Fatal(err)
 		}

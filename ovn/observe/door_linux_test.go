@@ -55,6 +55,8 @@ type street struct {
 	admin  kubernetes.Interface
 	signer *pki.Authority // of the doors
 	files  string
+	// of the databases, if there are any
+	northbound, southbound string
 }
 
 func newStreet(t *testing.T) *street {
@@ -149,12 +151,12 @@ func (s *street) clients(user string) kubernetes.Interface {
 func (s *street) open(identity, listen string, counts hits.Counts) (leave func()) {
 	s.t.Helper()
 	file := func(name string) string { return filepath.Join(s.files, name) }
-	d, err := newDoor(Config{Identity: identity, Listen: listen, CA: file("ca.crt"), Certificate: file("tls.crt"),
-		PrivateKey: file("tls.key")}, s.clients("weft:observe"), nil)
+	d, err := newDoor(Config{Identity: identity, Listen: listen, Northbound: s.northbound, Southbound: s.southbound,
+		CA: file("ca.crt"), Certificate: file("tls.crt"), PrivateKey: file("tls.key")}, s.clients("weft:observe"), nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	d.hits.read = func(context.Context) (hits.Counts, error) { return counts, nil }
+	d.hits.read = func(context.Context) (*api.PolicyHitsList, error) { return listOf(counts), nil }
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- d.run(ctx) }()

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,9 +14,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/weftnet/weft/ovn/hits"
+	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 )
 
 func must(t *testing.T, address string) netip.AddrPort {
@@ -69,6 +71,48 @@ func TestDiscoveryNeedsNoPlace(t *testing.T) {
 	}
 }
 
+// TestKubectlPrintsFindings: a row for each, or one that there is none.
+func TestKubectlPrintsFindings(t *testing.T) {
+	list := &api.NetworkStatusList{Items: []api.NetworkStatus{{Result: api.OK}}}
+	asks := "nora"
+	h := &handler{limits: &limits{}, answered: func(int) {}, who: func(*http.Request) (user.Info, error) {
+		return &user.DefaultInfo{Name: asks}, nil
+	}, may: func(_ context.Context, who user.Info, resource, namespace string) (bool, error) {
+		return who.GetName() == "nora" && resource == api.NetworkStatusResource && namespace == "", nil
+	}, status: func(context.Context) (*api.NetworkStatusList, error) { return list, nil }}
+	rows := func() string {
+		t.Helper()
+		r := httptest.NewRequest(http.MethodGet, statusPath, nil)
+		r.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		var table metav1.Table
+		if err := json.Unmarshal(w.Body.Bytes(), &table); err != nil || w.Code != http.StatusOK {
+			t.Fatalf("%d, %v: %s", w.Code, err, w.Body)
+		}
+		var lines []string
+		for _, row := range table.Rows {
+			lines = append(lines, fmt.Sprint(row.Cells...))
+		}
+		return strings.Join(lines, "\n")
+	}
+	if got := rows(); got != "okallall is well" {
+		t.Errorf("got %q", got)
+	}
+	list.Items[0].Findings = []api.Finding{{Severity: api.Failed, Object: "Node l1", Text: "it is gone", Remedy: "look",
+		More: 2}, {Severity: api.Warning, Object: "Node l2", Text: "it is slow", Remedy: "wait"}}
+	if got := rows(); got != "failedNode l1it is gone (and 2 more)look\nwarningNode l2it is slowwait" {
+		t.Errorf("got %q", got)
+	}
+	asks = "mallory" // whom the API server has let in by mistake
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, statusPath, nil))
+	if text := w.Body.String(); w.Code != http.StatusForbidden || !strings.Contains(text, api.NetworkStatusRole) ||
+		strings.Contains(text, "l1") {
+		t.Errorf("mallory is told %d: %s", w.Code, text)
+	}
+}
+
 // TestFrontProxyThatEverybodyIs: a cluster in which others could pass for the API server has no door.
 func TestFrontProxyThatEverybodyIs(t *testing.T) {
 	for _, c := range []struct {
@@ -93,12 +137,13 @@ func TestFrontProxyThatEverybodyIs(t *testing.T) {
 func TestManyAskAtOnce(t *testing.T) {
 	var mu sync.Mutex
 	asked, now, answer := 0, time.Now(), make(chan error)
-	s := &snapshots{now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now },
-		read: func(context.Context) (hits.Counts, error) {
+	const fresh = 2 * time.Second
+	s := &snapshots[int]{fresh: fresh, now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now },
+		read: func(context.Context) (int, error) {
 			mu.Lock()
 			asked++
 			mu.Unlock()
-			return hits.Counts{}, <-answer
+			return 0, <-answer
 		}}
 	var group sync.WaitGroup
 	results := make(chan error, 100)

@@ -23,9 +23,11 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/httpserver"
 	"github.com/weftnet/weft/ovn/hits"
+	"github.com/weftnet/weft/ovn/status"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/certificates"
 )
@@ -61,7 +63,8 @@ type door struct {
 	client  kubernetes.Interface
 	proxy   *frontProxy
 	nodes   cache.SharedIndexInformer
-	hits    *snapshots
+	hits    *snapshots[*api.PolicyHitsList]
+	status  *snapshots[*api.NetworkStatusList]
 	metrics *metrics
 	refused sync.Map // why a node's agent is not asked, by name
 	serving atomic.Bool
@@ -75,16 +78,21 @@ func newDoor(c Config, client kubernetes.Interface, dial hits.Dial) (*door, erro
 	}
 	d := &door{config: c, client: client, proxy: proxy, metrics: newMetrics(), began: time.Now(),
 		nodes: informers.NewSharedInformerFactory(client, 0).Core().V1().Nodes().Informer()}
-	if err := d.nodes.SetTransform(keepFacts); err != nil {
+	if err := d.nodes.SetTransform(keepNode); err != nil {
 		return nil, err
 	}
-	d.hits = &snapshots{now: time.Now, read: func(ctx context.Context) (hits.Counts, error) {
-		counts, err := hits.Read(ctx, hits.Config{Northbound: ovsdb.Config{Endpoints: c.Northbound},
-			Southbound: ovsdb.Config{Endpoints: c.Southbound}, Dial: dial},
-			d.nodesOf(d.nodes.GetStore().List()))
-		d.metrics.unanswered.Set(float64(len(counts.Unanswered)))
-		return counts, err
-	}}
+	northbound, southbound := ovsdb.Config{Endpoints: c.Northbound}, ovsdb.Config{Endpoints: c.Southbound}
+	d.hits = &snapshots[*api.PolicyHitsList]{now: time.Now, fresh: hitsFresh,
+		read: func(ctx context.Context) (*api.PolicyHitsList, error) {
+			counts, err := hits.Read(ctx, hits.Config{Northbound: northbound, Southbound: southbound, Dial: dial},
+				d.nodesOf(d.nodes.GetStore().List()))
+			d.metrics.unanswered.Set(float64(len(counts.Unanswered)))
+			return listOf(counts), err
+		}}
+	sources := &status.Sources{Door: c.Identity, Northbound: northbound, Southbound: southbound,
+		Kubernetes: client.CoreV1().RESTClient(), Nodes: d.watchedNodes, Certificates: c.certificates}
+	d.status = &snapshots[*api.NetworkStatusList]{now: time.Now, fresh: statusFresh,
+		read: func(ctx context.Context) (*api.NetworkStatusList, error) { return sources.Read(ctx), nil }}
 	return d, nil
 }
 
@@ -148,7 +156,8 @@ func (d *door) prepare(ctx context.Context) error {
 // serve ends when ctx is done and left is closed: as long as the API server is sent here, it is answered.
 func (d *door) serve(ctx context.Context, listener net.Listener, own func() (*certificates.Set, error),
 	left <-chan struct{}) error {
-	server := httpserver.New(&handler{who: d.proxy.user, hits: d.hits.get, limits: &limits{}, answered: d.metrics.answered,
+	server := httpserver.New(&handler{who: d.proxy.user, hits: d.hits.get, status: d.status.get, limits: &limits{},
+		answered: d.metrics.answered,
 		may: func(ctx context.Context, who user.Info, resource, namespace string) (bool, error) {
 			return mayList(ctx, d.client, who, resource, namespace)
 		}}, bounds)
@@ -201,19 +210,12 @@ func (d *door) probes() httpserver.Probes {
 	}
 }
 
-// keepFacts drops what is not read of a Node.
-func keepFacts(object any) (any, error) {
-	full, ok := object.(*corev1.Node)
-	if !ok {
-		return object, nil
+// keepNode drops what is not read of a Node.
+func keepNode(object any) (any, error) {
+	if full, ok := object.(*corev1.Node); ok {
+		return status.KeepNode(full), nil
 	}
-	kept := &corev1.Node{}
-	kept.Name, kept.UID, kept.ResourceVersion = full.Name, full.UID, full.ResourceVersion
-	if facts, ok := full.Annotations[contract.NodeFactsAnnotation]; ok {
-		kept.Annotations = map[string]string{contract.NodeFactsAnnotation: facts}
-	}
-	kept.Status.Addresses = full.Status.Addresses // see contract.AgentEnd
-	return kept, nil
+	return object, nil
 }
 
 // nodesOf are those on which Weft runs. An agent that nobody should connect to gives no answer; that is logged once.

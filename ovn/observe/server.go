@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
@@ -29,7 +28,9 @@ type handler struct {
 	// may says whether he may list a resource of a namespace, "" being all.
 	may func(ctx context.Context, who user.Info, resource, namespace string) (bool, error)
 	// hits are those of all policies.
-	hits     func(context.Context) (*api.PolicyHitsList, error)
+	hits func(context.Context) (*api.PolicyHitsList, error)
+	// status is that of the network.
+	status   func(context.Context) (*api.NetworkStatusList, error)
 	limits   *limits
 	answered func(code int)
 }
@@ -75,6 +76,9 @@ func (h *handler) answer(r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer release()
+	if r.URL.Path == statusPath {
+		return h.networkStatus(r, who)
+	}
 	namespace, ok := hitsPath(r.URL.Path)
 	if !ok {
 		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{Group: group}, "",
@@ -83,62 +87,18 @@ func (h *handler) answer(r *http.Request) (any, error) {
 	return h.policyHits(r, who, namespace)
 }
 
-// hitsPath gives the namespace of a path of policyhits, "" being all.
-func hitsPath(path string) (namespace string, ok bool) {
-	path, ok = strings.CutPrefix(path, "/apis/"+api.GroupVersion+"/")
-	if !ok || path == api.PolicyHitsResource {
-		return "", ok
-	}
-	parts := strings.Split(path, "/")
-	if len(parts) != 3 || parts[0] != "namespaces" || parts[2] != api.PolicyHitsResource ||
-		len(validation.IsDNS1123Label(parts[1])) > 0 {
-		return "", false
-	}
-	return parts[1], true
-}
-
-func (h *handler) policyHits(r *http.Request, who user.Info, namespace string) (any, error) {
+// wholeList refuses what would be more, or less, than a list of all.
+func wholeList(r *http.Request) error {
 	for _, key := range []string{"watch", "labelSelector", "fieldSelector"} {
 		if value := r.URL.Query().Get(key); value != "" && value != "false" && value != "0" {
-			return nil, apierrors.NewBadRequest(key + " is not served here: ask for the whole list")
+			return apierrors.NewBadRequest(key + " is not served here: ask for the whole list")
 		}
 	}
-	resource := schema.GroupResource{Group: group, Resource: api.PolicyHitsResource}
-	allowed, err := h.may(r.Context(), who, api.PolicyHitsResource, namespace)
-	if err != nil {
-		return nil, err
-	}
-	if !allowed {
-		return nil, apierrors.NewForbidden(resource, "", forbidden(who.GetName(), namespace))
-	}
-	all, err := h.hits(r.Context())
-	if err != nil {
-		slog.ErrorContext(r.Context(), "hits cannot be read", "error", err)
-		return nil, apierrors.NewServiceUnavailable(
-			"the policies' rules cannot be read now; the log of weft observe says why")
-	}
-	list := of(all, namespace)
-	if strings.Contains(r.Header.Get("Accept"), "as=Table") {
-		return table(list), nil
-	}
-	return list, nil
+	return nil
 }
 
-// of is what may be seen by who may list a namespace: rules of its policies, and of the nodes how many have not
-// answered.
-func of(all *api.PolicyHitsList, namespace string) *api.PolicyHitsList {
-	if namespace == "" {
-		return all
-	}
-	list := *all
-	list.Items, list.Unanswered = []api.PolicyHits{}, nil
-	for _, item := range all.Items {
-		if item.Namespace == namespace {
-			list.Items = append(list.Items, item)
-		}
-	}
-	return &list
-}
+// asTable says whether `kubectl get` prints the answer.
+func asTable(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "as=Table") }
 
 // discovery answers what every API server is asked by its clients; nil where a path is none of that.
 func discovery(path string) any {
@@ -154,8 +114,12 @@ func discovery(path string) any {
 	case "/apis/" + api.GroupVersion:
 		return metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
 			GroupVersion: api.GroupVersion,
-			APIResources: []metav1.APIResource{{Name: api.PolicyHitsResource, SingularName: "policyhit", Namespaced: true,
-				Kind: api.PolicyHitsKind, Verbs: []string{"list"}}}}
+			APIResources: []metav1.APIResource{
+				{Name: api.PolicyHitsResource, SingularName: "policyhit", Namespaced: true, Kind: api.PolicyHitsKind,
+					Verbs: []string{"list"}},
+				{Name: api.NetworkStatusResource, SingularName: "networkstatus", Kind: api.NetworkStatusKind,
+					Verbs: []string{"list"}},
+			}}
 	}
 	return nil
 }

@@ -218,6 +218,10 @@ func goKind(of ast.Expr) string {
 			return "integer"
 		}
 		return t.Name
+	case *ast.SelectorExpr:
+		if t.Sel.Name == "Time" || t.Sel.Name == "MicroTime" {
+			return "time"
+		}
 	}
 	return "object"
 }

@@ -1,0 +1,321 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Names of the status of the network.
+const (
+	// NetworkStatusResource is of the cluster. It has one object, which is named [NetworkStatusName].
+	NetworkStatusResource = "networkstatuses"
+	NetworkStatusKind     = "NetworkStatus"
+	NetworkStatusName     = "cluster"
+	// NetworkStatusRole is the ClusterRole that lets users list it. An administrator binds it.
+	NetworkStatusRole = "weft-observe-status"
+)
+
+// Severities of findings, and results of a status. The worst severity is the result.
+const (
+	Failed  = "failed"  // something does not work
+	Warning = "warning" // something works in part, or soon will not
+	Unknown = "unknown" // something could not be read
+	OK      = "ok"
+)
+
+// NetworkStatusList is a list of one item, the status of the network.
+type NetworkStatusList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+	// Items is the status.
+	Items []NetworkStatus `json:"items"`
+}
+
+// NetworkStatus is what the databases and the API server say of the network, and what is wrong with it.
+type NetworkStatus struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	// Result is the worst severity of the findings: failed, warning or unknown; or ok, if there are none.
+	Result string `json:"result"`
+	// Findings is the faults, the worst first.
+	Findings []Finding `json:"findings"`
+	// Time is when the sources were read, by the clock of the door.
+	Time metav1.MicroTime `json:"time"`
+	// Door is the identity of the weft observe that has read them, and whose databases' servers these are.
+	Door string `json:"door"`
+	// Unread is the sources that could not be read.
+	Unread []Unread `json:"unread,omitempty"`
+	// Leader is the Lease of the controllers.
+	Leader Lease `json:"leader"`
+	// Databases is the Northbound and the Southbound, as the servers beside the door have them.
+	Databases []Database `json:"databases"`
+	// Configuration is how far ovn-northd and the chassis have followed the Northbound.
+	Configuration Configuration `json:"configuration"`
+	// Nodes is the Nodes, by name.
+	Nodes []NodeStatus `json:"nodes"`
+	// Strays is the names of chassis in the Southbound that no Node has.
+	Strays []string `json:"strays,omitempty"`
+	// Pods is the pods' ports, and the pods that wait for one.
+	Pods PodsStatus `json:"pods"`
+	// Pools is the AddressPools, by name.
+	Pools []PoolStatus `json:"pools,omitempty"`
+	// EgressIPs is the EgressIPs, by name.
+	EgressIPs []EgressStatus `json:"egressIPs,omitempty"`
+	// LoadBalancers is the Services of type LoadBalancer, by name.
+	LoadBalancers []LoadBalancerStatus `json:"loadBalancers,omitempty"`
+	// Policies is the number of all policies.
+	Policies int `json:"policies"`
+	// NotInForce is the policies that are not in force, or not all of them.
+	NotInForce []PolicyStatus `json:"notInForce,omitempty"`
+	// Events is the Warnings of the last hour of Weft's parts, the latest first.
+	Events []EventGroup `json:"events,omitempty"`
+	// Certificates is those that the door has.
+	Certificates []Certificate `json:"certificates,omitempty"`
+}
+
+// Finding is something that is not as it should be.
+type Finding struct {
+	// Severity is one of failed, warning and unknown.
+	Severity string `json:"severity"`
+	// Reason is one word for what is wrong, for machines.
+	Reason string `json:"reason"`
+	// Object is the kind, the namespace and the name of what it is about.
+	Object string `json:"object"`
+	// Text is the fault, in words.
+	Text string `json:"text"`
+	// Remedy is the action that ends it.
+	Remedy string `json:"remedy"`
+	// More is the number of further objects with the same reason, which are not in the list.
+	More int `json:"more,omitempty"`
+}
+
+// Unread is a source that could not be read.
+type Unread struct {
+	// Source is what it is, such as a database or a kind of objects.
+	Source string `json:"source"`
+	// Reason is why it could not be read.
+	Reason string `json:"reason"`
+}
+
+// Lease is a Lease of Kubernetes.
+type Lease struct {
+	// Name is the namespace and the name of the Lease; empty if it is not there.
+	Name string `json:"name,omitempty"`
+	// Holder is the identity of who has it; empty if nobody has.
+	Holder string `json:"holder,omitempty"`
+	// Renewed is when the holder has last renewed it, by the holder's clock.
+	Renewed metav1.MicroTime `json:"renewed,omitzero"`
+	// Seconds is how long it counts after that.
+	Seconds int `json:"seconds,omitempty"`
+}
+
+// Database is a database, as one of its servers has it.
+type Database struct {
+	// Name is OVN_Northbound or OVN_Southbound.
+	Name string `json:"name"`
+	// Answers is true if the server answers.
+	Answers bool `json:"answers"`
+	// Reason is why it does not.
+	Reason string `json:"reason,omitempty"`
+	// Model is one of standalone, clustered (a member of a cluster) and relay.
+	Model string `json:"model,omitempty"`
+	// Leader is true if the server leads its cluster, or has none.
+	Leader bool `json:"leader"`
+	// Connected is true if the server is in contact with the majority of its cluster, or has none.
+	Connected bool `json:"connected"`
+}
+
+// Configuration is the numbers by which OVN counts configurations (nb_cfg). Not each change raises the number, but
+// `ovn-nbctl --wait=hv sync` and the like do.
+type Configuration struct {
+	// OVN is the version that ovn-northd has written into the Northbound.
+	OVN string `json:"ovn,omitempty"`
+	// Northbound is the number of the latest configuration.
+	Northbound int64 `json:"northbound"`
+	// Southbound is the number of the one that ovn-northd has translated.
+	Southbound int64 `json:"southbound"`
+	// Translated is when ovn-northd has translated that one.
+	Translated metav1.MicroTime `json:"translated,omitzero"`
+	// Chassis is the number of the one that all chassis have.
+	Chassis int64 `json:"chassis"`
+}
+
+// NodeStatus is a Node.
+type NodeStatus struct {
+	// Name is the name of the Node.
+	Name string `json:"name"`
+	// Created is when the Node was created.
+	Created metav1.Time `json:"created"`
+	// Ready is true if the Node's condition Ready is True.
+	Ready bool `json:"ready"`
+	// NotReady is the message of that condition, if it is not True.
+	NotReady string `json:"notReady,omitempty"`
+	// System is the operating system, linux or windows.
+	System string `json:"system,omitempty"`
+	// Agent is true if the node's agent has written the annotation weft.net/node-facts, and it can be read.
+	Agent bool `json:"agent"`
+	// Version is the version of Weft that the node's agent has; empty of an agent that does not tell it.
+	Version string `json:"version,omitempty"`
+	// Wrong is why an annotation of the Node cannot be read.
+	Wrong string `json:"wrong,omitempty"`
+	// Chassis is the name of the node's chassis.
+	Chassis string `json:"chassis,omitempty"`
+	// Registered is true if the Southbound has that chassis.
+	Registered bool `json:"registered"`
+	// Hosted is true if a chassis host runs the node's ovn-controller.
+	Hosted bool `json:"hosted,omitempty"`
+	// Host is the Lease by which that chassis host says that it lives.
+	Host *Lease `json:"host,omitempty"`
+	// Unreachable is true if the chassis host cannot reach the node's agent.
+	Unreachable bool `json:"unreachable,omitempty"`
+	// Configuration is the number of the configuration that the chassis has.
+	Configuration int64 `json:"configuration"`
+	// Behind is how many configurations the chassis is behind the Southbound.
+	Behind int64 `json:"behind,omitempty"`
+	// Subnets is the node's pod subnets.
+	Subnets []SubnetStatus `json:"subnets,omitempty"`
+	// Ports is the number of pods' ports on the node's switch.
+	Ports int `json:"ports"`
+	// Down is how many of them are not up.
+	Down int `json:"down,omitempty"`
+}
+
+// SubnetStatus is a pod subnet of a node.
+type SubnetStatus struct {
+	// CIDR is the subnet.
+	CIDR string `json:"cidr"`
+	// Used is the number of pods' addresses that are taken.
+	Used int `json:"used"`
+	// Free is the number of those that are free; of a large subnet, of the first 65,536.
+	Free int `json:"free"`
+}
+
+// PodsStatus is what is known of pods.
+type PodsStatus struct {
+	// Ports is the number of pods' ports in the Northbound.
+	Ports int `json:"ports"`
+	// Down is how many of them are not up.
+	Down int `json:"down"`
+	// Waiting is the number of pods that are on a node and have no address in their status, for longer than a minute.
+	Waiting int `json:"waiting"`
+	// Truncated is true if there are more, which were not read.
+	Truncated bool `json:"truncated,omitempty"`
+	// Lacking is how many of them lack what.
+	Lacking []LackCount `json:"lacking,omitempty"`
+	// Longest is those that have waited longest, at most 20 of them.
+	Longest []WaitingPod `json:"longest,omitempty"`
+}
+
+// WaitingPod is a pod that waits for its network.
+type WaitingPod struct {
+	// Namespace is the namespace of the Pod.
+	Namespace string `json:"namespace"`
+	// Name is the name of the Pod.
+	Name string `json:"name"`
+	// Node is the name of its Node.
+	Node string `json:"node"`
+	// Since is when it was bound to the Node.
+	Since metav1.Time `json:"since"`
+	// Lacks is the first thing that it has not got: address, binding (a row of the Southbound), chassis (that has claimed
+	// the port) or sandbox (of its node's container runtime).
+	Lacks string `json:"lacks"`
+}
+
+// LackCount is how many pods lack the same.
+type LackCount struct {
+	// Lacks is what they lack, as in a waiting pod.
+	Lacks string `json:"lacks"`
+	// Pods is the number of these pods.
+	Pods int `json:"pods"`
+}
+
+// PoolStatus is an AddressPool.
+type PoolStatus struct {
+	// Name is the name of the AddressPool.
+	Name string `json:"name"`
+	// Used is the number of addresses that Services have.
+	Used int64 `json:"used"`
+	// Free is the number of those that are free.
+	Free int64 `json:"free"`
+	// Condition is its condition Ready.
+	Condition Condition `json:"condition"`
+}
+
+// EgressStatus is an EgressIP.
+type EgressStatus struct {
+	// Name is the name of the EgressIP.
+	Name string `json:"name"`
+	// Addresses is its addresses.
+	Addresses []string `json:"addresses"`
+	// Node is the name of the Node that carries them; empty if none does.
+	Node string `json:"node,omitempty"`
+	// Pods is the number of pods that leave with them.
+	Pods int32 `json:"pods"`
+	// Condition is its condition Ready.
+	Condition Condition `json:"condition"`
+}
+
+// Condition is the condition Ready of an object.
+type Condition struct {
+	// Current is true if the condition is about the object as it is now.
+	Current bool `json:"current"`
+	// Ready is true if the condition is True.
+	Ready bool `json:"ready"`
+	// Reason is the reason of the condition.
+	Reason string `json:"reason,omitempty"`
+	// Message is the message of the condition.
+	Message string `json:"message,omitempty"`
+	// Changed is when the object was created, or its condition last changed.
+	Changed metav1.Time `json:"changed"`
+}
+
+// LoadBalancerStatus is a Service of type LoadBalancer.
+type LoadBalancerStatus struct {
+	// Namespace is the namespace of the Service.
+	Namespace string `json:"namespace"`
+	// Name is the name of the Service.
+	Name string `json:"name"`
+	// Pool is true if the Service asks for an address of an AddressPool by its class.
+	Pool bool `json:"pool"`
+	// Addresses is the addresses of its load balancer; none if it has none yet.
+	Addresses []string `json:"addresses,omitempty"`
+	// Created is when the Service was created.
+	Created metav1.Time `json:"created"`
+}
+
+// PolicyStatus is a policy that is not in force, or not all of it.
+type PolicyStatus struct {
+	// Kind is the kind of the policy.
+	Kind string `json:"kind"`
+	// Namespace is the namespace of the policy; empty if it is cluster-wide.
+	Namespace string `json:"namespace,omitempty"`
+	// Name is the name of the policy.
+	Name string `json:"name"`
+	// InForce is true if a part of it is in force.
+	InForce bool `json:"inForce"`
+	// Condition is what Weft says of it.
+	Condition Condition `json:"condition"`
+}
+
+// EventGroup is the Events of one reason on one object.
+type EventGroup struct {
+	// Object is the kind, the namespace and the name of the object.
+	Object string `json:"object"`
+	// Reason is the reason of the Events.
+	Reason string `json:"reason"`
+	// Component is the part of Weft that has written them.
+	Component string `json:"component"`
+	// Count is how often it was said.
+	Count int `json:"count"`
+	// Last is when it was last said.
+	Last metav1.Time `json:"last"`
+	// Message is the message of the last one.
+	Message string `json:"message"`
+}
+
+// Certificate is a certificate.
+type Certificate struct {
+	// Of is the key of the door that names it.
+	Of string `json:"of"`
+	// Subject is the common name of its subject.
+	Subject string `json:"subject"`
+	// Expires is when it expires.
+	Expires metav1.Time `json:"expires"`
+}
