@@ -48,8 +48,15 @@ demo-down: ## end the demo's cluster
 # machine for themselves: where a new connection takes seconds, they tell of the machine.
 test: lab check ## everything that must pass
 	+@make="$(MAKE) --no-print-directory" && trap '$(END_CLUSTER)' EXIT && $(END_CLUSTER) && \
-		$$make -j2 cluster-alone unit-race && $$make cluster-together && $(END_CLUSTER) && \
-		$$make -j2 windows-unit unit-cases test-kernel-short
+		$$make -j2 unit-race beside-unit-race && $$make cluster-together
+
+# The unit tests take longer than the cluster's that run alone. In the rest of their time is what else there is.
+.PHONY: beside-unit-race
+beside-unit-race:
+	$(MAKE) cluster-alone
+	$(MAKE) windows-unit
+	$(MAKE) unit-cases
+	$(MAKE) test-kernel-short
 
 # All of the tests' files, those of `make cluster-test` and `make test-ansible` too.
 TEST_TAGS := cluster,ansible

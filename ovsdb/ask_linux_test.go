@@ -25,7 +25,8 @@ func TestRoles(t *testing.T) {
 		Connected: true}) {
 		t.Errorf("a server without a cluster is %+v, %v", got, err)
 	}
-	if _, err := role(alone, "OVN_Southbound"); err == nil || !strings.Contains(err.Error(), "no database OVN_Southbound") {
+	if _, err := role(alone, "OVN_Southbound"); err == nil ||
+		!strings.Contains(err.Error(), "no database OVN_Southbound") {
 		t.Errorf("asked for a database that it has not: %v", err)
 	}
 	members := ovsdbtest.Cluster(t, db, 3)
@@ -65,7 +66,8 @@ func TestAskingEnds(t *testing.T) {
 	config := ovsdb.Config{Endpoints: server.Endpoint, Model: db.Model, Logger: ovsdbtest.Logger(t)}
 	var kept *ovsdb.Client
 	wrong := errors.New("wrong")
-	if err := ovsdb.Ask(t.Context(), config, func(c *ovsdb.Client) error { kept = c; return wrong }); !errors.Is(err, wrong) {
+	question := func(c *ovsdb.Client) error { kept = c; return wrong }
+	if err := ovsdb.Ask(t.Context(), config, question); !errors.Is(err, wrong) {
 		t.Errorf("the question's error is %v", err)
 	}
 	if kept == nil || kept.Connected() {

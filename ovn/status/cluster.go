@@ -142,7 +142,7 @@ type waitingPods struct {
 	truncated bool
 }
 
-// waiting are the pods that are on a node, shall have a network of their own, and have no address yet. The API server
+// waiting are the pods on a node that are to have a network of their own, and have no address yet. The API server
 // picks them out.
 func (c *cluster) waiting(ctx context.Context) (w waitingPods, err error) {
 	w.pods, w.truncated, err = list[pod](ctx, c, query{path: "/api/v1/pods", most: mostOf,

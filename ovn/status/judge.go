@@ -165,7 +165,7 @@ func (j *judgement) nodes() {
 			j.say(api.Failed, "BadAnnotation", object, "remove the annotation; its writer, the agent or the controller, "+
 				"writes it again", "%s", n.Wrong)
 		case !n.Agent && !young:
-			j.say(api.Warning, "NoAgent", object, "if Weft shall run there: `site.yml` installs it, and `weft doctor` on "+
+			j.say(api.Warning, "NoAgent", object, "if Weft is to run there: `site.yml` installs it, and `weft doctor` on "+
 				"the node says what is wrong", "annotation weft.net/node-facts is missing: no agent of Weft has run on it")
 		case !young:
 			j.chassis(n, object)

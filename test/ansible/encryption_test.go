@@ -19,7 +19,12 @@ func TestKernelEncrypts(t *testing.T) {
 	awaitCluster(t)
 	deploy(t)
 	servers.On(t, "l1", "apt-get", "-qq", "install", "tcpdump")
-	if wire := wiretap(t); !strings.Contains(wire, planted) {
+	wire := wiretap(t)
+	if strings.Contains(wire, "ESP") { // the cluster was kept by a run that ended between two steps
+		play(t, "site.yml", "-e", "weft_encryption=off")
+		wire = wiretap(t)
+	}
+	if !strings.Contains(wire, planted) {
 		t.Fatalf("the tap hears nothing of what pods say in the clear: %q", wire)
 	}
 	for _, step := range []string{"begin", "enforce", "begin", "off"} {

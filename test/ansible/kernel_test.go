@@ -43,6 +43,11 @@ func TestKernel(t *testing.T) {
 		newPod(t, "restarted-"+n.name, n.name, n.other)
 	}
 	tr.stopAfterStalls(t)
+	for _, n := range nodes { // its power is cut, and comes back
+		servers.Must(t, "reboot", n.name)
+		awaitConnections(t)
+		newPod(t, "rebooted-"+n.name, n.name, n.other)
+	}
 }
 
 func needsKernels(t *testing.T) {
