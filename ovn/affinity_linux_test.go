@@ -110,6 +110,11 @@ func TestAffinity(t *testing.T) {
 				}
 			}
 			d.revalidate() // until then these flows send a client's next connection where they sent others
+			if c.network == "udp" {
+				// OVN loses the first datagram. A client sends the next one after 0.3 s, to which a busy machine may not have
+				// looked through its flows. Then an endpoint answers which is not the one that is remembered.
+				is = servers(ask())
+			}
 			for range 3 {
 				again := ask()
 				if got := servers(again); !slices.Equal(got, is) {
