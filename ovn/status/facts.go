@@ -82,8 +82,10 @@ func KeepNode(full *corev1.Node) *corev1.Node {
 			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, key, text)
 		}
 	}
-	kept.Status.Addresses = full.Status.Addresses // see contract.AgentEnd
-	kept.Status.NodeInfo.OperatingSystem = full.Status.NodeInfo.OperatingSystem
+	kept.Status.Addresses = full.Status.Addresses            // see contract.AgentEnd
+	if system, ok := full.Labels[corev1.LabelOSStable]; ok { // by which Weft takes it for one of Linux or of Windows
+		metav1.SetMetaDataLabel(&kept.ObjectMeta, corev1.LabelOSStable, system)
+	}
 	for _, c := range full.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			c.LastHeartbeatTime = metav1.Time{}
@@ -95,7 +97,7 @@ func KeepNode(full *corev1.Node) *corev1.Node {
 
 // node is what all sources together say of a Node.
 func (r *reading) node(o *corev1.Node) api.NodeStatus {
-	n := api.NodeStatus{Name: o.Name, Created: o.CreationTimestamp, System: o.Status.NodeInfo.OperatingSystem,
+	n := api.NodeStatus{Name: o.Name, Created: o.CreationTimestamp, System: o.Labels[corev1.LabelOSStable],
 		NotReady: "the kubelet has said nothing"}
 	for _, c := range o.Status.Conditions {
 		n.Ready, n.NotReady = c.Status == corev1.ConditionTrue, ""

@@ -25,7 +25,7 @@ func nodeObject(name string, facts contract.NodeFacts, subnet string) *corev1.No
 		Annotations: map[string]string{contract.NodeFactsAnnotation: contract.Format(facts),
 			contract.NodeNetworkAnnotation: contract.Format(contract.NodeNetwork{
 				PodCIDRs: []netip.Prefix{netip.MustParsePrefix(subnet)}})}}}
-	o.Status.NodeInfo.OperatingSystem = "linux"
+	o.Labels = map[string]string{corev1.LabelOSStable: "linux"}
 	o.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse},
 		{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	return KeepNode(o)

@@ -336,9 +336,12 @@ func (j *judgement) policies() {
 	}
 }
 
+// limits are reasons of Warnings about what a node cannot do by its nature: they are no faults, and have no remedy.
+var limits = []string{"WindowsDatapath"}
+
 func (j *judgement) events() {
 	for _, e := range j.status.Events {
-		if j.now.Sub(e.Last.Time) <= recent {
+		if j.now.Sub(e.Last.Time) <= recent && !slices.Contains(limits, e.Reason) {
 			j.say(api.Warning, "Event", e.Object, "do what the message says; docs/reference/events.md has all reasons",
 				"%s, %s ago, %s: %s", e.Reason, j.ago(e.Last.Time), times(e.Count), strings.TrimSpace(e.Message))
 		}

@@ -154,6 +154,10 @@ var wrongs = []struct {
 	{"Warnings of a moment ago", warn(recent), "warning Event Service shop/web", "AddressTaken, 10m ago, 3 times: has two",
 		"events.md"},
 	{"Warnings of long ago", warn(recent + 1), "", "", ""},
+	{"what Windows nodes lack", func(s *api.NetworkStatus) {
+		warn(recent)(s)
+		s.Events[0].Reason = "WindowsDatapath"
+	}, "", "", ""},
 	{"a certificate has expired", func(s *api.NetworkStatus) { s.Certificates[0].Expires = before(time.Hour) },
 		"failed CertificateExpired certificate tunnel-ca", "tunnel expired 60m ago", "certificates.yml"},
 	{"a certificate expires soon", func(s *api.NetworkStatus) { s.Certificates[0].Expires = before(1 - expiring) },

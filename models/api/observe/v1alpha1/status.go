@@ -147,7 +147,7 @@ type NodeStatus struct {
 	Ready bool `json:"ready"`
 	// NotReady is the message of that condition, if it is not True.
 	NotReady string `json:"notReady,omitempty"`
-	// System is the operating system, linux or windows.
+	// System is the operating system, linux or windows, by the label kubernetes.io/os.
 	System string `json:"system,omitempty"`
 	// Agent is true if the node's agent has written the annotation weft.net/node-facts, and it can be read.
 	Agent bool `json:"agent"`
