@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/status"
 )
 
@@ -96,7 +97,7 @@ func serving(t *testing.T, answer http.HandlerFunc) (kubeconfig string) {
 	t.Helper()
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
-	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	kubeconfig = filepath.Join(nodetest.Folder(t), "kubeconfig")
 	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: "%s"}}],
 contexts: [{name: night, context: {cluster: c}}]}`, server.URL)
 	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
