@@ -70,19 +70,20 @@ type debianArchive struct {
 	cache   string
 }
 
-// newDebianArchive asks the mirror that the environment names, or else Debian's. A mirror drops the packages that later
-// ones have replaced, and Debian's snapshot of that time has them still.
+// newDebianArchive asks the mirror that the environment names, which `make release` takes from apt. A mirror drops the
+// packages that later ones have replaced, and Debian's snapshot of that time has them still. The way of the packages is
+// not trusted, but their checksums are.
 func newDebianArchive(snapshot string) (debianArchive, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return debianArchive{}, err
 	}
-	mirror := os.Getenv("DEBIAN_MIRROR")
-	if mirror == "" {
-		mirror = "http://deb.debian.org/debian" // as apt: not the way of the packages is trusted, but their checksums
+	var mirrors []string
+	if mirror := os.Getenv("DEBIAN_MIRROR"); mirror != "" {
+		mirrors = append(mirrors, strings.TrimSuffix(mirror, "/"))
 	}
-	return debianArchive{[]string{strings.TrimSuffix(mirror, "/"),
-		"https://snapshot.debian.org/archive/debian/" + snapshot}, filepath.Join(cache, "weft-release")}, nil
+	return debianArchive{append(mirrors, "https://snapshot.debian.org/archive/debian/"+snapshot),
+		filepath.Join(cache, "weft-release")}, nil
 }
 
 // fetch returns the file of a package, whose content is that of its checksum.
