@@ -54,14 +54,15 @@ func readNorthbound(ctx context.Context, config ovsdb.Config) (n north) {
 		}
 		err = ovsdb.Ask(ctx, config, func(client *ovsdb.Client) error { return n.read(ctx, client) })
 	}
-	return n.failed(err)
+	fail(&n.database, err)
+	return n
 }
 
-func (n north) failed(err error) north {
+// fail says of a database that it has not answered, if there is an error.
+func fail(d *api.Database, err error) {
 	if err != nil {
-		n.database.Answers, n.database.Reason = false, cut(err.Error())
+		d.Answers, d.Reason = false, cut(err.Error())
 	}
-	return n
 }
 
 func (n *north) read(ctx context.Context, client *ovsdb.Client) error {
@@ -104,9 +105,7 @@ func readSouthbound(ctx context.Context, config ovsdb.Config) (s south) {
 		}
 		err = ovsdb.Ask(ctx, config, func(client *ovsdb.Client) error { return s.read(ctx, client) })
 	}
-	if err != nil {
-		s.database.Answers, s.database.Reason = false, cut(err.Error())
-	}
+	fail(&s.database, err)
 	return s
 }
 

@@ -24,12 +24,33 @@ import (
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/tunnel"
 	"github.com/weftnet/weft/ovn/observe"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 	"github.com/weftnet/weft/test/apiserver"
 	"github.com/weftnet/weft/test/lab/pki"
 )
+
+// hostAddress is that of the pods' host, by which the API server reaches them. It takes no loopback address for that.
+const hostAddress = "192.0.2.1"
+
+// TestMain gives the tests a network of their own, in which nothing of the machine's is touched.
+func TestMain(m *testing.M) {
+	// The modules of the program that is built there come before: that network leads nowhere.
+	if out, err := inRepository("go", "list", "-deps", "./cmd/weft").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v: %s", err, out)
+		os.Exit(2)
+	}
+	nodetest.Main(m)
+}
+
+// inRepository is a command in the folder of Weft's own module.
+func inRepository(program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(program, args...)
+	cmd.Dir = "../.."
+	return cmd
+}
 
 // TestControllerRunsByTheChart runs weft controller with the configuration, the variables and the account that the
 // chart gives its pods, in place of a kubelet. It leads under the pod's name, and does its work in Kubernetes: it gives
@@ -211,10 +232,11 @@ type kubelet struct{ account, credentials string }
 func (k kubelet) run(t *testing.T, pod corev1.PodSpec, config map[string]string) {
 	t.Helper()
 	folder := t.TempDir()
-	build := exec.Command("go", "build", "-o", folder+"/", "./cmd/weft")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	for _, cmd := range []*exec.Cmd{inRepository("go", "build", "-o", folder+"/", "./cmd/weft"),
+		exec.Command("ip", "addr", "replace", hostAddress+"/32", "dev", "lo")} {
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
 	}
 	paths := strings.NewReplacer("/etc/weft/config", folder, "/etc/weft/tls", k.credentials)
 	for name, content := range config {
@@ -248,7 +270,7 @@ func (k kubelet) run(t *testing.T, pod corev1.PodSpec, config map[string]string)
 // variables are those of a container, with the fields of the pod and with the variables before that they name.
 func variables(t *testing.T, declared []corev1.EnvVar) []string {
 	t.Helper()
-	fields := map[string]string{"metadata.name": podName, "spec.nodeName": "n1", "status.hostIP": ownAddress(t)}
+	fields := map[string]string{"metadata.name": podName, "spec.nodeName": "n1", "status.hostIP": hostAddress}
 	var names, all []string // names are pairs of what stands for a variable and its value
 	for _, v := range declared {
 		if v.ValueFrom != nil {
@@ -258,20 +280,4 @@ func variables(t *testing.T, declared []corev1.EnvVar) []string {
 		names, all = append(names, "$("+v.Name+")", value), append(all, v.Name+"="+value)
 	}
 	return all
-}
-
-// ownAddress is one of this machine by which others reach it.
-func ownAddress(t *testing.T) string {
-	t.Helper()
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range addresses {
-		if own, ok := a.(*net.IPNet); ok && own.IP.IsGlobalUnicast() && own.IP.To4() != nil {
-			return own.IP.String()
-		}
-	}
-	t.Fatal("this machine has no IPv4 address but that of lo: give it one")
-	return ""
 }
