@@ -188,7 +188,7 @@ type connection struct {
 type answers struct {
 	URL             string
 	Answers, Errors map[string]int
-	Again           int // datagrams that were lost and sent anew
+	Repeats         []time.Time // of datagrams that were lost
 	SlowestMs       int
 }
 
@@ -226,7 +226,10 @@ func (tr *traffic) end(t testing.TB, strict bool) {
 			for _, n := range a.Answers {
 				count += n
 			}
-			sent, again, slowest = sent+count, again+a.Again, max(slowest, a.SlowestMs)
+			sent, again, slowest = sent+count, again+len(a.Repeats), max(slowest, a.SlowestMs)
+			for _, at := range a.Repeats {
+				t.Logf("%s: a datagram from %s to %s was sent again", at.UTC().Format("15:04:05.000"), name, a.URL)
+			}
 			if count < enough || strict && (len(a.Errors) > 0 || a.SlowestMs >= 2000) {
 				t.Errorf("datagrams from %s to %s: %d answered in %d s, the slowest after %d ms; errors %v", name, a.URL, count,
 					seconds, a.SlowestMs, a.Errors)
