@@ -6,7 +6,7 @@
 // linuxNode, windowsNode, hostMachine, control and outside. Of the central's programs, controlPlane has
 // Kubernetes' and databases OVN's. The types certificates and manifests make the files that those need, and
 // programs looks for the programs. [Start] writes everything to the state directory and starts the machines.
-// [Lab] is a lab that runs.
+// [Lab] is a lab that runs, and [EmulatedWindows] what a node of it has in the place of Windows.
 package lab
 
 import (
