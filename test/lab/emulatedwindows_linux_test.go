@@ -10,7 +10,7 @@ import (
 // aLab is one of a Linux and a Windows node, with a directory of its own. It does not run.
 func aLab(t *testing.T, windowsDatapath string) *Lab {
 	t.Helper()
-	c := Config{Name: "weft", Linux: 1, Windows: 1, WindowsDatapath: windowsDatapath}
+	c := Config{Name: "weft", Linux: 1, Windows: 1, WindowsDatapath: windowsDatapath, Families: Dual}
 	dir := t.TempDir()
 	return &Lab{c, newFiles(c, dir), processes{dir: dir}}
 }
