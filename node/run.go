@@ -65,6 +65,7 @@ func Run(ctx context.Context, config nodeconfig.Config) error {
 		return fmt.Errorf("start the node's agent: %w", err)
 	}
 	a.services.apiServer = server
+	a.registry.MustRegister(certificatesOf(config, server.tls))
 	if crypt != nil {
 		a.encrypt(crypt)
 	}

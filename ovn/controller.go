@@ -35,6 +35,7 @@ import (
 	"github.com/weftnet/weft/ovn/watch"
 	"github.com/weftnet/weft/ovn/writeback"
 	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/certificates"
 )
 
 // agent is how the controller signs its requests and Events.
@@ -115,14 +116,22 @@ func (e engine) Records(s *settings.Settings) records.Records {
 // Run runs a controller until ctx is done or it cannot go on. An API server or a Northbound that is
 // away is waited for, at start and later.
 func Run(ctx context.Context, config settings.Config) error {
-	client, own, err := connectKubernetes(config.Kubeconfig)
+	access, err := kubernetesAccess(config.Kubeconfig)
 	if err != nil {
 		return err
+	}
+	client, own, err := connectKubernetes(access)
+	if err != nil {
+		return fmt.Errorf("kubeconfig: %q: %w", config.Kubeconfig, err)
 	}
 	c, err := newController(config, client, own, writeback.Through(client))
 	if err != nil {
 		return err
 	}
+	c.metrics.registry.MustRegister(certificates.NewExpiry(append(
+		certificates.OfKubeconfig(config.Kubeconfig, access.TLSClientConfig),
+		certificates.Watched{Purpose: "ovn-certificate", File: config.Certificate},
+		certificates.Watched{Purpose: "ovn-ca", File: config.CA})...))
 	// Nothing is written before it is known that Kubernetes is new enough.
 	return c.run(ctx, func(ctx context.Context) (database, func(), error) {
 		if err := awaitKubernetes(ctx, client.Discovery().RESTClient(), c.log); err != nil {
@@ -146,37 +155,40 @@ func newController(config settings.Config, client kubernetes.Interface, own dyna
 		config.Identity = name + "_" + rand.String(6)
 	}
 	q := watch.NewQueue()
-	return &controller{
+	c := &controller{
 		config: config, settings: s, client: client, own: own, annotate: annotate, log: slog.Default(),
 		queue: q, informers: watch.NewInformers(client, own, q, newCluster(s).kinds()), metrics: newMetrics(q),
 		connected: make(chan struct{}),
-	}, nil
+	}
+	c.metrics.registry.MustRegister(addresses{&c.leader})
+	return c, nil
 }
 
-// connectKubernetes makes the client; it does not wait for the API server. There is no limit of its own
-// on requests: the API server has better ones (priority and fairness).
-func connectKubernetes(kubeconfig string) (kubernetes.Interface, dynamic.Interface, error) {
+// kubernetesAccess says how the API server is reached. There is no limit of its own on requests: the API server has
+// better ones (priority and fairness).
+func kubernetesAccess(kubeconfig string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if kubeconfig == "" {
 		config, err = rest.InClusterConfig()
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("kubeconfig: %q: %w; name a kubeconfig file, or leave it empty within a pod", kubeconfig,
-			err)
+		return nil, fmt.Errorf("kubeconfig: %q: %w; name a kubeconfig file, or leave it empty within a pod", kubeconfig, err)
 	}
 	config.UserAgent = agent
 	config.QPS = -1
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	client, err := kubernetes.NewForConfig(config)
+	return config, nil
+}
+
+// connectKubernetes makes the clients; it does not wait for the API server.
+func connectKubernetes(access *rest.Config) (kubernetes.Interface, dynamic.Interface, error) {
+	client, err := kubernetes.NewForConfig(access)
 	if err != nil {
-		return nil, nil, fmt.Errorf("kubeconfig: %q: %w", kubeconfig, err)
+		return nil, nil, err
 	}
-	own, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("kubeconfig: %q: %w", kubeconfig, err)
-	}
-	return client, own, nil
+	own, err := dynamic.NewForConfig(access)
+	return client, own, err
 }
 
 // probe is the silence of the Northbound after which it is asked for a sign of life; a server that is lost is
