@@ -32,8 +32,8 @@ func newMetrics(q *watch.Queue) *metrics {
 			Help: "Seconds from the moment when a new pod was seen until its port was committed to the Northbound."}),
 		object: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "weft_controller_object_seconds", Buckets: buckets,
-			Help: "Seconds from the moment when a change of an object was seen until what follows from it was committed to the " +
-				"Northbound, by the object's kind."}, []string{"kind"}),
+			Help: "Seconds from the moment when a change of an object was seen until what follows from it was committed to " +
+				"the Northbound, by the object's kind."}, []string{"kind"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_controller_errors_total",
 			Help: "Failures, by kind: northbound (connection), refused (the rows of one object), annotation (it could not be " +

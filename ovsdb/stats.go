@@ -36,7 +36,8 @@ func newStats(database string) *stats {
 		}),
 		serverExpiry: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "weft_ovsdb_server_certificate_expiry_timestamp_seconds", ConstLabels: labels,
-			Help: "Time (Unix) at which the certificate expires that the database's server has shown last; 0 if it has shown none.",
+			Help: "Time (Unix) at which the certificate expires that the database's server has shown last; 0 if it has shown " +
+				"none.",
 		}),
 	}
 }

@@ -160,8 +160,10 @@ func helpOf(name string) string {
 
 // FuzzAnswers: whatever a daemon says, what it tells can be told.
 func FuzzAnswers(f *testing.F) {
-	for _, text := range []string{"a:1 a:2 b-KB:3", "lflow_run total: 3\nlflow_run total: 4", "Statistics for ''\nMaximum: 1 msec",
-		"Role: leader\nRole: leader\nServers:\n x", "flows: x\nlookups: hit:", "(limit 99999999999999999999)", "NaN", "\xff:1", "",
+	for _, text := range []string{
+		"a:1 a:2 b-KB:3", "lflow_run total: 3\nlflow_run total: 4", "Statistics for ''\nMaximum: 1 msec",
+		"Role: leader\nRole: leader\nServers:\n x", "flows: x\nlookups: hit:", "(limit 99999999999999999999)", "NaN",
+		"\xff:1", "",
 	} {
 		f.Add(text)
 	}

@@ -27,7 +27,8 @@ func ovnPair(ctx context.Context, ovs vswitchReader, daemons daemonControl) (p p
 	}
 	p = pair{Of: "ovn-controller's", OfPeers: true, Key: unixctl.Option(arguments, "--private-key", "-p"),
 		Certificate: unixctl.Option(arguments, "--certificate", "-c"),
-		CA:          cmp.Or(unixctl.Option(arguments, "--ca-cert", "-C"), unixctl.Option(arguments, "--bootstrap-ca-cert", ""))}
+		CA: cmp.Or(unixctl.Option(arguments, "--ca-cert", "-C"),
+			unixctl.Option(arguments, "--bootstrap-ca-cert", ""))}
 	if o, problem := ovs.OpenVSwitch(ctx); problem == nil && o.SSL != nil {
 		if p.Key == "" || p.Certificate == "" {
 			p.Of, p.Key, p.Certificate = "Open vSwitch's", o.SSL.PrivateKey, o.SSL.Certificate
