@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/models/signal"
+	"github.com/weftnet/weft/models/telemetry"
 	"github.com/weftnet/weft/node/encryption"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
@@ -77,7 +78,7 @@ func Run(ctx context.Context, config nodeconfig.Config) error {
 	if err != nil {
 		return err
 	}
-	slog.InfoContext(ctx, "agent started", "node", config.NodeName, "datapath", config.DatapathType, "socket",
+	slog.InfoContext(ctx, "agent started", telemetry.Object("Node", "", config.NodeName), "datapath", config.DatapathType, "socket",
 		config.CNISocket)
 	return a.run(ctx, listener)
 }

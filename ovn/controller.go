@@ -25,6 +25,7 @@ import (
 
 	"github.com/weftnet/weft/models/httpserver"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/models/telemetry"
 	"github.com/weftnet/weft/ovn/election"
 	"github.com/weftnet/weft/ovn/hosting"
 	"github.com/weftnet/weft/ovn/northbound"
@@ -218,7 +219,7 @@ func (c *controller) dial(ctx context.Context) (database, func(), error) {
 func (c *controller) run(ctx context.Context, dial dialer) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	serve, err := httpserver.Listen(ctx, c.config.MetricsAddress, c.endpoints())
+	serve, err := httpserver.Listen(ctx, c.config.MetricsAddress, c.probes().Handler())
 	if err != nil {
 		return err
 	}
@@ -268,8 +269,7 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: agent})
 	report := func(p objects.Problem) {
 		c.metrics.problems.WithLabelValues(p.Reason).Inc()
-		c.log.Warn(p.Message, "object", p.Kind.String()+" "+objects.FullName(p.Object.Namespace, p.Object.Name), "reason",
-			p.Reason)
+		c.log.Warn(p.Message, telemetry.Object(p.Kind.String(), p.Object.Namespace, p.Object.Name), "reason", p.Reason)
 		recorder.AnnotatedEventf(p.Reference(), p.Annotations(), corev1.EventTypeWarning, p.Reason, "%s", p.Message)
 	}
 	there := func(k objects.Key) bool { return c.informers.Get(k) != nil }

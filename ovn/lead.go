@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models"
+	"github.com/weftnet/weft/models/telemetry"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/records"
@@ -238,7 +239,7 @@ func (l *leader) settle(ctx context.Context, changes []ovsdb.Change, err error) 
 	}
 	for owner, cause := range refused.Owners {
 		l.metrics.failed("refused")
-		l.log.Error("the Northbound refused an object's rows", "owner", owner, "error", cause)
+		l.log.Error("the Northbound refused an object's rows", telemetry.ObjectKey, owner, "error", cause)
 		if !l.cluster.owns(owner) {
 			continue
 		}

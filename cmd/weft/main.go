@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -72,6 +73,7 @@ func daemon(cmd *cobra.Command, start func(context.Context, *settings) error) *c
 	cmd.Args = cobra.NoArgs
 	cmd.Flags().String("config", "", configUsage)
 	cmd.Flags().String("log-level", "info", "least level of the lines in the log: debug, info, warn or error")
+	cmd.Flags().String("log-format", logText, "format of the lines in the log: text (key=value) or json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cmd.SilenceUsage = true // a wrong value is no question of usage
 		return launch(cmd, func(ctx context.Context) error {
@@ -82,6 +84,9 @@ func daemon(cmd *cobra.Command, start func(context.Context, *settings) error) *c
 			if err := setUpLog(settings); err != nil {
 				return err
 			}
+			if settings.boolean("profiling") && settings.text("metrics-address") == "" {
+				return errors.New("profiling: profiles are served at metrics-address, which is empty; set it, as 127.0.0.1:9641")
+			}
 			askAPIServers()
 			slog.Info("starting", "command", cmd.Name(), "version", version.Version())
 			return start(ctx, settings)
@@ -90,9 +95,23 @@ func daemon(cmd *cobra.Command, start func(context.Context, *settings) error) *c
 	return cmd
 }
 
+// Formats of the log.
+const (
+	logText = "text"
+	logJSON = "json"
+)
+
+// newLogHandler is one of a format that setUpLog has checked.
+func newLogHandler(format string, w io.Writer, options *slog.HandlerOptions) slog.Handler {
+	if format == logJSON {
+		return slog.NewJSONHandler(w, options)
+	}
+	return slog.NewTextHandler(w, options)
+}
+
 // setUpLog sends client-go's log the way of ours.
 func setUpLog(s *settings) error {
-	text := s.text("log-level")
+	text, format := s.text("log-level"), s.text("log-format")
 	if err := s.err(); err != nil {
 		return err
 	}
@@ -100,7 +119,10 @@ func setUpLog(s *settings) error {
 	if err := level.UnmarshalText([]byte(text)); err != nil {
 		return fmt.Errorf("log-level: %w; it is debug, info, warn or error", err)
 	}
-	handler, err := logHandler(s, &slog.HandlerOptions{Level: level})
+	if format != logText && format != logJSON {
+		return fmt.Errorf("log-format: %q is neither %q nor %q", format, logText, logJSON)
+	}
+	handler, err := logHandler(s, format, &slog.HandlerOptions{Level: level})
 	if err != nil {
 		return err
 	}

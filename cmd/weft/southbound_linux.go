@@ -33,12 +33,13 @@ func southboundCommand() *cobra.Command {
 	f.String("certificate", "", "PEM file of the certificate that nodes are shown: that of the Southbound")
 	f.String("private-key", "", "PEM file of the key of certificate")
 	f.String("node-ca", "", "PEM file of the CA that signed the nodes' certificates")
-	f.String("metrics-address", "127.0.0.1:9642", metricsUsage)
+	metricsFlags(f, "127.0.0.1:9642")
 	return daemon(cmd, func(ctx context.Context, s *settings) error {
 		config := southbound.Config{
 			Listen: s.list("listen"), Database: s.text("ovn-southbound"), Certificate: s.text("certificate"),
 			PrivateKey: s.text("private-key"),
 			NodeCA:     s.text("node-ca"), MetricsAddress: s.text("metrics-address"),
+			Profiling: s.boolean("profiling"),
 		}
 		if err := errors.Join(s.err(), config.Validate()); err != nil {
 			return fmt.Errorf("configuration:\n%w", err)

@@ -209,7 +209,7 @@ func (n node) reference() *corev1.ObjectReference {
 // probes say whether the host's loop runs, and whether it may hold nodes; with the state of each that it holds.
 func (h *host) probes() httpserver.Probes {
 	return httpserver.Probes{
-		Metrics: h.metrics.registry,
+		Metrics: h.metrics.registry, Profiles: h.config.Profiling,
 		Alive: func() error {
 			if at := h.looked.Load(); at != 0 && time.Since(time.Unix(0, at)) > 10*h.config.LeaseDuration {
 				return errors.New("the host's loop stands still")

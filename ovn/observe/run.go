@@ -209,7 +209,7 @@ func (d *door) lives() error {
 // probes say whether anybody is answered, and whether a new start would help.
 func (d *door) probes() httpserver.Probes {
 	return httpserver.Probes{
-		Metrics: d.metrics.registry, Alive: d.lives,
+		Metrics: d.metrics.registry, Alive: d.lives, Profiles: d.config.Profiling,
 		Ready: func() (detail string, err error) { return "", d.ready() },
 	}
 }
@@ -237,7 +237,7 @@ func (d *door) nodesOf(objects []any) []hits.Node {
 		if err == nil {
 			d.refused.Delete(node.Name)
 		} else if before, _ := d.refused.Swap(node.Name, err.Error()); before != err.Error() {
-			slog.Warn("an agent is not asked", "node", node.Name, "error", err)
+			slog.Warn("an agent is not asked", telemetry.Object("Node", "", node.Name), "error", err)
 		}
 	}
 	return nodes

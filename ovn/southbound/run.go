@@ -32,6 +32,8 @@ type Config struct {
 	Certificate, PrivateKey, NodeCA string
 	// metrics-address: of /metrics, /healthz and /readyz; empty serves none.
 	MetricsAddress string
+	// profiling: serve /debug/pprof there, too, to clients of the host itself.
+	Profiling bool
 }
 
 // Validate reports every mistake at once.
@@ -66,7 +68,7 @@ func Run(ctx context.Context, c Config, more ...prometheus.Collector) error {
 		return err
 	}
 	m := newMetrics()
-	m.credentials = files
+	m.credentials, m.profiles = files, c.Profiling
 	m.registry.MustRegister(append(more, certificates.NewExpiry(
 		certificates.Watched{Purpose: "certificate", File: c.Certificate},
 		certificates.Watched{Purpose: "node-ca", File: c.NodeCA}))...)
@@ -138,6 +140,7 @@ type metrics struct {
 	refused, deferred, handshakes, full prometheus.Counter
 	lost                                atomic.Pointer[time.Time] // since when there is no server, nil while there is one
 	credentials                         *credentials
+	profiles                            bool
 }
 
 func newMetrics() *metrics {
@@ -197,7 +200,7 @@ func (m *metrics) lives() error {
 // probes say whether nodes are served, and whether a new start would help.
 func (m *metrics) probes() httpserver.Probes {
 	return httpserver.Probes{
-		Metrics: m.registry, Alive: m.lives,
+		Metrics: m.registry, Alive: m.lives, Profiles: m.profiles,
 		Ready: func() (detail string, err error) { return "", m.serves() },
 	}
 }

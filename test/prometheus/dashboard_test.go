@@ -26,10 +26,12 @@ type panel struct {
 	Datasource               source
 	GridPos                  struct{ X, Y, W, H int }
 	FieldConfig              struct{ Defaults struct{ Unit string } }
-	Targets                  []struct {
-		Expr       string
-		Datasource source
-	}
+	Targets                  []target
+}
+
+type target struct {
+	Expr       string
+	Datasource source
 }
 
 type source struct{ Type, UID string }
@@ -119,14 +121,8 @@ func TestPanelsHavePlaces(t *testing.T) {
 
 // TestWrongPanelsAreFound: the rules are asked.
 func TestWrongPanelsAreFound(t *testing.T) {
-	var p panel
-	p.Targets = append(p.Targets, struct {
-		Expr       string
-		Datasource source
-	}{"rate(x[5m])", source{"prometheus", "${datasource}"}}, struct {
-		Expr       string
-		Datasource source
-	}{"x", source{"prometheus", "abc"}})
+	p := panel{Targets: []target{{"rate(x[5m])", source{"prometheus", "${datasource}"}},
+		{"x", source{"prometheus", "abc"}}}}
 	if wrong := wrongWith(p); len(wrong) != 5 {
 		t.Errorf("found: %q", wrong)
 	}
