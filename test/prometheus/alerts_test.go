@@ -1,12 +1,15 @@
 package prometheus
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/weftnet/weft/test/reference"
 )
@@ -118,6 +121,66 @@ func TestMetricsExist(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestExamplesHaveTheSameJobs: Prometheus on hosts and the operator's know Weft's programs by the same names.
+func TestExamplesHaveTheSameJobs(t *testing.T) {
+	folder := filepath.Join(repository(t), "docs", "monitoring")
+	var hosts struct {
+		ScrapeConfigs []struct {
+			JobName string `json:"job_name"`
+		} `json:"scrape_configs"`
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "scrape.yaml"))
+	if err == nil {
+		err = yaml.Unmarshal(text, &hosts)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]struct{}{}
+	for _, job := range hosts.ScrapeConfigs {
+		want[job.JobName] = struct{}{}
+	}
+	text, err = os.ReadFile(filepath.Join(folder, "kube-prometheus.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]struct{}{}
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		got[jobOf(t, document)] = struct{}{}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the operator's jobs are %v, those of hosts %v", got, want)
+	}
+}
+
+// jobOf is the name that a PodMonitor or a ScrapeConfig gives its job, which is the object's own.
+func jobOf(t *testing.T, document string) string {
+	t.Helper()
+	type relabelings []struct{ TargetLabel, Replacement string }
+	var object struct {
+		Kind     string
+		Metadata struct{ Name string }
+		Spec     struct {
+			PodMetricsEndpoints []struct{ Relabelings relabelings }
+			Relabelings         relabelings
+		}
+	}
+	if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+		t.Fatal(err)
+	}
+	all := object.Spec.Relabelings
+	for _, endpoint := range object.Spec.PodMetricsEndpoints {
+		all = append(all, endpoint.Relabelings...)
+	}
+	for _, r := range all {
+		if r.TargetLabel == "job" && r.Replacement == object.Metadata.Name {
+			return r.Replacement
+		}
+	}
+	t.Errorf("%s %s does not name its job as itself", object.Kind, object.Metadata.Name)
+	return ""
 }
 
 // TestScrapeConfigurationIsRead by promtool, beside the alerts to which it refers.
