@@ -23,14 +23,17 @@ var (
 		"What has happened in a daemon (coverage/show): packets that it has dropped, limits that it has reached, its work.",
 		[]string{"daemon", "node", "event"}, nil)
 	runs = prometheus.NewDesc("weft_daemon_loop_runs_total",
-		"Runs of a part of the loop of ovn-northd or ovn-controller (stopwatch/show).",
+		"Runs of a part of the main loop of ovn-northd or ovn-controller (stopwatch/show).",
 		[]string{"daemon", "node", "loop"}, nil)
 	recent = prometheus.NewDesc("weft_daemon_loop_recent_seconds",
-		"Seconds of such a run, as an average of the last ones.", []string{"daemon", "node", "loop"}, nil)
+		"Seconds that one run of a part of the main loop took lately, on average.",
+		[]string{"daemon", "node", "loop"}, nil)
 	slow = prometheus.NewDesc("weft_daemon_loop_p95_seconds",
-		"Seconds within which 95 % of such runs end, by the daemon's estimate.", []string{"daemon", "node", "loop"}, nil)
+		"Seconds within which 95 % of the runs of a part of the main loop end, by the daemon's estimate.",
+		[]string{"daemon", "node", "loop"}, nil)
 	longest = prometheus.NewDesc("weft_daemon_loop_longest_seconds",
-		"Seconds of the longest such run since the daemon has started.", []string{"daemon", "node", "loop"}, nil)
+		"Seconds of the longest run of a part of the main loop since the daemon has started.",
+		[]string{"daemon", "node", "loop"}, nil)
 	leader = prometheus.NewDesc("weft_daemon_cluster_leader",
 		"1 for the server that leads the cluster of a database, 0 for one that does not. A database without a cluster "+
 			"has none.",
