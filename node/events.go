@@ -40,7 +40,7 @@ func nodeReference(name string) *corev1.ObjectReference {
 
 // warn writes an Event on any object, and to the log.
 func (e *events) warn(object *corev1.ObjectReference, reason *reasons.Event, message string) {
-	slog.Warn(message, telemetry.Object(object.Kind, object.Namespace, object.Name), "reason", reason)
+	slog.Warn(message, telemetry.Object(object.Kind, object.Namespace, object.Name), "reason", reason.Name)
 	e.recorder.Event(object, reason.Type(), reason.Name, message)
 }
 
@@ -50,7 +50,7 @@ func (e *events) report(pod cni.Pod, reason *reasons.Event, message string) {
 	if reason.Normal {
 		level = slog.Info
 	}
-	level(message, telemetry.Object("Pod", pod.Namespace, pod.Name), "reason", reason)
+	level(message, telemetry.Object("Pod", pod.Namespace, pod.Name), "reason", reason.Name)
 	e.recorder.Event(&corev1.ObjectReference{
 		APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.UID),
 	}, reason.Type(), reason.Name, message)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -95,20 +94,6 @@ func daemon(cmd *cobra.Command, start func(context.Context, *settings) error) *c
 	return cmd
 }
 
-// Formats of the log.
-const (
-	logText = "text"
-	logJSON = "json"
-)
-
-// newLogHandler is one of a format that setUpLog has checked.
-func newLogHandler(format string, w io.Writer, options *slog.HandlerOptions) slog.Handler {
-	if format == logJSON {
-		return slog.NewJSONHandler(w, options)
-	}
-	return slog.NewTextHandler(w, options)
-}
-
 // setUpLog sends client-go's log the way of ours.
 func setUpLog(s *settings) error {
 	text, format := s.text("log-level"), s.text("log-format")
@@ -122,7 +107,7 @@ func setUpLog(s *settings) error {
 	if format != logText && format != logJSON {
 		return fmt.Errorf("log-format: %q is neither %q nor %q", format, logText, logJSON)
 	}
-	handler, err := logHandler(s, format, &slog.HandlerOptions{Level: level})
+	handler, err := logHandler(s, format, level)
 	if err != nil {
 		return err
 	}

@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft/models/telemetry"
 )
@@ -14,16 +17,23 @@ import (
 func TestLogsHaveFormats(t *testing.T) {
 	line := func(format string) string {
 		var log bytes.Buffer
-		slog.New(newLogHandler(format, &log, nil)).Warn("it is full", telemetry.Object("Pod", "shop", "web"))
+		slog.New(newLogHandler(format, &log, slog.LevelWarn)).Warn("it is full", telemetry.Object("Pod", "shop", "web"),
+			"after", 1500*time.Millisecond, "peer", &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80},
+			"error", errors.New("no address"))
 		return log.String()
 	}
-	if text := line(logText); !strings.Contains(text, `level=WARN msg="it is full" object=Pod/shop/web`) {
+	if text := line(logText); !strings.Contains(text, `level=WARN msg="it is full" object=Pod/shop/web after=1.5s peer=192.0.2.1:80 error="no address"`) {
 		t.Errorf("text: %s", text)
 	}
 	var fields map[string]any
-	if err := json.Unmarshal([]byte(line(logJSON)), &fields); err != nil || fields["object"] != "Pod/shop/web" ||
-		fields["level"] != "WARN" || fields["msg"] != "it is full" {
-		t.Errorf("JSON: %v %v", fields, err)
+	if err := json.Unmarshal([]byte(line(logJSON)), &fields); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"level": "WARN", "msg": "it is full", "object": "Pod/shop/web",
+		"after": "1.5s", "peer": "192.0.2.1:80", "error": "no address"} {
+		if fields[key] != want {
+			t.Errorf("JSON has %v under %s, want %s", fields[key], key, want)
+		}
 	}
 }
 
