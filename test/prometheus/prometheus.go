@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -199,12 +200,13 @@ func (f firing) is(alert string, labels map[string]string) bool {
 	return f.State == "firing" && f.Labels["alertname"] == alert
 }
 
-// await waits for a state of the alerts. Before all targets were scraped there is none.
+// await waits for a state of the alerts. Before something was scraped there is none.
 func (s *Server) await(condition func([]firing) error) {
 	s.tb.Helper()
 	nodetest.Eventually(s.tb, 20*time.Second, func() error {
 		var scraped struct{ Data struct{ Result []any } }
-		if err := s.get("/api/v1/query?query=count(scrape_samples_scraped%20%3E%200)", &scraped); err != nil {
+		const query = "max_over_time(scrape_samples_scraped[1h]) > 0"
+		if err := s.get("/api/v1/query?query="+url.QueryEscape(query), &scraped); err != nil {
 			return err
 		}
 		if len(scraped.Data.Result) == 0 {
