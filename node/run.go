@@ -78,8 +78,8 @@ func Run(ctx context.Context, config nodeconfig.Config) error {
 	if err != nil {
 		return err
 	}
-	slog.InfoContext(ctx, "agent started", telemetry.Object("Node", "", config.NodeName), "datapath", config.DatapathType, "socket",
-		config.CNISocket)
+	slog.InfoContext(ctx, "agent started", telemetry.Object("Node", "", config.NodeName),
+		"datapath", config.DatapathType, "socket", config.CNISocket)
 	return a.run(ctx, listener)
 }
 

@@ -247,8 +247,9 @@ func tellsExpiry(t *testing.T, client *ovsdb.Client, file string) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(client.Metrics()...)
 	const name = "weft_ovsdb_server_certificate_expiry_timestamp_seconds"
-	want := fmt.Sprintf("# HELP %[1]s Time (Unix) at which the certificate expires that the database's server has shown last; "+
-		"0 if it has shown none.\n# TYPE %[1]s gauge\n%[1]s{database=\"OVN_Northbound\"} %[2]d\n", name, shown.NotAfter.Unix())
+	want := fmt.Sprintf("# HELP %[1]s Time (Unix) at which the certificate expires that the database's server has shown "+
+		"last; 0 if it has shown none.\n# TYPE %[1]s gauge\n%[1]s{database=\"OVN_Northbound\"} %[2]d\n",
+		name, shown.NotAfter.Unix())
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), name); err != nil {
 		t.Error(err)
 	}

@@ -22,7 +22,8 @@ func TestObjectsAreNamedAsRowsNameThem(t *testing.T) {
 
 // TestObjectsHaveOneKey goes through the source: no line of a log names an object under a key of its kind.
 func TestObjectsHaveOneKey(t *testing.T) {
-	levels := []string{"Debug", "Info", "Warn", "Error", "DebugContext", "InfoContext", "WarnContext", "ErrorContext", "With"}
+	levels := []string{"Debug", "Info", "Warn", "Error", "DebugContext", "InfoContext", "WarnContext", "ErrorContext",
+		"With"}
 	kinds := []string{`"kind"`, `"node"`, `"owner"`, `"pod"`, `"policy"`, `"service"`}
 	calls := 0
 	for _, root := range []string{"cmd", "cni", "models", "node", "ovn", "ovsdb"} {

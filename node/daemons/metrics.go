@@ -14,13 +14,13 @@ var (
 	active = prometheus.NewDesc("weft_daemon_active",
 		"1 for the ovn-northd that translates, 0 for one that stands by or is paused.", []string{"daemon", "node"}, nil)
 	objects = prometheus.NewDesc("weft_daemon_objects",
-		"What a daemon has in memory, counted (memory/show): cells and atoms of a database, raft-log entries, OpenFlow "+
-			"rules.",
+		"Things that a daemon has in memory, counted (memory/show): cells and atoms of a database, raft-log entries, "+
+			"OpenFlow rules.",
 		[]string{"daemon", "node", "kind"}, nil)
 	memory = prometheus.NewDesc("weft_daemon_memory_bytes",
 		"Memory of what a daemon keeps, by its own account (memory/show).", []string{"daemon", "node", "kind"}, nil)
 	events = prometheus.NewDesc("weft_daemon_events_total",
-		"What has happened in a daemon (coverage/show): packets that it has dropped, limits that it has reached, its work.",
+		"Events in a daemon, counted (coverage/show): packets that it has dropped, limits that it has reached, its work.",
 		[]string{"daemon", "node", "event"}, nil)
 	runs = prometheus.NewDesc("weft_daemon_loop_runs_total",
 		"Runs of a part of the main loop of ovn-northd or ovn-controller (stopwatch/show).",

@@ -439,8 +439,8 @@ func (s *session) refuse(request object, operations int, why error) error {
 		s.guard.metrics.refused.Inc()
 	}
 	if s.guard.toldNodes.more(s.node) {
-		s.guard.log.Warn(said, telemetry.Object("Node", "", s.node), "address", s.client.RemoteAddr().String(), "method", cut(method), "refused",
-			cut(why.Error()))
+		s.guard.log.Warn(said, telemetry.Object("Node", "", s.node),
+			"address", s.client.RemoteAddr().String(), "method", cut(method), "refused", cut(why.Error()))
 	}
 	type failure struct {
 		Error   string `json:"error"`

@@ -37,10 +37,11 @@ values, such as times in seconds, by their size.`)
 		{"weft chassis", "", "chassis"}, {"weft southbound", "", "southbound"}, {"weft observe", "", "observe"},
 		{"Connections to OVSDB", "Each program that writes to a database serves these: weft controller that of the " +
 			"Northbound, weft node that of Open vSwitch. The label `database` has the database's name.", "ovsdb"},
-		{"Daemons of OVN and Open vSwitch", "What these say of themselves when they are asked at their control sockets, at " +
-			"most every 10 seconds. The label `daemon` has the name by which `ovs-appctl -t` knows one, and `node` the node " +
-			"that it works for. weft node asks those of its node, weft chassis the `ovn-controller` of each node that it " +
-			"holds, and weft southbound the databases and `ovn-northd` beside it. A release of a daemon that does not know a " +
+		{"Daemons of OVN and Open vSwitch", "The daemons say these of themselves when they are asked at their control " +
+			"sockets, at most every 10 seconds. The label `daemon` has the name by which `ovs-appctl -t` knows one, and " +
+			"`node` the node that it works for. weft node asks those of its node, weft chassis the `ovn-controller` of each " +
+			"node that it holds, and weft southbound the databases and `ovn-northd` beside it. A release of a daemon that " +
+			"does not know a " +
 			"question has no such metric.", "daemons"},
 	} {
 		var rows [][]string
