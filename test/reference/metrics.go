@@ -41,8 +41,7 @@ values, such as times in seconds, by their size.`)
 			"sockets, at most every 10 seconds. The label `daemon` has the name by which `ovs-appctl -t` knows one, and " +
 			"`node` the node that it works for. weft node asks those of its node, weft chassis the `ovn-controller` of each " +
 			"node that it holds, and weft southbound the databases and `ovn-northd` beside it. A release of a daemon that " +
-			"does not know a " +
-			"question has no such metric.", "daemons"},
+			"does not know a question has no such metric.", "daemons"},
 	} {
 		var rows [][]string
 		for _, m := range found {
