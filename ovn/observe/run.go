@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -26,6 +25,7 @@ import (
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/httpserver"
+	"github.com/weftnet/weft/models/telemetry"
 	"github.com/weftnet/weft/ovn/hits"
 	"github.com/weftnet/weft/ovn/status"
 	"github.com/weftnet/weft/ovsdb"
@@ -54,6 +54,10 @@ func Run(ctx context.Context, c Config, config *rest.Config, dial hits.Dial) err
 	if err != nil {
 		return err
 	}
+	d.metrics.registry.MustRegister(certificates.NewExpiry(append(
+		certificates.OfKubeconfig(c.Kubeconfig, config.TLSClientConfig),
+		certificates.Watched{Purpose: "tunnel-certificate", File: c.Certificate},
+		certificates.Watched{Purpose: "tunnel-ca", File: c.CA})...))
 	return d.run(ctx)
 }
 
@@ -205,7 +209,7 @@ func (d *door) lives() error {
 // probes say whether anybody is answered, and whether a new start would help.
 func (d *door) probes() httpserver.Probes {
 	return httpserver.Probes{
-		Metrics: d.metrics.registry, Alive: d.lives,
+		Metrics: d.metrics.registry, Alive: d.lives, Profiles: d.config.Profiling,
 		Ready: func() (detail string, err error) { return "", d.ready() },
 	}
 }
@@ -233,7 +237,7 @@ func (d *door) nodesOf(objects []any) []hits.Node {
 		if err == nil {
 			d.refused.Delete(node.Name)
 		} else if before, _ := d.refused.Swap(node.Name, err.Error()); before != err.Error() {
-			slog.Warn("an agent is not asked", "node", node.Name, "error", err)
+			slog.Warn("an agent is not asked", telemetry.Object("Node", "", node.Name), "error", err)
 		}
 	}
 	return nodes
@@ -269,14 +273,13 @@ type metrics struct {
 
 func newMetrics() *metrics {
 	m := &metrics{
-		registry: prometheus.NewRegistry(),
+		registry: telemetry.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weft_observe_requests_total",
 			Help: "Requests, by the code of the answer."}, []string{"code"}),
 		unanswered: prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_observe_unanswered_nodes",
 			Help: "Nodes that did not tell their flows' counters when they were last asked."}),
 	}
-	m.registry.MustRegister(m.requests, m.unanswered, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.requests, m.unanswered)
 	return m
 }
 
