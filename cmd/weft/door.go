@@ -56,6 +56,20 @@ func askDoor(ctx context.Context, config *rest.Config, resource, namespace strin
 	return text, nil
 }
 
+// askDoorAs is askDoor of a resource whose right a ClusterRole gives: who lacks the right is told how to get it.
+func askDoorAs(ctx context.Context, config *rest.Config, resource, namespace, role string) ([]byte, error) {
+	text, err := askDoor(ctx, config, resource, namespace)
+	if !apierrors.IsForbidden(err) {
+		return text, err
+	}
+	binding := "clusterrolebinding NAME"
+	if namespace != "" {
+		binding = "rolebinding NAME --namespace=" + namespace
+	}
+	return nil, fmt.Errorf("%w\nAn administrator gives the right: kubectl create %s --clusterrole=%s --user=USER", err,
+		binding, role)
+}
+
 // writeJSONAnswer writes what the API server has answered.
 func writeJSONAnswer(w io.Writer, text []byte) error {
 	var indented bytes.Buffer

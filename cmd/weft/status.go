@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
@@ -109,11 +108,7 @@ func tellStatus(ctx context.Context, config *rest.Config, out screen, write func
 }
 
 func askStatus(ctx context.Context, config *rest.Config) (text []byte, status *api.NetworkStatus, err error) {
-	text, err = askDoor(ctx, config, api.NetworkStatusResource, "")
-	if apierrors.IsForbidden(err) {
-		return nil, nil, fmt.Errorf("%w\nAn administrator gives the right: kubectl create clusterrolebinding NAME "+
-			"--clusterrole=%s --user=USER", err, api.NetworkStatusRole)
-	}
+	text, err = askDoorAs(ctx, config, api.NetworkStatusResource, "", api.NetworkStatusRole)
 	if err != nil {
 		return nil, nil, err
 	}

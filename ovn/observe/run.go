@@ -59,16 +59,17 @@ func Run(ctx context.Context, c Config, config *rest.Config, dial hits.Dial) err
 
 // door is one of those that the API server may ask.
 type door struct {
-	config  Config
-	client  kubernetes.Interface
-	proxy   *frontProxy
-	nodes   cache.SharedIndexInformer
-	hits    *snapshots[*api.PolicyHitsList]
-	status  *snapshots[*api.NetworkStatusList]
-	metrics *metrics
-	refused sync.Map // why a node's agent is not asked, by name
-	serving atomic.Bool
-	began   time.Time
+	config   Config
+	client   kubernetes.Interface
+	proxy    *frontProxy
+	nodes    cache.SharedIndexInformer
+	hits     *snapshots[*api.PolicyHitsList]
+	status   *snapshots[*api.NetworkStatusList]
+	versions *snapshots[*api.NetworkVersionList]
+	metrics  *metrics
+	refused  sync.Map // why a node's agent is not asked, by name
+	serving  atomic.Bool
+	began    time.Time
 }
 
 func newDoor(c Config, client kubernetes.Interface, dial hits.Dial) (*door, error) {
@@ -89,10 +90,12 @@ func newDoor(c Config, client kubernetes.Interface, dial hits.Dial) (*door, erro
 			d.metrics.unanswered.Set(float64(len(counts.Unanswered)))
 			return listOf(counts), err
 		}}
-	sources := &status.Sources{Door: c.Identity, Northbound: northbound, Southbound: southbound,
+	sources := &status.Sources{Door: c.Identity, DoorNamespace: Namespace, Northbound: northbound, Southbound: southbound,
 		Kubernetes: client.CoreV1().RESTClient(), Nodes: d.watchedNodes, Certificates: c.certificates}
 	d.status = &snapshots[*api.NetworkStatusList]{now: time.Now, fresh: statusFresh,
 		read: func(ctx context.Context) (*api.NetworkStatusList, error) { return sources.Read(ctx), nil }}
+	d.versions = &snapshots[*api.NetworkVersionList]{now: time.Now, fresh: versionFresh,
+		read: func(ctx context.Context) (*api.NetworkVersionList, error) { return sources.Versions(ctx), nil }}
 	return d, nil
 }
 
@@ -156,7 +159,7 @@ func (d *door) prepare(ctx context.Context) error {
 // serve ends when ctx is done and left is closed: as long as the API server is sent here, it is answered.
 func (d *door) serve(ctx context.Context, listener net.Listener, own func() (*certificates.Set, error),
 	left <-chan struct{}) error {
-	server := httpserver.New(&handler{who: d.proxy.user, hits: d.hits.get, status: d.status.get, limits: &limits{},
+	server := httpserver.New(&handler{who: d.proxy.user, hits: d.hits.get, status: d.status.get, versions: d.versions.get, limits: &limits{},
 		answered: d.metrics.answered,
 		may: func(ctx context.Context, who user.Info, resource, namespace string) (bool, error) {
 			return mayList(ctx, d.client, who, resource, namespace)

@@ -30,7 +30,9 @@ type handler struct {
 	// hits are those of all policies.
 	hits func(context.Context) (*api.PolicyHitsList, error)
 	// status is that of the network.
-	status   func(context.Context) (*api.NetworkStatusList, error)
+	status func(context.Context) (*api.NetworkStatusList, error)
+	// versions are those of the network's parts.
+	versions func(context.Context) (*api.NetworkVersionList, error)
 	limits   *limits
 	answered func(code int)
 }
@@ -76,8 +78,11 @@ func (h *handler) answer(r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer release()
-	if r.URL.Path == statusPath {
+	switch r.URL.Path {
+	case statusPath:
 		return h.networkStatus(r, who)
+	case versionPath:
+		return h.networkVersion(r, who)
 	}
 	namespace, ok := hitsPath(r.URL.Path)
 	if !ok {
@@ -118,6 +123,8 @@ func discovery(path string) any {
 				{Name: api.PolicyHitsResource, SingularName: "policyhit", Namespaced: true, Kind: api.PolicyHitsKind,
 					Verbs: []string{"list"}},
 				{Name: api.NetworkStatusResource, SingularName: "networkstatus", Kind: api.NetworkStatusKind,
+					Verbs: []string{"list"}},
+				{Name: api.NetworkVersionResource, SingularName: "networkversion", Kind: api.NetworkVersionKind,
 					Verbs: []string{"list"}},
 			}}
 	}
