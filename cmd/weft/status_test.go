@@ -205,7 +205,7 @@ func TestStatusIsNotTold(t *testing.T) {
 		{"by nonsense", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{") }, nil,
 			[]string{"read what the API server answers"}},
 		{"by an empty list", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") }, nil,
-			[]string{"with 0 statuses"}},
+			[]string{"with 0 networkstatuses"}},
 		{"in a form that is none", http.NotFound, []string{"-o", "xml"}, []string{`output: "xml" is none of`}},
 		{"too often", http.NotFound, []string{"-w", "--interval", "1ms"}, []string{"interval: 1ms is less than 1s"}},
 		{"of a context that is none", http.NotFound, []string{"--context", "day"}, []string{`context "day" does not exist`}},

@@ -9,7 +9,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
@@ -75,22 +74,9 @@ func clusterVersions(ctx context.Context, s *settings) (*api.NetworkVersion, err
 	case err != nil:
 		return nil, err
 	}
-	return askVersions(ctx, config)
-}
-
-func askVersions(ctx context.Context, config *rest.Config) (*api.NetworkVersion, error) {
-	text, err := askDoorAs(ctx, config, api.NetworkVersionResource, "", api.NetworkVersionRole)
-	if err != nil {
-		return nil, err
-	}
-	list := &api.NetworkVersionList{}
-	if err := json.Unmarshal(text, list); err != nil {
-		return nil, fmt.Errorf("read what the API server answers: %w", err)
-	}
-	if len(list.Items) != 1 {
-		return nil, fmt.Errorf("the API server answers with %d versions of the network, and not with one", len(list.Items))
-	}
-	return &list.Items[0], nil
+	_, cluster, err := askOne[api.NetworkVersion](ctx, config, question{resource: api.NetworkVersionResource,
+		role: api.NetworkVersionRole})
+	return cluster, err
 }
 
 var versionForms = map[string]func(io.Writer, versions) error{
