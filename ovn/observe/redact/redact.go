@@ -46,7 +46,7 @@ var forms = []form{
 		regexp.MustCompile(`(://[^/\s:@]*):[^/\s@]+@`), "$1:" + LeftOut + "@"},
 	{[]string{"psk", "passw", "passphrase", "secret", "token", "private"},
 		regexp.MustCompile(`(?i)((?:psk|passw(?:or)?d|passphrase|secret|token|private[-_.]?key)(?:\\?["'])?\s*[=:]\s*)` +
-			`(?:\\?"[^"]*"|'[^']*'|[^\s"',;}]+)`), "${1}" + LeftOut},
+			`(?:\[left out\]|\\?"[^"]*"|'[^']*'|[^\s"',;}]+)`), "${1}" + LeftOut},
 }
 
 // Text is a text without secrets.
