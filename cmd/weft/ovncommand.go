@@ -76,7 +76,8 @@ func tellOVNCommand(out screen, errs io.Writer, answer *api.OVNCommand) error {
 	}
 	fmt.Fprint(errs, shownLines(answer.Errors))
 	if answer.Truncated {
-		return &exitError{doctor.ExitWarning, fmt.Errorf("the output ends here, after %d bytes: ask for less", len(answer.Output))}
+		return &exitError{doctor.ExitWarning,
+			fmt.Errorf("the output ends here, after %d bytes: ask for less", len(answer.Output))}
 	}
 	if answer.ExitCode != 0 {
 		return &exitError{code: doctor.ExitWarning}

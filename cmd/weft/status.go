@@ -100,7 +100,8 @@ func tellStatus(ctx context.Context, config *rest.Config, out screen, write func
 }
 
 func askStatus(ctx context.Context, config *rest.Config) (text []byte, status *api.NetworkStatus, err error) {
-	return askOne[api.NetworkStatus](ctx, config, question{resource: api.NetworkStatusResource, role: api.NetworkStatusRole})
+	return askOne[api.NetworkStatus](ctx, config, question{resource: api.NetworkStatusResource,
+		role: api.NetworkStatusRole})
 }
 
 // watchStatus tells again and again until ctx is done, and ends as the last answer did. Without an answer it goes on:

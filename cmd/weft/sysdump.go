@@ -44,7 +44,7 @@ func sysdumpCommand() *cobra.Command {
 		Example: "  weft sysdump\n  weft sysdump --file case-17.tar.gz --context production",
 	}
 	endsWith(cmd, exitCode{doctor.ExitOK, "the archive has everything"},
-		exitCode{doctor.ExitWarning, "the archive is there, and something is missing in it; standard error and index.json say what"},
+		exitCode{doctor.ExitWarning, "something is missing in the archive; standard error and index.json say what"},
 		exitCode{doctor.ExitNotAsked, "there is no archive; the error says why"})
 	f := cmd.Flags()
 	f.String("kubeconfig", "", userKubeconfigUsage)

@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/fields"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/node/doctor"
@@ -52,7 +53,7 @@ func topologyCommand() *cobra.Command {
 		}
 		q := question{resource: api.NetworkTopologyResource, namespace: namespace, role: api.NetworkTopologyRole}
 		if node != "" {
-			q.query = url.Values{"fieldSelector": {api.NodeSelector + "=" + node}}
+			q.query = url.Values{"fieldSelector": {fields.OneTermEqualSelector(api.NodeSelector, node).String()}}
 		}
 		text, topology, err := askOne[api.NetworkTopology](ctx, config, q)
 		if err != nil {

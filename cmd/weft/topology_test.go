@@ -12,7 +12,8 @@ import (
 // tree is the topology of a cluster of both systems.
 func tree() api.NetworkTopology {
 	pod := func(namespace, name, mac, address string, up bool) api.PortTopology {
-		return api.PortTopology{Namespace: namespace, Name: name, MAC: mac, Addresses: []string{address}, Chassis: "l1", Up: up}
+		return api.PortTopology{Namespace: namespace, Name: name, MAC: mac, Addresses: []string{address}, Chassis: "l1",
+			Up: up}
 	}
 	return api.NetworkTopology{LoadBalancers: 12,
 		Routers: []api.RouterTopology{{Name: "cluster", Ports: []api.RouterPortTopology{
@@ -53,9 +54,9 @@ func TestTopologyIsATree(t *testing.T) {
 	const all = "/apis/observe.weft.net/v1alpha1/networktopologies"
 	for want, args := range map[string][]string{
 		all: nil,
-		"/apis/observe.weft.net/v1alpha1/namespaces/shop/networktopologies":   {"-n", "shop"},
-		all + "?fieldSelector=spec.nodeName%3Dl1":                             {"--node", "l1"},
-		all + "?fieldSelector=spec.nodeName%3Dl1%2Cspec.nodeName%21%3Dsecret": {"--node", "l1,spec.nodeName!=secret"},
+		"/apis/observe.weft.net/v1alpha1/namespaces/shop/networktopologies": {"-n", "shop"},
+		all + "?fieldSelector=spec.nodeName%3Dl1":                           {"--node", "l1"},
+		all + "?fieldSelector=spec.nodeName%3Dl1%5C%2Ca%5C%3Db":             {"--node", "l1,a=b"},
 	} {
 		run(args...)
 		if got := asked.URL.String(); got != want {

@@ -38,7 +38,8 @@ func TestVersionTellsAll(t *testing.T) {
 		t.Errorf("weft version prints %q", got)
 	}
 	var info version.Info
-	if err := json.Unmarshal([]byte(printed(t, "version", "--client", "-o", "json")), &info); err != nil || info != version.Current() {
+	text := printed(t, "version", "--client", "-o", "json")
+	if err := json.Unmarshal([]byte(text), &info); err != nil || info != version.Current() {
 		t.Errorf("%v: %+v", err, info)
 	}
 }
@@ -74,7 +75,8 @@ func TestVersionsOfACluster(t *testing.T) {
 	}
 }
 
-// TestVersionWithoutACluster: the program's own version is told, and an error if there is a cluster that does not answer.
+// TestVersionWithoutACluster: the program's own version is told, and an error if there is a cluster that does not
+// answer.
 func TestVersionWithoutACluster(t *testing.T) {
 	own := printed(t, "version", "--client")
 	for _, c := range []struct {

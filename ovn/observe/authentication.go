@@ -120,7 +120,8 @@ func (p *frontProxy) user(r *http.Request) (user.Info, error) {
 // mayList asks the API server whether a user may list a resource, of all namespaces where namespace is empty.
 func mayList(ctx context.Context, client kubernetes.Interface, who user.Info, resource, namespace string) (bool,
 	error) {
-	return may(ctx, client, who, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "list", Resource: resource})
+	return may(ctx, client, who, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "list",
+		Resource: resource})
 }
 
 // mayGet asks the API server whether a user may get an object of a resource of the cluster.

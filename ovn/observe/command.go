@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 
@@ -52,11 +53,13 @@ func (h *handler) ovnCommand(r *http.Request, who user.Info, name string) (any, 
 	if err := tool.Check(arguments); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	slog.InfoContext(r.Context(), "a command is run", "user", who.GetName(), "program", tool.Program, "arguments", arguments)
+	slog.InfoContext(r.Context(), "a command is run", "user", who.GetName(), "program", tool.Program, "arguments",
+		arguments)
 	answer, err := h.commands.run(r.Context(), tool, arguments)
 	if _, told := err.(apierrors.APIStatus); err == nil || told {
 		return answer, err
 	}
 	slog.ErrorContext(r.Context(), "a command cannot be run", "program", tool.Program, "error", err)
-	return nil, apierrors.NewServiceUnavailable(tool.Program + " cannot be run now; the log of weft observe says why")
+	return nil, apierrors.NewInternalError(fmt.Errorf("%s cannot be run: install OVN's client programs on the host of the "+
+		"door %s; its log says more", tool.Program, h.identity))
 }

@@ -55,7 +55,8 @@ func (s stream) send(w http.ResponseWriter, r *http.Request) {
 	s(r.Context(), w)
 }
 
-// networkDump has everything that databases say, but secrets. So it is for those who have its right in the whole cluster.
+// networkDump has everything that databases say, without secrets. So it is for those who have its right in the whole
+// cluster.
 func (h *handler) networkDump(r *http.Request, who user.Info, name string) (any, error) {
 	if err := h.demandGet(r.Context(), who, api.NetworkDumpResource, name, api.NetworkDumpRole); err != nil {
 		return nil, err

@@ -95,7 +95,13 @@ func newDoor(c Config, client kubernetes.Interface, agents Agents) (*door, error
 	if err := d.nodes.SetTransform(keepNode); err != nil {
 		return nil, err
 	}
-	northbound, southbound := ovsdb.Config{Endpoints: c.Northbound}, ovsdb.Config{Endpoints: c.Southbound}
+	d.prepareAnswers(agents)
+	return d, nil
+}
+
+// prepareAnswers says where each answer is read.
+func (d *door) prepareAnswers(agents Agents) {
+	northbound, southbound := ovsdb.Config{Endpoints: d.config.Northbound}, ovsdb.Config{Endpoints: d.config.Southbound}
 	d.hits = &snapshots[*api.PolicyHitsList]{now: time.Now, fresh: hitsFresh,
 		read: func(ctx context.Context) (*api.PolicyHitsList, error) {
 			counts, err := hits.Read(ctx, hits.Config{Northbound: northbound, Southbound: southbound, Dial: agents.Counters},
@@ -103,8 +109,9 @@ func newDoor(c Config, client kubernetes.Interface, agents Agents) (*door, error
 			d.metrics.unanswered.Set(float64(len(counts.Unanswered)))
 			return listOf(counts), err
 		}}
-	sources := &status.Sources{Door: c.Identity, DoorNamespace: Namespace, Northbound: northbound, Southbound: southbound,
-		Kubernetes: client.CoreV1().RESTClient(), Nodes: d.watchedNodes, Certificates: c.certificates}
+	sources := &status.Sources{Door: d.config.Identity, DoorNamespace: Namespace, Northbound: northbound,
+		Southbound: southbound, Kubernetes: d.client.CoreV1().RESTClient(), Nodes: d.watchedNodes,
+		Certificates: d.config.certificates}
 	d.status = &snapshots[*api.NetworkStatusList]{now: time.Now, fresh: statusFresh,
 		read: func(ctx context.Context) (*api.NetworkStatusList, error) { return sources.Read(ctx), nil }}
 	d.versions = &snapshots[*api.NetworkVersionList]{now: time.Now, fresh: versionFresh,
@@ -122,8 +129,8 @@ func newDoor(c Config, client kubernetes.Interface, agents Agents) (*door, error
 			return dump.Agents(ctx, d.nodesOf(d.nodes.GetStore().List()), agents.Metrics, w)
 		},
 	})
-	d.commands = newCommands(map[string]string{api.NorthboundCommand: c.Northbound, api.SouthboundCommand: c.Southbound})
-	return d, nil
+	d.commands = newCommands(map[string]string{api.NorthboundCommand: d.config.Northbound,
+		api.SouthboundCommand: d.config.Southbound})
 }
 
 func (d *door) run(ctx context.Context) error {
@@ -186,14 +193,7 @@ func (d *door) prepare(ctx context.Context) error {
 // serve ends when ctx is done and left is closed: as long as the API server is sent here, it is answered.
 func (d *door) serve(ctx context.Context, listener net.Listener, own func() (*certificates.Set, error),
 	left <-chan struct{}) error {
-	server := httpserver.New(&handler{who: d.proxy.user, hits: d.hits.get, status: d.status.get, versions: d.versions.get, topology: d.topology.get,
-		dumps: d.dumps, commands: d.commands, limits: &limits{},
-		answered: d.metrics.answered,
-		may: func(ctx context.Context, who user.Info, resource, namespace string) (bool, error) {
-			return mayList(ctx, d.client, who, resource, namespace)
-		}, mayGet: func(ctx context.Context, who user.Info, resource, name string) (bool, error) {
-			return mayGet(ctx, d.client, who, resource, name)
-		}}, bounds)
+	server := httpserver.New(d.handler(), bounds)
 	server.TLSConfig, server.MaxHeaderBytes = d.proxy.tlsConfig(own), maxHeader
 	server.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams}
 	server.ErrorLog = slog.NewLogLogger(slog.Default().Handler(), slog.LevelInfo) // strangers' handshakes
@@ -214,6 +214,18 @@ func (d *door) serve(ctx context.Context, listener net.Listener, own func() (*ce
 	}
 	stop()
 	return err
+}
+
+// handler gives the door's answers to whom the API server has named.
+func (d *door) handler() *handler {
+	return &handler{identity: d.config.Identity, who: d.proxy.user, hits: d.hits.get, status: d.status.get, versions: d.versions.get,
+		topology: d.topology.get, dumps: d.dumps, commands: d.commands, limits: &limits{}, answered: d.metrics.answered,
+		may: func(ctx context.Context, who user.Info, resource, namespace string) (bool, error) {
+			return mayList(ctx, d.client, who, resource, namespace)
+		},
+		mayGet: func(ctx context.Context, who user.Info, resource, name string) (bool, error) {
+			return mayGet(ctx, d.client, who, resource, name)
+		}}
 }
 
 // ready says why nobody is answered now.

@@ -24,6 +24,8 @@ const (
 
 // handler serves the API. What a user may ask is decided here, and nowhere below.
 type handler struct {
+	// identity is the door's among the doors.
+	identity string
 	// who is the user that a request is of.
 	who func(*http.Request) (user.Info, error)
 	// may says whether he may list a resource of a namespace, "" being all.

@@ -16,7 +16,7 @@ import (
 // topologyFresh is how old a topology may be.
 const topologyFresh = 5 * time.Second
 
-// networkTopology is for those who have its right in the whole cluster, and of a namespace, for those who have it there.
+// networkTopology is for those who have its right in the whole cluster, and of a namespace for those who have it there.
 func (h *handler) networkTopology(r *http.Request, who user.Info, namespace string) (any, error) {
 	node, err := selectedNode(r)
 	if err != nil {

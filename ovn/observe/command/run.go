@@ -45,23 +45,20 @@ func (t *Tool) Run(ctx context.Context, database string, arguments []string) (*a
 	return &api.OVNCommand{
 		TypeMeta:   metav1.TypeMeta{Kind: api.OVNCommandKind, APIVersion: api.GroupVersion},
 		ObjectMeta: metav1.ObjectMeta{Name: t.Name}, Arguments: arguments, ExitCode: cmd.ProcessState.ExitCode(),
-		Output: out.String(), Errors: errs.String(), Truncated: out.full,
+		Output: out.text.String(), Errors: errs.text.String(), Truncated: out.full,
 	}, nil
 }
 
 // bounded keeps what fits, and takes the rest, so that the program goes on to its end.
 type bounded struct {
-	bytes.Buffer
+	text bytes.Buffer // no embedded one, whose ReadFrom would take all
 	most int
 	full bool
 }
 
 func (b *bounded) Write(text []byte) (int, error) {
-	room := max(b.most-b.Len(), 0)
-	if len(text) > room {
-		b.full = true
-		b.Buffer.Write(text[:room])
-		return len(text), nil
-	}
-	return b.Buffer.Write(text)
+	room := b.most - b.text.Len()
+	b.full = b.full || len(text) > room
+	b.text.Write(text[:min(len(text), room)])
+	return len(text), nil
 }

@@ -25,8 +25,8 @@ const uuidColumn = "_uuid"
 // secretTables have the paths or the texts of keys, and nothing that says how the network is.
 var secretTables = []string{"SSL"}
 
-// Database writes the rows of all tables of a database, by its server's own schema, which may be of any version. A table
-// that cannot be read is a record, and the rest goes on.
+// Database writes the rows of all tables of a database, by its server's own schema, which may be of any version. A
+// table that cannot be read is a record, and the rest goes on.
 func Database(ctx context.Context, config ovsdb.Config, name string, w *Writer) (err error) {
 	if config.Model, err = model.NewClientDBModel(name, map[string]model.Model{}); err != nil {
 		return err

@@ -50,7 +50,8 @@ var objects = []kind{
 	{file: "events-chassis", path: "/api/v1/events", fields: "source=weft-chassis", keep: eventFields},
 	{file: "lease-controller", path: leasePath + "kube-system/leases", fields: "metadata.name=weft-controller",
 		keep: wholeObject},
-	{file: "leases-chassis", path: leasePath + "kube-system/leases", labels: contract.ChassisLeaseLabel, keep: wholeObject},
+	{file: "leases-chassis", path: leasePath + "kube-system/leases", labels: contract.ChassisLeaseLabel,
+		keep: wholeObject},
 	{file: "leases-observe", path: leasePath + "weft-observe/leases", keep: wholeObject},
 	{file: "endpointslices-observe", path: "/apis/discovery.k8s.io/v1/namespaces/weft-observe/endpointslices",
 		keep: []string{"addressType", "endpoints", "ports"}},
@@ -107,7 +108,8 @@ func (k kind) list(ctx context.Context, r *run, each func(*unstructured.Unstruct
 }
 
 // keptMetadata is what is read of each object's metadata, beside annotations.
-var keptMetadata = []string{"name", "namespace", "uid", "generation", "creationTimestamp", "deletionTimestamp", "labels"}
+var keptMetadata = []string{"name", "namespace", "uid", "generation", "creationTimestamp", "deletionTimestamp",
+	"labels"}
 
 // cut is the part of an object that the archive has, without secrets.
 func (k kind) cut(o *unstructured.Unstructured) any {

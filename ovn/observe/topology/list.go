@@ -83,8 +83,8 @@ func (r *reading) beyond() map[string]far {
 // node is a Node's part.
 func (r *reading) node(o *corev1.Node, beyond map[string]far) api.NodeTopology {
 	n := api.NodeTopology{Name: o.Name, System: o.Labels[corev1.LabelOSStable]}
-	facts, _, _ := contract.Parse[contract.NodeFacts](o.Annotations, contract.NodeFactsAnnotation) // else the node's name counts
-	chassis := cmp.Or(facts.Chassis, o.Name)
+	facts, _, _ := contract.Parse[contract.NodeFacts](o.Annotations, contract.NodeFactsAnnotation)
+	chassis := cmp.Or(facts.Chassis, o.Name) // see topology.Node.Chassis
 	if _, registered := r.chassis[chassis]; registered {
 		n.Chassis = chassis
 	}

@@ -17,7 +17,8 @@ import (
 // network has two nodes: l1 with a gateway of its own and two pods, and n2 that has nothing yet.
 func network() *reading {
 	node := func(name, chassis string) *corev1.Node {
-		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelOSStable: "linux"},
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Labels:      map[string]string{corev1.LabelOSStable: "linux"},
 			Annotations: map[string]string{contract.NodeFactsAnnotation: contract.Format(contract.NodeFacts{Chassis: chassis})}}}
 	}
 	up, down := true, false
@@ -113,8 +114,8 @@ func TestEachQuestionGetsItsPart(t *testing.T) {
 // TestANodesPart has the routers that it shares with others, too.
 func TestANodesPart(t *testing.T) {
 	list := Of(network().list(), "", "l1")
-	if topology := list.Items[0]; len(topology.Nodes) != 1 || topology.Nodes[0].Gateway == nil || len(topology.Routers) != 1 {
-		t.Errorf("%+v", topology)
+	if l1 := list.Items[0]; len(l1.Nodes) != 1 || l1.Nodes[0].Gateway == nil || len(l1.Routers) != 1 {
+		t.Errorf("%+v", l1)
 	}
 	if all := network().list(); len(Of(all, "shop", "").Items[0].Nodes) != 1 || len(all.Items[0].Nodes) != 2 ||
 		len(all.Items[0].Nodes[0].Pods) != 2 {
