@@ -40,7 +40,7 @@ func ovnCommand(name, example string) *cobra.Command {
 	f.SetInterspersed(false)
 	f.String("kubeconfig", "", userKubeconfigUsage)
 	f.String("context", "", "context of the kubeconfig file; empty: its current one")
-	return answering(cmd, doctor.ExitNotAsked, cobra.MinimumNArgs(1), func(ctx context.Context, s *settings,
+	return answering(cmd, doctor.ExitNotAsked, cobra.ArbitraryArgs, func(ctx context.Context, s *settings,
 		arguments []string) error {
 		config, _, err := contextConfig(s)
 		switch {

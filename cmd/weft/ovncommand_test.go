@@ -37,7 +37,7 @@ func TestCommandsOfOVN(t *testing.T) {
 		{"one that says too much", "nbctl FLAGS show", api.OVNCommand{Output: "abc", Truncated: true},
 			[]string{"show"}, 1, "abc", "the output ends here, after 3 bytes"},
 		{"one that writes", "nbctl FLAGS ls-add evil", api.OVNCommand{}, nil, 3, "", `command "ls-add" is none of those`},
-		{"no command", "sbctl FLAGS", api.OVNCommand{}, nil, 3, "", "requires at least 1 arg"},
+		{"no command", "sbctl FLAGS", api.OVNCommand{}, nil, 3, "", "there is no command; give one of"},
 	} {
 		asked, answer = nil, c.answer
 		args := strings.Fields(strings.Replace(c.args, "FLAGS", "--kubeconfig "+kubeconfig+" --context night", 1))

@@ -79,14 +79,15 @@ func (s *street) plant(c *central) {
 		s.t.Fatal(err)
 	}
 	client := ovsdbtest.Connect(s.t, ovsdbtest.Northbound(s.t), c.northbound.Endpoint)
+	every := []libovsdb.Condition{libovsdb.NewCondition("nb_cfg", libovsdb.ConditionGreaterThanOrEqual, 0)}
 	options := libovsdb.OvsMap{GoMap: map[any]any{"ipsec_psk": planted, "ipsec-key": planted,
 		"weft_note": strings.ReplaceAll(privateKey, `\n`, "\n")}}
 	if _, err := client.Transact(s.t.Context(),
-		libovsdb.Operation{Op: libovsdb.OperationMutate, Table: nb.NBGlobalTable, Where: []libovsdb.Condition{},
+		libovsdb.Operation{Op: libovsdb.OperationMutate, Table: nb.NBGlobalTable, Where: every,
 			Mutations: []libovsdb.Mutation{*libovsdb.NewMutation("options", libovsdb.MutateOperationInsert, options)}},
 		libovsdb.Operation{Op: libovsdb.OperationInsert, Table: nb.SSLTable, UUIDName: "ssl",
 			Row: libovsdb.Row{"private_key": "/etc/" + planted, "certificate": "c", "ca_cert": "a"}},
-		libovsdb.Operation{Op: libovsdb.OperationMutate, Table: nb.NBGlobalTable, Where: []libovsdb.Condition{},
+		libovsdb.Operation{Op: libovsdb.OperationMutate, Table: nb.NBGlobalTable, Where: every,
 			Mutations: []libovsdb.Mutation{*libovsdb.NewMutation("ssl", libovsdb.MutateOperationInsert,
 				libovsdb.UUID{GoUUID: "ssl"})}},
 	); err != nil {

@@ -60,6 +60,6 @@ func (h *handler) ovnCommand(r *http.Request, who user.Info, name string) (any, 
 		return answer, err
 	}
 	slog.ErrorContext(r.Context(), "a command cannot be run", "program", tool.Program, "error", err)
-	return nil, apierrors.NewInternalError(fmt.Errorf("%s cannot be run: install OVN's client programs on the host of the "+
-		"door %s; its log says more", tool.Program, h.identity))
+	return nil, apierrors.NewInternalError(fmt.Errorf("%s cannot be run: install OVN's client programs on the host of "+
+		"the door %s; its log says more", tool.Program, h.identity))
 }

@@ -218,14 +218,17 @@ func (d *door) serve(ctx context.Context, listener net.Listener, own func() (*ce
 
 // handler gives the door's answers to whom the API server has named.
 func (d *door) handler() *handler {
-	return &handler{identity: d.config.Identity, who: d.proxy.user, hits: d.hits.get, status: d.status.get, versions: d.versions.get,
-		topology: d.topology.get, dumps: d.dumps, commands: d.commands, limits: &limits{}, answered: d.metrics.answered,
+	return &handler{
+		identity: d.config.Identity, who: d.proxy.user, limits: &limits{}, answered: d.metrics.answered,
+		hits: d.hits.get, status: d.status.get, versions: d.versions.get, topology: d.topology.get,
+		dumps: d.dumps, commands: d.commands,
 		may: func(ctx context.Context, who user.Info, resource, namespace string) (bool, error) {
 			return mayList(ctx, d.client, who, resource, namespace)
 		},
 		mayGet: func(ctx context.Context, who user.Info, resource, name string) (bool, error) {
 			return mayGet(ctx, d.client, who, resource, name)
-		}}
+		},
+	}
 }
 
 // ready says why nobody is answered now.
