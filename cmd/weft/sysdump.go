@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+	"github.com/weftnet/weft/models/hostfile"
 	"github.com/weftnet/weft/models/version"
 	"github.com/weftnet/weft/node/doctor"
 	"github.com/weftnet/weft/ovn/observe/sysdump"
@@ -75,9 +76,15 @@ func sysdumpCommand() *cobra.Command {
 	return cmd
 }
 
+var sysdumpFile = &hostfile.File{
+	Path: "{file}", Mode: 0o600,
+	Content: "what support needs, without secrets; names and addresses are in it",
+	Loss:    "it is collected again",
+}
+
 // collectInto makes a file that only its owner reads, and removes it again if there is no archive in it.
 func collectInto(ctx context.Context, config *rest.Config, name, file string, errs io.Writer) error {
-	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, sysdumpFile.Mode)
 	if err != nil {
 		return fmt.Errorf("file: %w; name one that is not there yet", err)
 	}

@@ -48,8 +48,11 @@ func files(s *Source) (rows [][]string, err error) {
 			row = append(row, text)
 		}
 		program := "weft node"
-		if p.in.folder == "node/chassis" {
+		switch p.in.folder {
+		case "node/chassis":
 			program = "weft chassis"
+		case "cmd/weft":
+			program = "weft sysdump"
 		}
 		rows = append(rows, []string{Code(row[0]), Code(row[1]), Code(program), row[2], row[3]})
 	}
