@@ -78,8 +78,8 @@ func sysdumpCommand() *cobra.Command {
 
 var sysdumpFile = &hostfile.File{
 	Path: "{file}", Mode: 0o600,
-	Content: "what support needs, without secrets; names and addresses are in it",
-	Loss:    "it is collected again",
+	Content: "What support needs, without secrets. Names and addresses are in it.",
+	Loss:    "It is collected again.",
 }
 
 // collectInto makes a file that only its owner reads, and removes it again if there is no archive in it.

@@ -48,10 +48,10 @@ func files(s *Source) (rows [][]string, err error) {
 			row = append(row, text)
 		}
 		program := "weft node"
-		switch p.in.folder {
-		case "node/chassis":
+		switch {
+		case p.in.folder == "node/chassis":
 			program = "weft chassis"
-		case "cmd/weft":
+		case row[0] == "{file}": // weft node has no such key
 			program = "weft sysdump"
 		}
 		rows = append(rows, []string{Code(row[0]), Code(row[1]), Code(program), row[2], row[3]})
