@@ -28,9 +28,9 @@ says what is there, and what is missing and why. Progress is on standard error.
 It needs a kubeconfig, and the ClusterRole ` + api.NetworkDumpRole + ` by a ClusterRoleBinding for what weft observe tells, and
 rights to list and get the rest, as a cluster administrator has. What the user may not read is missing.
 
-Secrets, ConfigMaps and the specs of pods are not read. Of annotations only those of weft.net/ have their values. Texts
-that look like keys, tokens or passwords are left out. Names and addresses are there: read the archive before you hand
-it on.
+Secrets and ConfigMaps are not read, and of a pod's spec only the node's name is kept. Of annotations only those of
+weft.net/ have their values. Texts that look like keys, tokens or passwords are left out. Names and addresses are there:
+read the archive before you hand it on.
 
 An archive has 1 GiB at most before it is compressed.`
 

@@ -59,7 +59,7 @@ func topologyCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if node != "" && len(topology.Nodes) == 0 {
+		if node != "" && namespace == "" && len(topology.Nodes) == 0 {
 			return fmt.Errorf("node: the cluster has no Node %q; `kubectl get nodes` lists them", node)
 		}
 		if err := write(cmd.OutOrStdout(), text, topology); err != nil {

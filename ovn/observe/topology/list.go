@@ -175,7 +175,8 @@ func Of(all *api.NetworkTopologyList, namespace, node string) *api.NetworkTopolo
 			if namespace != "" {
 				n = podsOf(n, namespace)
 			}
-			if node == n.Name || node == "" && len(n.Pods) > 0 {
+			// Who sees a namespace does not learn which other nodes there are, not even by their names.
+			if (node == "" || node == n.Name) && (namespace == "" || len(n.Pods) > 0) {
 				t.Nodes = append(t.Nodes, n)
 			}
 		}

@@ -86,8 +86,7 @@ const whole = `items:
 const (
 	ofShop = `items: [{nodes: [{name: l1, pods: [{namespace: shop, name: db, mac: "0a:58:0a:f4:00:04",
   addresses: [10.244.0.4, "fd00::4"], up: false}]}]}]`
-	ofShopOnN2 = `items: [{nodes: [{name: n2}]}]`
-	ofNobody   = `items: [{nodes: []}]`
+	ofNobody = `items: [{nodes: []}]`
 )
 
 func TestEachQuestionGetsItsPart(t *testing.T) {
@@ -95,7 +94,7 @@ func TestEachQuestionGetsItsPart(t *testing.T) {
 		{"of all", "", "", whole},
 		{"of a namespace", "shop", "", ofShop},
 		{"of a namespace on a node", "shop", "l1", ofShop},
-		{"of a namespace on another node", "shop", "n2", ofShopOnN2},
+		{"of a namespace on another node", "shop", "n2", ofNobody},
 		{"of a namespace without pods", "sho", "", ofNobody},
 		{"of a node that is none", "shop", "n3", ofNobody},
 	} {
