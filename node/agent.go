@@ -92,6 +92,7 @@ func newAgent(
 		a.tunnel = newAgentTunnel(c)
 		a.tunnel.switchReady, a.tunnel.awaitLookup = a.gateway.SwitchReady, a.gateway.AwaitLookup
 		a.registry.MustRegister(a.tunnel.collectors()...)
+		a.tunnel.metrics = a.registry
 	}
 	return a, nil
 }

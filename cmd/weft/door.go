@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 )
@@ -30,30 +32,92 @@ func contextConfig(s *settings) (*rest.Config, string, error) {
 	return config, namespace, err
 }
 
+// question is what weft observe is asked by the API server.
+type question struct {
+	resource string
+	// namespace is that of the list; empty: all of them.
+	namespace string
+	// name is that of the one object that is asked for; empty: a list.
+	name  string
+	query url.Values
+	// role is the ClusterRole that has the right, if no other role has.
+	role string
+}
+
 // askDoor lists a resource of weft observe by the API server, of all namespaces where namespace is "". The error has
 // the server's own words.
 func askDoor(ctx context.Context, config *rest.Config, resource, namespace string) ([]byte, error) {
+	return question{resource: resource, namespace: namespace}.ask(ctx, config)
+}
+
+// ask gives the answer as the API server has it. The error has the server's own words.
+func (q question) ask(ctx context.Context, config *rest.Config) ([]byte, error) {
+	request, err := q.request(config)
+	if err != nil {
+		return nil, err
+	}
+	result := request.SetHeader("Accept", "application/json").Do(ctx)
+	text, _ := result.Raw()
+	return text, q.failure(result.Error()) // not the other's error, which has no words
+}
+
+// askOne asks for a list, whose only item it reads into T.
+func askOne[T any](ctx context.Context, config *rest.Config, q question) (text []byte, item *T, err error) {
+	if text, err = q.ask(ctx, config); err != nil {
+		return nil, nil, err
+	}
+	var list struct{ Items []T }
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, nil, fmt.Errorf("read what the API server answers: %w", err)
+	}
+	if len(list.Items) != 1 {
+		return nil, nil, fmt.Errorf("the API server answers with %d %s, and not with one", len(list.Items), q.resource)
+	}
+	return text, &list.Items[0], nil
+}
+
+func (q question) request(config *rest.Config) (*rest.Request, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	path := []string{"/apis/" + api.GroupVersion, resource}
-	if namespace != "" {
-		path = []string{"/apis/" + api.GroupVersion, "namespaces", namespace, resource}
+	path := []string{"/apis/" + api.GroupVersion}
+	if q.namespace != "" {
+		path = append(path, "namespaces", q.namespace)
 	}
-	result := client.RESTClient().Get().AbsPath(path...).SetHeader("Accept", "application/json").Do(ctx)
-	text, _ := result.Raw()
-	switch err = result.Error(); { // not the other's, which has no words
+	path = append(path, q.resource)
+	if q.name != "" {
+		path = append(path, q.name)
+	}
+	request := client.RESTClient().Get().AbsPath(path...)
+	for key, values := range q.query {
+		for _, value := range values {
+			request.Param(key, value)
+		}
+	}
+	return request, nil
+}
+
+// failure says what to do about an error of the API server.
+func (q question) failure(err error) error {
+	switch {
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("the cluster has no %s in the API %s: install weft observe, of this version: %w", resource,
+		return fmt.Errorf("the cluster has no %s in the API %s: install weft observe, of this version: %w", q.resource,
 			api.GroupVersion, err)
 	case apierrors.IsServiceUnavailable(err):
-		return nil, fmt.Errorf("no weft observe answers: see `kubectl get apiservice %s.%s` and docs/operations.md: %w",
+		return fmt.Errorf("no weft observe answers: see `kubectl get apiservice %s.%s` and docs/operations.md: %w",
 			api.Version, api.Group, err)
+	case apierrors.IsForbidden(err) && q.role != "":
+		binding := "clusterrolebinding NAME"
+		if q.namespace != "" {
+			binding = "rolebinding NAME --namespace=" + q.namespace
+		}
+		return fmt.Errorf("%w\nAn administrator gives the right: kubectl create %s --clusterrole=%s --user=USER", err,
+			binding, q.role)
 	case err != nil:
-		return nil, fmt.Errorf("list %s.%s: %w", resource, api.Group, err)
+		return fmt.Errorf("ask for %s.%s: %w", q.resource, api.Group, err)
 	}
-	return text, nil
+	return nil
 }
 
 // writeJSONAnswer writes what the API server has answered.
@@ -63,5 +127,14 @@ func writeJSONAnswer(w io.Writer, text []byte) error {
 		return err
 	}
 	_, err := fmt.Fprintln(w, indented.String())
+	return err
+}
+
+// writeYAMLAnswer writes what the API server has answered as YAML.
+func writeYAMLAnswer(w io.Writer, text []byte) error {
+	text, err := yaml.JSONToYAML(text)
+	if err == nil {
+		_, err = fmt.Fprintf(w, "---\n%s", text)
+	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/models/version"
 )
 
@@ -65,6 +66,14 @@ func rootCommand() *cobra.Command {
 	}
 	root.AddCommand(commands()...)
 	return root
+}
+
+// userCommands are for people with a kubeconfig, on every system.
+func userCommands() []*cobra.Command {
+	return []*cobra.Command{statusCommand(), topologyCommand(), policyCommand(), sysdumpCommand(),
+		ovnCommand(api.NorthboundCommand, "  weft nbctl show\n  weft nbctl lr-route-list cluster\n"+
+			"  weft nbctl -- --columns=name,addresses find Logical_Switch_Port up=false"),
+		ovnCommand(api.SouthboundCommand, "  weft sbctl show\n  weft sbctl lflow-list l1"), versionCommand()}
 }
 
 // daemon is a command that runs until it is told to stop: start is handed its settings.

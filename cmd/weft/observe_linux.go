@@ -55,8 +55,11 @@ func observeCommand() *cobra.Command {
 			return err
 		}
 		credentials := tunnel.Files(config.CA, config.Certificate, config.PrivateKey)
-		return observe.Run(ctx, config, rest, func(ctx context.Context, n hits.Node) (net.Conn, error) {
-			return tunnel.Dial(ctx, n.Address, tunnel.Counters, credentials, tunnel.AgentName(n.Name))
-		})
+		dial := func(target tunnel.Target) hits.Dial {
+			return func(ctx context.Context, n hits.Node) (net.Conn, error) {
+				return tunnel.Dial(ctx, n.Address, target, credentials, tunnel.AgentName(n.Name))
+			}
+		}
+		return observe.Run(ctx, config, rest, observe.Agents{Counters: dial(tunnel.Counters), Metrics: dial(tunnel.Metrics)})
 	})
 }

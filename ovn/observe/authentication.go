@@ -120,6 +120,18 @@ func (p *frontProxy) user(r *http.Request) (user.Info, error) {
 // mayList asks the API server whether a user may list a resource, of all namespaces where namespace is empty.
 func mayList(ctx context.Context, client kubernetes.Interface, who user.Info, resource, namespace string) (bool,
 	error) {
+	return may(ctx, client, who, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "list",
+		Resource: resource})
+}
+
+// mayGet asks the API server whether a user may get an object of a resource of the cluster.
+func mayGet(ctx context.Context, client kubernetes.Interface, who user.Info, resource, name string) (bool, error) {
+	return may(ctx, client, who, authorizationv1.ResourceAttributes{Verb: "get", Resource: resource, Name: name})
+}
+
+func may(ctx context.Context, client kubernetes.Interface, who user.Info,
+	what authorizationv1.ResourceAttributes) (bool, error) {
+	what.Group, what.Version = group, version
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range who.GetExtra() {
 		extra[key] = values
@@ -127,8 +139,7 @@ func mayList(ctx context.Context, client kubernetes.Interface, who user.Info, re
 	review, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(), Extra: extra,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "list", Group: group,
-				Version: version, Resource: resource},
+			ResourceAttributes: &what,
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {

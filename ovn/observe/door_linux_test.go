@@ -57,6 +57,7 @@ type street struct {
 	files  string
 	// of the databases, if there are any
 	northbound, southbound string
+	agents                 Agents
 }
 
 func newStreet(t *testing.T) *street {
@@ -152,7 +153,7 @@ func (s *street) open(identity, listen string, counts hits.Counts) (leave func()
 	s.t.Helper()
 	file := func(name string) string { return filepath.Join(s.files, name) }
 	d, err := newDoor(Config{Identity: identity, Listen: listen, Northbound: s.northbound, Southbound: s.southbound,
-		CA: file("ca.crt"), Certificate: file("tls.crt"), PrivateKey: file("tls.key")}, s.clients("weft:observe"), nil)
+		CA: file("ca.crt"), Certificate: file("tls.crt"), PrivateKey: file("tls.key")}, s.clients("weft:observe"), s.agents)
 	if err != nil {
 		s.t.Fatal(err)
 	}

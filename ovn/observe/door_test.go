@@ -29,7 +29,7 @@ func must(t *testing.T, address string) netip.AddrPort {
 	return parsed
 }
 
-func TestPathsOfHits(t *testing.T) {
+func TestPathsOfLists(t *testing.T) {
 	const prefix = "/apis/observe.weft.net/v1alpha1/"
 	for path, want := range map[string]string{
 		prefix + "policyhits": "all", prefix + "namespaces/shop/policyhits": "shop",
@@ -40,7 +40,7 @@ func TestPathsOfHits(t *testing.T) {
 		prefix + "namespaces/shop/policyhits/db": "none", prefix + "namespaces/Shop/policyhits": "none",
 		"/apis/observe.weft.net/v1/policyhits": "none", "": "none",
 	} {
-		namespace, ok := hitsPath(path)
+		namespace, ok := listPath(path, api.PolicyHitsResource)
 		got := namespace
 		switch {
 		case !ok:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,20 +24,35 @@ const (
 
 // handler serves the API. What a user may ask is decided here, and nowhere below.
 type handler struct {
+	// identity is the door's among the doors.
+	identity string
 	// who is the user that a request is of.
 	who func(*http.Request) (user.Info, error)
 	// may says whether he may list a resource of a namespace, "" being all.
 	may func(ctx context.Context, who user.Info, resource, namespace string) (bool, error)
+	// mayGet says whether he may get an object of a resource of the cluster.
+	mayGet func(ctx context.Context, who user.Info, resource, name string) (bool, error)
 	// hits are those of all policies.
 	hits func(context.Context) (*api.PolicyHitsList, error)
 	// status is that of the network.
-	status   func(context.Context) (*api.NetworkStatusList, error)
+	status func(context.Context) (*api.NetworkStatusList, error)
+	// versions are those of the network's parts.
+	versions func(context.Context) (*api.NetworkVersionList, error)
+	// topology is that of the whole network.
+	topology func(context.Context) (*api.NetworkTopologyList, error)
+	dumps    *dumps
+	commands *commands
 	limits   *limits
 	answered func(code int)
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := h.answer(r)
+	if s, ok := answer.(stream); ok {
+		h.answered(http.StatusOK)
+		s.send(w, r)
+		return
+	}
 	code := http.StatusOK
 	if err != nil {
 		status := apierrors.NewInternalError(err).Status()
@@ -76,10 +92,22 @@ func (h *handler) answer(r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer release()
-	if r.URL.Path == statusPath {
+	switch r.URL.Path {
+	case statusPath:
 		return h.networkStatus(r, who)
+	case versionPath:
+		return h.networkVersion(r, who)
 	}
-	namespace, ok := hitsPath(r.URL.Path)
+	if namespace, ok := listPath(r.URL.Path, api.NetworkTopologyResource); ok {
+		return h.networkTopology(r, who, namespace)
+	}
+	if name, ok := namePath(r.URL.Path, api.NetworkDumpResource); ok {
+		return h.networkDump(r, who, name)
+	}
+	if name, ok := namePath(r.URL.Path, api.OVNCommandResource); ok {
+		return h.ovnCommand(r, who, name)
+	}
+	namespace, ok := listPath(r.URL.Path, api.PolicyHitsResource)
 	if !ok {
 		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{Group: group}, "",
 			"there is nothing at this path", 0, false)
@@ -87,9 +115,12 @@ func (h *handler) answer(r *http.Request) (any, error) {
 	return h.policyHits(r, who, namespace)
 }
 
-// wholeList refuses what would be more, or less, than a list of all.
-func wholeList(r *http.Request) error {
+// wholeList refuses what would be more, or less, than a list of all. The keys in served are left to the caller.
+func wholeList(r *http.Request, served ...string) error {
 	for _, key := range []string{"watch", "labelSelector", "fieldSelector"} {
+		if slices.Contains(served, key) {
+			continue
+		}
 		if value := r.URL.Query().Get(key); value != "" && value != "false" && value != "0" {
 			return apierrors.NewBadRequest(key + " is not served here: ask for the whole list")
 		}
@@ -119,6 +150,12 @@ func discovery(path string) any {
 					Verbs: []string{"list"}},
 				{Name: api.NetworkStatusResource, SingularName: "networkstatus", Kind: api.NetworkStatusKind,
 					Verbs: []string{"list"}},
+				{Name: api.NetworkVersionResource, SingularName: "networkversion", Kind: api.NetworkVersionKind,
+					Verbs: []string{"list"}},
+				{Name: api.NetworkTopologyResource, SingularName: "networktopology", Namespaced: true,
+					Kind: api.NetworkTopologyKind, Verbs: []string{"list"}},
+				{Name: api.NetworkDumpResource, SingularName: "networkdump", Kind: api.NetworkDumpKind, Verbs: []string{"get"}},
+				{Name: api.OVNCommandResource, SingularName: "ovncommand", Kind: api.OVNCommandKind, Verbs: []string{"get"}},
 			}}
 	}
 	return nil
