@@ -32,13 +32,18 @@ func (p Proxy) Ask(ctx context.Context, namespace, pod string, port int, d Dial)
 	if d.Protocol == corev1.ProtocolUDP {
 		protocol = "udp"
 	}
-	text, err := p.Client.Get().Namespace(namespace).Resource("pods").SubResource("proxy").
+	result := p.Client.Get().Namespace(namespace).Resource("pods").SubResource("proxy").
 		Name(fmt.Sprintf("%s:%d", pod, port)).Suffix("dial").
 		Param("host", d.Host).Param("port", strconv.Itoa(d.Port)).Param("protocol", protocol).Param("request", d.Request).
-		DoRaw(ctx)
+		Do(ctx)
+	err := result.Error() // that of Raw has not the API server's words
 	if why := unresolved(err); why != "" {
 		return Reply{Errors: []string{why}}, nil
 	}
+	if err != nil {
+		return Reply{}, err
+	}
+	text, err := result.Raw()
 	if err != nil {
 		return Reply{}, err
 	}

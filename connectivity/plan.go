@@ -272,7 +272,7 @@ func (s *scene) leftOut(questions []Question) (list []LeftOut) {
 		PodToOtherSystem: "all nodes are of one system; name nodes of the other by the key nodes",
 		PodToNodePort:    "no node has an internal address of the cluster's families",
 		PodToHost:        "no node has an internal address of the cluster's families, and a kubelet's port",
-		HostToPod:        "no pod has its host's network: the key host-network says so, or no node is a Linux one",
+		HostToPod:        "no pod has its host's network: no node is a Linux one, or the key host-network is false",
 		PodToOutside:     "no server outside is named; the key outside does it",
 	}
 	reasons[PodToLocalNodePort], reasons[HostToService] = reasons[PodToNodePort], reasons[HostToPod]
@@ -282,10 +282,18 @@ func (s *scene) leftOut(questions []Question) (list []LeftOut) {
 			list = append(list, LeftOut{way, reason})
 		}
 	}
+	if hosts := s.windowsHosts(); len(hosts) > 0 && s.options.HostNetwork {
+		list = append(list, LeftOut{HostToPod, "from " + strings.Join(hosts, ", ") + ": on Windows only HostProcess " +
+			"containers have the host's network, and the test runs none. What kubelets there ask is the way \"" +
+			string(HostToOwnPod) + "\""})
+	}
+	return list
+}
+
+func (s *scene) windowsHosts() (list []string) {
 	for _, n := range s.nodes {
-		if n.System == windows && s.options.HostNetwork {
-			list = append(list, LeftOut{HostToPod, "host " + n.Name + ": on Windows only HostProcess containers have the host's " +
-				"network, and the test runs none. What its kubelet asks of its own pods is in the table"})
+		if n.System == windows {
+			list = append(list, n.Name)
 		}
 	}
 	return list
