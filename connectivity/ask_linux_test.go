@@ -109,20 +109,20 @@ func TestNetexecAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		dial Dial
-		want Want
+		want want
 		err  string
 	}{
-		{"by TCP", here(Dial{Protocol: corev1.ProtocolTCP, Request: "hostname"}), Want{Hosts: []string{name}}, ""},
-		{"by UDP", here(Dial{Protocol: corev1.ProtocolUDP, Request: "hostname"}), Want{Hosts: []string{name}}, ""},
+		{"by TCP", here(Dial{Protocol: corev1.ProtocolTCP, Request: "hostname"}), want{hosts: []string{name}}, ""},
+		{"by UDP", here(Dial{Protocol: corev1.ProtocolUDP, Request: "hostname"}), want{hosts: []string{name}}, ""},
 		{"by a name", Dial{Host: "localhost", Port: port, Protocol: corev1.ProtocolTCP, Request: "hostname"},
-			Want{Hosts: []string{name}}, ""},
-		{"with much", here(large[0].Dial), large[0].Want, ""},
-		{"with a large datagram", here(large[1].Dial), large[1].Want, ""},
-		{"to anybody outside", here(Dial{Protocol: corev1.ProtocolTCP, Request: "/"}), Want{}, ""},
+			want{hosts: []string{name}}, ""},
+		{"with much", here(large[0].dial), large[0].want, ""},
+		{"with a large datagram", here(large[1].dial), large[1].want, ""},
+		{"to anybody outside", here(Dial{Protocol: corev1.ProtocolTCP, Request: "/"}), want{}, ""},
 		{"what nobody serves", Dial{Host: "127.0.0.1", Port: closed.Addr().(*net.TCPAddr).Port,
-			Protocol: corev1.ProtocolTCP, Request: "hostname"}, Want{}, "connection refused"},
+			Protocol: corev1.ProtocolTCP, Request: "hostname"}, want{}, "connection refused"},
 		{"by a name that nobody has", Dial{Host: "nobody.invalid", Port: port, Protocol: corev1.ProtocolTCP,
-			Request: "hostname"}, Want{}, "lookup nobody.invalid"},
+			Request: "hostname"}, want{}, "lookup nobody.invalid"},
 	} {
 		reply, err := proxy.Ask(t.Context(), "test", "client-0", port, c.dial)
 		if err != nil {

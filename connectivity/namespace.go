@@ -31,6 +31,8 @@ const (
 	poll = time.Second
 	// accountTimeout is how long a new namespace may lack its ServiceAccount, without which it takes no pods.
 	accountTimeout = 30 * time.Second
+	// restarts is after how many of them a container is not waited for.
+	restarts = 3
 	// readyTimeout is how long kubelets' probes may take after all pods have started.
 	readyTimeout = 30 * time.Second
 	// removeTimeout is how long a namespace may take to go.
@@ -53,8 +55,8 @@ func names(nodes []Node) string {
 	return strings.Join(words, ", ")
 }
 
-// make makes everything. Pods that the API server refuses are given with its reason.
-func (n *namespace) make(ctx context.Context, nodes []Node, o Options) (refused map[string]string, err error) {
+// create makes everything. Pods that the API server refuses are given with its reason.
+func (n *namespace) create(ctx context.Context, nodes []Node, o Options) (refused map[string]string, err error) {
 	_, err = n.client.CoreV1().Namespaces().Create(ctx, newNamespace(n.name, nodes, o.HostNetwork), metav1.CreateOptions{})
 	// Without an answer nobody knows.
 	n.mayExist = err == nil || apierrors.ReasonForError(err) == metav1.StatusReasonUnknown
@@ -74,7 +76,7 @@ func (n *namespace) make(ctx context.Context, nodes []Node, o Options) (refused 
 	refused = map[string]string{}
 	for number, node := range nodes {
 		for _, p := range newPods(o, node, number) {
-			if err := n.makePod(ctx, p); apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+			if err := n.createPod(ctx, p); apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 				refused[p.Name] = err.Error()
 			} else if err != nil {
 				return nil, fmt.Errorf("create pod %s/%s: %w", n.name, p.Name, err)
@@ -84,8 +86,8 @@ func (n *namespace) make(ctx context.Context, nodes []Node, o Options) (refused 
 	return refused, nil
 }
 
-// makePod waits for the namespace's ServiceAccount.
-func (n *namespace) makePod(ctx context.Context, p *corev1.Pod) error {
+// createPod waits for the namespace's ServiceAccount.
+func (n *namespace) createPod(ctx context.Context, p *corev1.Pod) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, poll, accountTimeout, true, func(ctx context.Context) (bool, error) {
 		_, last = n.client.CoreV1().Pods(n.name).Create(ctx, p, metav1.CreateOptions{})
@@ -180,6 +182,7 @@ func (p *pod) read(o *corev1.Pod) {
 	p.problem = o.Status.Reason
 	for _, c := range o.Status.ContainerStatuses {
 		p.started = c.State.Running != nil && len(p.addresses) > 0
+		p.over = p.over || c.RestartCount >= restarts
 		switch {
 		case c.State.Waiting != nil:
 			p.problem = c.State.Waiting.Reason

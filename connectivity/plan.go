@@ -77,8 +77,8 @@ func (s *scene) pairs() (list []pair) {
 }
 
 // plan are the questions to ask, way by way, and the ways that are left out.
-func (s *scene) plan() (questions []Question, left []LeftOut) {
-	for _, ask := range []func(pair) []Question{s.podToPod, s.largePackets, s.podToService, s.podToNodePort, s.podToHost,
+func (s *scene) plan() (questions []question, left []LeftOut) {
+	for _, ask := range []func(pair) []question{s.podToPod, s.largePackets, s.podToService, s.podToNodePort, s.podToHost,
 		s.hostToPod, s.policies} {
 		for _, p := range s.pairs() {
 			questions = append(questions, ask(p)...)
@@ -97,9 +97,9 @@ func (s *scene) host(number int) End {
 	return End{Node: s.nodes[number].Name, System: s.nodes[number].System}
 }
 
-// ask is a question of a node's pod of a role, which has no other need than an answer.
-func (s *scene) ask(way Way, r role, p pair, to End, dial Dial) Question {
-	return Question{Way: way, From: s.end(r, p.from), To: to, Family: p.family, Port: s.port(r), Dial: dial}
+// question is one of a node's pod of a role, to which anybody may answer.
+func (s *scene) question(way Way, r role, p pair, to End, dial Dial) question {
+	return question{way: way, from: s.end(r, p.from), to: to, family: p.family, port: s.port(r), dial: dial}
 }
 
 // dialHost asks an address of a family for its host name. The host is empty if there is none.
@@ -107,8 +107,30 @@ func dialHost(addrs []netip.Addr, family corev1.IPFamily, port int, protocol cor
 	return Dial{Host: ofFamily(addrs, family), Port: port, Protocol: protocol, Request: "hostname"}
 }
 
+// askers are the pods that ask others, or themselves. The guarded ones are not: clients alone may reach them.
+func (s *scene) askers() (list []pod) {
+	for number, node := range s.nodes {
+		for _, r := range rolesOf(node, s.options.HostNetwork) {
+			if r != guardedRole {
+				list = append(list, s.pods[numbered(r, number)])
+			}
+		}
+	}
+	return list
+}
+
+// toItself asks a pod for its own host name, so that no network but the API server's way to it counts.
+func (s *scene) toItself(p pod) question {
+	q := question{from: p.End, port: s.port(p.role),
+		dial: Dial{Host: "127.0.0.1", Port: s.port(p.role), Protocol: corev1.ProtocolTCP, Request: "hostname"}}
+	if p.role != hostRole { // whose host name is the node's
+		q.want.hosts = []string{p.Pod}
+	}
+	return q
+}
+
 // podToPod asks a server by its own address.
-func (s *scene) podToPod(p pair) (list []Question) {
+func (s *scene) podToPod(p pair) (list []question) {
 	way := PodToOtherNode
 	switch {
 	case p.from == p.to:
@@ -120,8 +142,8 @@ func (s *scene) podToPod(p pair) (list []Question) {
 	addrs := s.pods[server.Pod].addresses
 	for _, dial := range []Dial{dialHost(addrs, p.family, httpPort, corev1.ProtocolTCP),
 		dialHost(addrs, p.family, udpPort, corev1.ProtocolUDP)} {
-		q := s.ask(way, clientRole, p, server, dial)
-		q.Want.Hosts = []string{server.Pod}
+		q := s.question(way, clientRole, p, server, dial)
+		q.want.hosts = []string{server.Pod}
 		list = append(list, q)
 	}
 	return list
@@ -137,39 +159,39 @@ const (
 )
 
 // largePackets ask a server for what one packet does not hold.
-func (s *scene) largePackets(p pair) []Question {
+func (s *scene) largePackets(p pair) []question {
 	server := s.end(serverRole, p.to)
 	addrs := s.pods[server.Pod].addresses
 	piece := url.Values{"host": {"127.0.0.1"}, "port": {strconv.Itoa(httpPort)},
 		"request": {"echo?msg=" + strings.Repeat("x", pieceBytes)}, "tries": {strconv.Itoa(answerBytes / pieceBytes)}}
-	answer := s.ask(LargeTCP, clientRole, p, server, dialHost(addrs, p.family, httpPort, corev1.ProtocolTCP))
-	answer.Dial.Request = "dial?" + piece.Encode()
-	answer.Want.Bytes = answerBytes
-	datagram := s.ask(LargeUDP, clientRole, p, server, dialHost(addrs, p.family, udpPort, corev1.ProtocolUDP))
-	datagram.Dial.Request = "echo " + strings.Repeat("x", datagramBytes)
-	datagram.Want.Bytes = datagramBytes
-	return []Question{answer, datagram}
+	answer := s.question(LargeTCP, clientRole, p, server, dialHost(addrs, p.family, httpPort, corev1.ProtocolTCP))
+	answer.dial.Request = "dial?" + piece.Encode()
+	answer.want.bytes = answerBytes
+	datagram := s.question(LargeUDP, clientRole, p, server, dialHost(addrs, p.family, udpPort, corev1.ProtocolUDP))
+	datagram.dial.Request = "echo " + strings.Repeat("x", datagramBytes)
+	datagram.want.bytes = datagramBytes
+	return []question{answer, datagram}
 }
 
 // toService asks the Service in front of a node's server by its ClusterIP.
-func (s *scene) toService(way Way, r role, p pair) (list []Question) {
+func (s *scene) toService(way Way, r role, p pair) (list []question) {
 	server := s.end(serverRole, p.to)
 	to := End{Service: server.Pod, Node: server.Node, System: server.System}
 	addrs := s.services[to.Service].addresses
 	for _, dial := range []Dial{dialHost(addrs, p.family, serviceHTTPPort, corev1.ProtocolTCP),
 		dialHost(addrs, p.family, serviceUDPPort, corev1.ProtocolUDP)} {
-		q := s.ask(way, r, p, to, dial)
-		q.Want.Hosts = []string{server.Pod}
+		q := s.question(way, r, p, to, dial)
+		q.want.hosts = []string{server.Pod}
 		list = append(list, q)
 	}
 	return list
 }
 
-func (s *scene) podToService(p pair) []Question { return s.toService(PodToService, clientRole, p) }
+func (s *scene) podToService(p pair) []question { return s.toService(PodToService, clientRole, p) }
 
 // podToNodePort asks a node's own address. Each node has a server, so it answers with the externalTrafficPolicy Local,
 // too. Which of them answers is not said: of a client in the cluster Kubernetes does not ask that it is the node's own.
-func (s *scene) podToNodePort(p pair) (list []Question) {
+func (s *scene) podToNodePort(p pair) (list []question) {
 	node := s.nodes[p.to]
 	if ofFamily(node.addresses, p.family) == "" {
 		return nil
@@ -178,10 +200,10 @@ func (s *scene) podToNodePort(p pair) (list []Question) {
 		way     Way
 		service string
 	}{{PodToNodePort, allServers}, {PodToLocalNodePort, localServers}} {
-		q := s.ask(of.way, clientRole, p, End{Service: of.service, Node: node.Name, System: node.System},
+		q := s.question(of.way, clientRole, p, End{Service: of.service, Node: node.Name, System: node.System},
 			dialHost(node.addresses, p.family, s.services[of.service].nodePort, corev1.ProtocolTCP))
 		for number := range s.nodes {
-			q.Want.Hosts = append(q.Want.Hosts, numbered(serverRole, number))
+			q.want.hosts = append(q.want.hosts, numbered(serverRole, number))
 		}
 		list = append(list, q)
 	}
@@ -189,54 +211,54 @@ func (s *scene) podToNodePort(p pair) (list []Question) {
 }
 
 // podToHost asks a node's kubelet, which every node has. It answers that it wants TLS.
-func (s *scene) podToHost(p pair) []Question {
+func (s *scene) podToHost(p pair) []question {
 	node := s.nodes[p.to]
 	if ofFamily(node.addresses, p.family) == "" || node.kubeletPort == 0 {
 		return nil
 	}
-	return []Question{s.ask(PodToHost, clientRole, p, s.host(p.to), dialHost(node.addresses, p.family, node.kubeletPort,
-		corev1.ProtocolTCP))}
+	return []question{s.question(PodToHost, clientRole, p, s.host(p.to),
+		dialHost(node.addresses, p.family, node.kubeletPort, corev1.ProtocolTCP))}
 }
 
 // hostToPod asks from a pod that has its host's network, if the node has one.
-func (s *scene) hostToPod(p pair) []Question {
+func (s *scene) hostToPod(p pair) []question {
 	if !slices.Contains(rolesOf(s.nodes[p.from], s.options.HostNetwork), hostRole) {
 		return nil
 	}
 	server := s.end(serverRole, p.to)
-	q := s.ask(HostToPod, hostRole, p, server, dialHost(s.pods[server.Pod].addresses, p.family, httpPort,
+	q := s.question(HostToPod, hostRole, p, server, dialHost(s.pods[server.Pod].addresses, p.family, httpPort,
 		corev1.ProtocolTCP))
-	q.Want.Hosts = []string{server.Pod}
-	return append([]Question{q}, s.toService(HostToService, hostRole, p)...)
+	q.want.hosts = []string{server.Pod}
+	return append([]question{q}, s.toService(HostToService, hostRole, p)...)
 }
 
 // policies ask a guarded pod, as a client that a NetworkPolicy lets pass, and as another pod, whom it does not.
-func (s *scene) policies(p pair) []Question {
+func (s *scene) policies(p pair) []question {
 	guarded := s.end(guardedRole, p.to)
 	dial := dialHost(s.pods[guarded.Pod].addresses, p.family, httpPort, corev1.ProtocolTCP)
-	allowed := s.ask(PolicyAllows, clientRole, p, guarded, dial)
-	allowed.Want.Hosts = []string{guarded.Pod}
-	refused := s.ask(PolicyRefuses, serverRole, p, guarded, dial)
-	refused.Want.Refused = true
-	return []Question{allowed, refused}
+	allowed := s.question(PolicyAllows, clientRole, p, guarded, dial)
+	allowed.want.hosts = []string{guarded.Pod}
+	refused := s.question(PolicyRefuses, serverRole, p, guarded, dial)
+	refused.want.refused = true
+	return []question{allowed, refused}
 }
 
 // names ask the cluster's DNS. They are Services' names in the pods' own namespace: those alone are known to Windows,
 // which has one suffix, as well as to Linux.
-func (s *scene) names() (list []Question) {
+func (s *scene) names() (list []question) {
 	for number := range s.nodes {
 		server := s.end(serverRole, number)
-		q := s.ask(PodToName, clientRole, pair{from: number},
+		q := s.question(PodToName, clientRole, pair{from: number},
 			End{Service: server.Pod, Node: server.Node, System: server.System},
 			Dial{Host: server.Pod, Port: serviceHTTPPort, Protocol: corev1.ProtocolTCP, Request: "hostname"})
-		q.Want.Hosts = []string{server.Pod}
+		q.want.hosts = []string{server.Pod}
 		list = append(list, q)
 	}
 	return list
 }
 
 // outside asks a server that is no part of the cluster.
-func (s *scene) outside() (list []Question) {
+func (s *scene) outside() (list []question) {
 	host, port, err := splitOutside(s.options.Outside)
 	if err != nil {
 		return nil
@@ -246,7 +268,7 @@ func (s *scene) outside() (list []Question) {
 		if addr, err := netip.ParseAddr(host); err == nil {
 			p.family = familyOf(addr)
 		}
-		list = append(list, s.ask(PodToOutside, clientRole, p, End{}, Dial{Host: host, Port: port,
+		list = append(list, s.question(PodToOutside, clientRole, p, End{}, Dial{Host: host, Port: port,
 			Protocol: corev1.ProtocolTCP, Request: "/"})) // netexec refuses an empty request
 	}
 	return list
@@ -266,7 +288,7 @@ func splitOutside(text string) (host string, port int, err error) {
 }
 
 // leftOut are the ways that no question goes, and nodes that others leave out.
-func (s *scene) leftOut(questions []Question) (list []LeftOut) {
+func (s *scene) leftOut(questions []question) (list []LeftOut) {
 	reasons := map[Way]string{
 		PodToOtherNode:   "no two of the nodes are of one system; name more by the key nodes",
 		PodToOtherSystem: "all nodes are of one system; name nodes of the other by the key nodes",
@@ -277,7 +299,7 @@ func (s *scene) leftOut(questions []Question) (list []LeftOut) {
 	}
 	reasons[PodToLocalNodePort], reasons[HostToService] = reasons[PodToNodePort], reasons[HostToPod]
 	for _, way := range Ways {
-		asked := slices.ContainsFunc(questions, func(q Question) bool { return q.Way == way })
+		asked := slices.ContainsFunc(questions, func(q question) bool { return q.way == way })
 		if reason, may := reasons[way]; may && !asked {
 			list = append(list, LeftOut{way, reason})
 		}

@@ -69,7 +69,7 @@ func TestPlan(t *testing.T) {
 		questions, left := c.scene.plan()
 		got := map[Way]int{}
 		for _, q := range questions {
-			got[q.Way]++
+			got[q.way]++
 		}
 		for _, way := range Ways {
 			if got[way] != c.want[way] {
@@ -106,30 +106,30 @@ func TestQuestions(t *testing.T) {
 		"pod to name of a Service: client-1 on w1:8080 -> Service server-1 on w1, server-1:80/TCP, by [server-1]",
 		"pod to outside: client-1 on w1:8080 -> outside, [2001:db8::7]:80/TCP, by []",
 	} {
-		if !slices.ContainsFunc(questions, func(q Question) bool { return questionText(q) == want }) {
+		if !slices.ContainsFunc(questions, func(q question) bool { return questionText(q) == want }) {
 			t.Errorf("there is no question %s", want)
 		}
 	}
 	for _, q := range questions {
-		if (q.Way == PodToName) != (q.Family == "") {
-			t.Errorf("%s is of family %q", questionText(q), q.Family)
+		if (q.way == PodToName) != (q.family == "") {
+			t.Errorf("%s is of family %q", questionText(q), q.family)
 		}
 	}
 }
 
-func questionText(q Question) string {
-	who := fmt.Sprint(q.Want.Hosts)
-	if q.Want.Refused {
+func questionText(q question) string {
+	who := fmt.Sprint(q.want.hosts)
+	if q.want.refused {
 		who = "nobody"
 	}
-	return fmt.Sprintf("%s: %s:%d -> %s, %s, by %s", q.Way, q.From, q.Port, q.To, q.Dial, who)
+	return fmt.Sprintf("%s: %s:%d -> %s, %s, by %s", q.way, q.from, q.port, q.to, q.dial, who)
 }
 
 // TestLargePacketsAreLarge, and no URL is.
 func TestLargePacketsAreLarge(t *testing.T) {
 	for _, q := range newScene(Options{}, 1, "l1").largePackets(pair{family: corev1.IPv4Protocol}) {
-		if q.Want.Bytes <= 1500 || len(q.Dial.Request) > 2048 {
-			t.Errorf("%s wants %d bytes by a request of %d", q.Way, q.Want.Bytes, len(q.Dial.Request))
+		if q.want.bytes <= 1500 || len(q.dial.Request) > 2048 {
+			t.Errorf("%s wants %d bytes by a request of %d", q.way, q.want.bytes, len(q.dial.Request))
 		}
 	}
 }
@@ -177,10 +177,10 @@ func TestOutsideIsRead(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	byServer := Want{Hosts: []string{"server-0", "server-1"}}
+	byServer := want{hosts: []string{"server-0", "server-1"}}
 	for _, c := range []struct {
 		name  string
-		want  Want
+		want  want
 		reply Reply
 		err   string // a word of it; empty: none
 	}{
@@ -190,11 +190,11 @@ func TestJudge(t *testing.T) {
 			`"stranger" answers, and not server-0 or server-1`},
 		{"nobody answers", byServer, Reply{Errors: []string{`Get "http://10.0.0.1/x": dial tcp 10.0.0.1:80: i/o timeout`}},
 			"dial tcp 10.0.0.1:80: i/o timeout"},
-		{"anybody may answer, with nothing", Want{}, Reply{}, ""},
-		{"a whole answer", Want{Bytes: 3}, Reply{Responses: []string{"xxx"}}, ""},
-		{"a short answer", Want{Bytes: 3}, Reply{Responses: []string{"xx"}}, "the answer has 2 bytes, and not 3"},
-		{"it is refused", Want{Refused: true}, Reply{Errors: []string{"i/o timeout"}}, ""},
-		{"it is not refused", Want{Refused: true}, Reply{Responses: []string{"guarded-0"}}, `answered, by "guarded-0"`},
+		{"anybody may answer, with nothing", want{}, Reply{}, ""},
+		{"a whole answer", want{bytes: 3}, Reply{Responses: []string{"xxx"}}, ""},
+		{"a short answer", want{bytes: 3}, Reply{Responses: []string{"xx"}}, "the answer has 2 bytes, and not 3"},
+		{"it is refused", want{refused: true}, Reply{Errors: []string{"i/o timeout"}}, ""},
+		{"it is not refused", want{refused: true}, Reply{Responses: []string{"guarded-0"}}, `answered, by "guarded-0"`},
 	} {
 		err := c.want.judge(c.reply)
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {

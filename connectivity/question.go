@@ -79,14 +79,14 @@ func (d Dial) String() string {
 	return net.JoinHostPort(d.Host, strconv.Itoa(d.Port)) + "/" + string(d.Protocol)
 }
 
-// Question is one that the test asks.
-type Question struct {
-	Way      Way
-	From, To End
-	Family   corev1.IPFamily // empty: whichever the asking pod takes
-	Port     int             // where the asking pod takes the request
-	Dial     Dial
-	Want     Want
+// question is one that the test asks.
+type question struct {
+	way      Way
+	from, to End
+	family   corev1.IPFamily // empty: whichever the asking pod takes
+	port     int             // where the asking pod takes the request
+	dial     Dial
+	want     want
 }
 
 // Reply is what a pod has heard. Of several answers and errors each is listed.
@@ -95,30 +95,30 @@ type Reply struct {
 	Errors    []string `json:"errors"`
 }
 
-// Want is the answer that a question is to have.
-type Want struct {
-	Hosts   []string // who may answer, by host names; none: anybody
-	Bytes   int      // how long the answer is, at least
-	Refused bool     // nobody answers
+// want is the answer that a question is to have.
+type want struct {
+	hosts   []string // who may answer, by host names; none: anybody
+	bytes   int      // how long the answer is, at least
+	refused bool     // nobody answers
 }
 
 // judge says what is wrong with a reply.
-func (w Want) judge(r Reply) error {
+func (w want) judge(r Reply) error {
 	answer := ""
 	if len(r.Responses) > 0 {
 		answer = r.Responses[len(r.Responses)-1]
 	}
 	switch {
-	case w.Refused && len(r.Errors) == 0:
+	case w.refused && len(r.Errors) == 0:
 		return fmt.Errorf("it is answered, by %q, and the policy refuses it", answer)
-	case w.Refused:
+	case w.refused:
 		return nil
 	case len(r.Errors) > 0:
 		return errors.New(cause(r.Errors[len(r.Errors)-1]))
-	case len(w.Hosts) > 0 && !slices.ContainsFunc(w.Hosts, func(h string) bool { return strings.EqualFold(h, answer) }):
-		return fmt.Errorf("%q answers, and not %s", answer, strings.Join(w.Hosts, " or "))
-	case len(answer) < w.Bytes:
-		return fmt.Errorf("the answer has %d bytes, and not %d", len(answer), w.Bytes)
+	case len(w.hosts) > 0 && !slices.ContainsFunc(w.hosts, func(h string) bool { return strings.EqualFold(h, answer) }):
+		return fmt.Errorf("%q answers, and not %s", answer, strings.Join(w.hosts, " or "))
+	case len(answer) < w.bytes:
+		return fmt.Errorf("the answer has %d bytes, and not %d", len(answer), w.bytes)
 	}
 	return nil
 }

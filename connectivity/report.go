@@ -19,7 +19,7 @@ const (
 // Result is what a question has brought.
 type Result struct {
 	Way  Way `json:"way"`
-	From End `json:"from"`
+	From End `json:"from,omitzero"`
 	To   End `json:"to"`
 	// Family is "IPv4" or "IPv6"; empty where the way has no address, or the asking pod takes whichever it likes.
 	Family corev1.IPFamily `json:"family,omitempty"`

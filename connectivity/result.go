@@ -37,21 +37,21 @@ func (s *scene) probed(p pod, number int) Result {
 }
 
 // before is a question's result before it is asked. It has a state if there is nothing to ask.
-func (s *scene) before(q Question, reached map[string]bool) Result {
-	r := Result{Way: q.Way, From: q.From, To: q.To, Family: q.Family, Target: q.Dial.String()}
-	to := q.To.Pod
-	if _, server := s.pods[q.To.Service]; server { // the Service of a server has its name
-		to = q.To.Service
+func (s *scene) before(q question, reached map[string]bool) Result {
+	r := Result{Way: q.way, From: q.from, To: q.to, Family: q.family, Target: q.dial.String()}
+	to := q.to.Pod
+	if _, server := s.pods[q.to.Service]; server { // the Service of a server has its name
+		to = q.to.Service
 	}
 	switch {
-	case !s.pods[q.From.Pod].started:
-		r.State, r.Error = NotAsked, notStarted(q.From.Pod)
-	case !reached[q.From.Pod]:
-		r.State, r.Error = NotAsked, "the API server does not reach "+q.From.Pod
+	case !s.pods[q.from.Pod].started:
+		r.State, r.Error = NotAsked, notStarted(q.from.Pod)
+	case !reached[q.from.Pod]:
+		r.State, r.Error = NotAsked, "the API server does not reach "+q.from.Pod
 	case to != "" && !s.pods[to].started:
 		r.State, r.Error = NotAsked, notStarted(to)
-	case q.Dial.Host == "":
-		r.State, r.Error, r.Target = Failed, fmt.Sprintf("%s has no %s address", q.To, q.Family), ""
+	case q.dial.Host == "":
+		r.State, r.Error, r.Target = Failed, fmt.Sprintf("%s has no %s address", q.to, q.family), ""
 	}
 	return r
 }

@@ -69,7 +69,7 @@ func (t *Test) Run(ctx context.Context) (report *Report, err error) {
 	}
 	space := &namespace{client: t.Client, name: "weft-connectivity-" + rand.String(6), say: t.Say}
 	t.Say("namespace %s, nodes %s", space.name, names(nodes))
-	refused, err := space.make(ctx, nodes, t.Options)
+	refused, err := space.create(ctx, nodes, t.Options)
 	defer func() {
 		if space.mayExist {
 			err = errors.Join(err, t.clean(ctx, space))
@@ -154,23 +154,15 @@ func (t *Test) each(times int, do func(i int)) {
 
 // askable has each pod that asks others ask itself, and gives those that have answered.
 func (t *Test) askable(ctx context.Context, namespace string, s *scene) (reached map[string]bool, results []Result) {
-	var askers []pod
-	for number, node := range s.nodes {
-		for _, r := range rolesOf(node, s.options.HostNetwork) {
-			if r != guardedRole { // which nobody but clients may reach
-				askers = append(askers, s.pods[numbered(r, number)])
-			}
-		}
-	}
+	askers := s.askers()
 	results = make([]Result, len(askers))
 	t.each(len(askers), func(i int) {
-		p := askers[i]
-		q := Question{Way: APIServerToPod, To: p.End, Port: s.port(p.role),
-			Dial: Dial{Host: "127.0.0.1", Port: s.port(p.role), Request: "hostname"}}
-		if results[i] = (Result{Way: q.Way, To: q.To}); p.started {
-			t.ask(ctx, namespace, q, &results[i])
+		p, r := askers[i], &results[i]
+		r.Way, r.To = APIServerToPod, p.End
+		if p.started {
+			t.ask(ctx, namespace, s.toItself(p), r)
 		} else {
-			results[i].State, results[i].Error = NotAsked, notStarted(p.Pod)
+			r.State, r.Error = NotAsked, notStarted(p.Pod)
 		}
 	})
 	reached = map[string]bool{}
@@ -181,15 +173,11 @@ func (t *Test) askable(ctx context.Context, namespace string, s *scene) (reached
 }
 
 // ask asks a question until it passes, or has been asked often enough.
-func (t *Test) ask(ctx context.Context, namespace string, q Question, r *Result) {
-	asker := q.From.Pod
-	if q.Way == APIServerToPod {
-		asker = q.To.Pod
-	}
+func (t *Test) ask(ctx context.Context, namespace string, q question, r *Result) {
 	for r.Attempts = 1; ; r.Attempts++ {
-		reply, err := t.Asker.Ask(ctx, namespace, asker, q.Port, q.Dial)
+		reply, err := t.Asker.Ask(ctx, namespace, q.from.Pod, q.port, q.dial)
 		if err == nil {
-			err = q.Want.judge(reply)
+			err = q.want.judge(reply)
 		}
 		if err == nil {
 			r.State = Passed

@@ -253,12 +253,58 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestWaiting: how long a test waits for a pod depends on what there is to wait for.
+func TestWaiting(t *testing.T) {
+	waiting := func(reason string, restarts int32) func(p *corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Status = corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
+				RestartCount: restarts, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}}
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		start func(p *corev1.Pod)
+		want  time.Duration
+	}{
+		{"all are ready", func(*corev1.Pod) {}, 0},
+		{"one is not ready", func(p *corev1.Pod) { p.Status.Conditions = nil }, readyTimeout + poll},
+		{"one does not start", waiting("ImagePullBackOff", 0), 10 * time.Minute},
+		{"one starts again and again", waiting("CrashLoopBackOff", restarts), 0},
+		{"one was evicted", func(p *corev1.Pod) { p.Status = corev1.PodStatus{Phase: corev1.PodFailed} }, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nodes := []Node{newNode(newClusterNode("l1", linux, "192.0.2.1"))}
+				s := newStreet()
+				s.start = func(p *corev1.Pod) {
+					if p.Name == "server-0" {
+						c.start(p)
+					}
+				}
+				space := &namespace{client: s, name: "test", say: s.say}
+				o := s.test().Options
+				refused, err := space.create(t.Context(), nodes, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				if _, err := space.awaitPods(t.Context(), nodes, o, refused); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took != c.want {
+					t.Errorf("it has waited for %v, want %v", took, c.want)
+				}
+			})
+		})
+	}
+}
+
 // TestAskedAgain: what passes at another attempt has passed, and is told; what never does is asked a few times.
 func TestAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreet(newClusterNode("l1", linux, "192.0.2.1"))
 		s.meets = func(pod string, d Dial) error {
-			if d.Port == udpPort && d.Request == "hostname" && s.asked[pod+" "+d.String()] < 2 || d.Port == 10250 {
+			if d.Port == serviceUDPPort && s.asked[pod+" "+d.String()] < 2 || d.Port == 10250 {
 				return errors.New("lost")
 			}
 			return nil
@@ -268,7 +314,7 @@ func TestAskedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, sum := range r.Summaries() {
-			if sum.Again != map[Way]int{PodToSameNode: 1}[sum.Way] {
+			if sum.Again != map[Way]int{PodToService: 1, HostToService: 1}[sum.Way] {
 				t.Errorf("%d of %s have passed at another attempt", sum.Again, sum.Way)
 			}
 		}

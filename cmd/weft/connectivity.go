@@ -60,9 +60,9 @@ func connectivityTestCommand() *cobra.Command {
 	f.StringP("output", "o", "text", "form of the report: text, json or yaml")
 	f.StringSlice("nodes", nil, "nodes to test, cordoned and tainted ones too; empty: two Ready ones of each system")
 	f.Int("max-nodes", 8, "how many nodes are tested at most; twice as many have four times as many questions")
-	f.String("image", "registry.k8s.io/e2e-test-images/agnhost:2.59", "agnhost, for Linux nodes")
-	f.String("windows-image", "", "agnhost, for Windows nodes; empty: that of the key image")
-	f.String("outside", "", "HOST:PORT of an HTTP server outside, which pods ask; empty: no way outside is tested")
+	f.String("image", "registry.k8s.io/e2e-test-images/agnhost:2.59", "image of agnhost for Linux nodes")
+	f.String("windows-image", "", "image of agnhost for Windows nodes; empty: that of the key image")
+	f.String("outside", "", "HOST:PORT of an HTTP server outside, which pods ask; empty: none is asked")
 	f.Bool("host-network", true, "run a pod in the host's network of each Linux node, to test the ways from hosts. For "+
 		"that the namespace has Pod Security's level privileged, and else restricted")
 	f.Int("host-port", 18080, "port of those pods, which no program of the hosts may have")

@@ -32,7 +32,7 @@ func writeConnectivity(out screen, r *connectivity.Report) error {
 			fmt.Fprintf(w, "  %s: %s\n", l.Way, shown(l.Reason))
 		}
 	}
-	result := fmt.Sprintf("All %d questions have passed.", r.Counts[connectivity.Passed])
+	result := fmt.Sprintf("All is well: %d of %d questions have passed.", r.Counts[connectivity.Passed], len(r.Results))
 	if r.Result != connectivity.Passed {
 		result = fmt.Sprintf("%d of %d questions have failed.", r.Counts[connectivity.Failed], len(r.Results))
 	}
