@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -38,22 +37,6 @@ const (
 	// removeTimeout is how long a namespace may take to go.
 	removeTimeout = 3 * time.Minute
 )
-
-func (t *Test) listNodes(ctx context.Context) ([]corev1.Node, error) {
-	list, err := t.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
-	}
-	return list.Items, nil
-}
-
-func names(nodes []Node) string {
-	var words []string
-	for _, n := range nodes {
-		words = append(words, fmt.Sprintf("%s (%s)", n.Name, cmp.Or(n.System, "no label "+corev1.LabelOSStable)))
-	}
-	return strings.Join(words, ", ")
-}
 
 // create makes everything. Pods that the API server refuses are given with its reason.
 func (n *namespace) create(ctx context.Context, nodes []Node, o Options) (refused map[string]string, err error) {
@@ -100,96 +83,24 @@ func (n *namespace) createPod(ctx context.Context, p *corev1.Pod) error {
 // awaitPods waits until all pods are Ready, or the time for that is over, and gives what there is then.
 func (n *namespace) awaitPods(ctx context.Context, nodes []Node, o Options, refused map[string]string) (*scene, error) {
 	s := &scene{nodes: nodes, options: o}
-	var said string
-	var started time.Time // when all pods had
-	var problem error
+	said, problem := "", error(nil)
 	err := wait.PollUntilContextTimeout(ctx, poll, o.StartTimeout, true, func(ctx context.Context) (bool, error) {
 		list, err := n.client.CoreV1().Pods(n.name).List(ctx, metav1.ListOptions{})
 		if problem = err; err != nil {
 			return false, nil
 		}
-		s.look(list.Items, refused)
+		s.look(list.Items, refused, time.Now())
 		if text := s.progress(); text != said {
 			n.say("%s", text)
 			said = text
 		}
-		switch {
-		case !s.all(func(p pod) bool { return p.started || p.over }):
-			started = time.Time{}
-		case started.IsZero():
-			started = time.Now()
-		}
-		late := !started.IsZero() && time.Since(started) > readyTimeout
-		return late || s.all(func(p pod) bool { return p.ready || p.over }), nil
+		return s.settled(time.Now()), nil
 	})
 	if ctx.Err() != nil || s.pods == nil {
 		return nil, fmt.Errorf("wait for the pods of namespace %s: %w", n.name, cmp.Or(problem, err))
 	}
 	n.explain(ctx, s)
 	return s, n.readServices(ctx, s)
-}
-
-// look takes the pods as they are.
-func (s *scene) look(list []corev1.Pod, refused map[string]string) {
-	s.pods = map[string]pod{}
-	for number, node := range s.nodes {
-		for _, r := range rolesOf(node, s.options.HostNetwork) {
-			p := pod{End: s.end(r, number), role: r}
-			p.problem, p.over = refused[p.Pod]
-			if at := slices.IndexFunc(list, func(o corev1.Pod) bool { return o.Name == p.Pod }); at >= 0 {
-				p.read(&list[at])
-			}
-			s.pods[p.Pod] = p
-		}
-	}
-}
-
-func (s *scene) all(is func(pod) bool) bool {
-	for _, p := range s.pods {
-		if !is(p) {
-			return false
-		}
-	}
-	return true
-}
-
-// progress says how many pods are ready, and why the others are not.
-func (s *scene) progress() string {
-	var waiting []string
-	for _, name := range slices.Sorted(maps.Keys(s.pods)) {
-		if p := s.pods[name]; !p.ready {
-			waiting = append(waiting, fmt.Sprintf("%s: %s", p.End, cmp.Or(p.problem, "not ready yet")))
-		}
-	}
-	text := fmt.Sprintf("%d of %d pods are ready", len(s.pods)-len(waiting), len(s.pods))
-	if len(waiting) > 0 {
-		text += " (" + strings.Join(waiting, ", ") + ")"
-	}
-	return text
-}
-
-// read takes a pod's state.
-func (p *pod) read(o *corev1.Pod) {
-	var texts []string
-	for _, ip := range o.Status.PodIPs {
-		texts = append(texts, ip.IP)
-	}
-	p.addresses = parseAddresses(texts)
-	p.ready = slices.ContainsFunc(o.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
-	p.over = o.Status.Phase == corev1.PodFailed || o.Status.Phase == corev1.PodSucceeded
-	p.problem = o.Status.Reason
-	for _, c := range o.Status.ContainerStatuses {
-		p.started = c.State.Running != nil && len(p.addresses) > 0
-		p.over = p.over || c.RestartCount >= restarts
-		switch {
-		case c.State.Waiting != nil:
-			p.problem = c.State.Waiting.Reason
-		case c.State.Terminated != nil:
-			p.problem = c.State.Terminated.Reason
-		}
-	}
 }
 
 // explain says for each pod that is not Ready what its last Warning says.

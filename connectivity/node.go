@@ -2,12 +2,15 @@ package connectivity
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 )
 
 // Node is one on which the test runs pods.
@@ -23,6 +26,22 @@ const (
 	linux   = "linux"
 	windows = "windows"
 )
+
+func listNodes(ctx context.Context, client kubernetes.Interface) ([]corev1.Node, error) {
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	return list.Items, nil
+}
+
+func names(nodes []Node) string {
+	var words []string
+	for _, n := range nodes {
+		words = append(words, fmt.Sprintf("%s (%s)", n.Name, cmp.Or(n.System, "no label "+corev1.LabelOSStable)))
+	}
+	return strings.Join(words, ", ")
+}
 
 // perSystem is how many nodes of each system are chosen where nobody names any.
 const perSystem = 2

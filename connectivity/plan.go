@@ -12,51 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// scene is what a test has made.
-type scene struct {
-	nodes    []Node
-	pods     map[string]pod     // by name
-	services map[string]service // by name
-	options  Options
-}
-
-// pod is one of the test's.
-type pod struct {
-	End
-	role      role
-	addresses []netip.Addr
-	started   bool // it has an address, and its container runs
-	ready     bool
-	over      bool   // it will not start any more
-	problem   string // why it has not started, or is not Ready
-}
-
-// port is where a pod takes requests.
-func (s *scene) port(r role) int {
-	if r == hostRole {
-		return s.options.HostPort
-	}
-	return httpPort
-}
-
-// service is one of the test's.
-type service struct {
-	addresses []netip.Addr
-	nodePort  int // for TCP
-}
-
 // LeftOut is a way that is not tested, or not of all nodes.
 type LeftOut struct {
 	Way    Way    `json:"way"`
 	Reason string `json:"reason"`
-}
-
-// families are those of the cluster's Services.
-func (s *scene) families() (list []corev1.IPFamily) {
-	for _, addr := range s.services[allServers].addresses {
-		list = append(list, familyOf(addr))
-	}
-	return list
 }
 
 // pair is a client on a node, and what it asks on the same node or another one.
@@ -88,15 +47,6 @@ func (s *scene) plan() (questions []question, left []LeftOut) {
 	return questions, s.leftOut(questions)
 }
 
-func (s *scene) end(r role, number int) End {
-	node := s.nodes[number]
-	return End{Pod: numbered(r, number), Node: node.Name, System: node.System}
-}
-
-func (s *scene) host(number int) End {
-	return End{Node: s.nodes[number].Name, System: s.nodes[number].System}
-}
-
 // question is one of a node's pod of a role, to which anybody may answer.
 func (s *scene) question(way Way, r role, p pair, to End, dial Dial) question {
 	return question{way: way, from: s.end(r, p.from), to: to, family: p.family, port: s.port(r), dial: dial}
@@ -105,18 +55,6 @@ func (s *scene) question(way Way, r role, p pair, to End, dial Dial) question {
 // dialHost asks an address of a family for its host name. The host is empty if there is none.
 func dialHost(addrs []netip.Addr, family corev1.IPFamily, port int, protocol corev1.Protocol) Dial {
 	return Dial{Host: ofFamily(addrs, family), Port: port, Protocol: protocol, Request: "hostname"}
-}
-
-// askers are the pods that ask others, or themselves. The guarded ones are not: clients alone may reach them.
-func (s *scene) askers() (list []pod) {
-	for number, node := range s.nodes {
-		for _, r := range rolesOf(node, s.options.HostNetwork) {
-			if r != guardedRole {
-				list = append(list, s.pods[numbered(r, number)])
-			}
-		}
-	}
-	return list
 }
 
 // toItself asks a pod for its own host name, so that no network but the API server's way to it counts.

@@ -59,7 +59,7 @@ type Test struct {
 // could be made and asked. An error beside a report says that something could not be removed.
 func (t *Test) Run(ctx context.Context) (report *Report, err error) {
 	began := time.Now()
-	list, err := t.listNodes(ctx)
+	list, err := listNodes(ctx, t.Client)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (t *Test) askAll(ctx context.Context, namespace string, s *scene) ([]Result
 	t.Say("%d questions", len(questions))
 	answers := make([]Result, len(questions))
 	var done, failed atomic.Int64
-	t.each(len(questions), func(i int) {
+	each(len(questions), func(i int) {
 		answers[i] = s.before(questions[i], reached)
 		if answers[i].State == "" {
 			t.ask(ctx, namespace, questions[i], &answers[i])
@@ -140,7 +140,7 @@ func (t *Test) askAll(ctx context.Context, namespace string, s *scene) ([]Result
 }
 
 // each does something so many times, some of them at once.
-func (t *Test) each(times int, do func(i int)) {
+func each(times int, do func(i int)) {
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i := range times {
@@ -156,7 +156,7 @@ func (t *Test) each(times int, do func(i int)) {
 func (t *Test) askable(ctx context.Context, namespace string, s *scene) (reached map[string]bool, results []Result) {
 	askers := s.askers()
 	results = make([]Result, len(askers))
-	t.each(len(askers), func(i int) {
+	each(len(askers), func(i int) {
 		p, r := askers[i], &results[i]
 		r.Way, r.To = APIServerToPod, p.End
 		if p.started {
