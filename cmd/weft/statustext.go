@@ -42,8 +42,8 @@ func writeStatus(out screen, status *api.NetworkStatus, wide bool) error {
 	return err
 }
 
-func (t statusText) coloured(severity, text string) string {
-	if !t.colour {
+func (s screen) coloured(severity, text string) string {
+	if !s.colour {
 		return text
 	}
 	return "\x1b[" + colours[severity] + "m" + text + "\x1b[0m"
