@@ -206,9 +206,10 @@ func (tr *traffic) stopAfterStalls(t testing.TB) {
 	tr.end(t, false)
 }
 
-// patience with an answer to datagrams of a client, which go through the gateway or do not. Gateway routers of OVN 23.03,
-// which Debian 12 has, ask for their neighbours anew every 300 s. Until the answer has passed the node's ovn-controller
-// and the Southbound they send the neighbour nothing, which takes seconds on a kernel whose one processor is busy.
+// patience with an answer to datagrams of a client, which go through the gateway or do not. Gateway routers of OVN
+// 23.03, which Debian 12 has, ask for their neighbours anew every 300 s. Until the answer has passed the node's
+// ovn-controller and the Southbound they send the neighbour nothing. That takes seconds where a kernel's one processor
+// is busy.
 func patience(client, url string) time.Duration {
 	if *kernel && (client == "outside" || strings.Contains(url, outsider)) {
 		return 5 * time.Second
