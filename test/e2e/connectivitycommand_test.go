@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"testing"
 
@@ -14,9 +15,11 @@ import (
 
 // TestConnectivityCommand: this network passes the test that users run, and a fault in it is named.
 func TestConnectivityCommand(t *testing.T) {
-	r, err := testConnectivity("--outside", fmt.Sprintf("172.31.0.254:%d", weftlab.OutsideHTTPPort))
+	outside := netip.AddrPortFrom(outsideAddresses(t)[0], weftlab.OutsideHTTPPort)
+	r, err := testConnectivity("--outside", outside.String())
 	if err != nil || r.Result != connectivity.Passed {
-		t.Errorf("a network without a fault: %v", err)
+		t.Errorf("a network without a fault: %s", r.Result)
+		logFailed(t, r)
 	}
 	passed := map[connectivity.Way]int{}
 	for _, s := range r.Summaries() {
@@ -46,6 +49,15 @@ func TestConnectivityCommand(t *testing.T) {
 	if left := cluster.Kubectl(t, "get", "namespaces", "-o", "name", "-l", "app.kubernetes.io/name="+
 		connectivity.Name); left != "" {
 		t.Errorf("left behind: %s", left)
+	}
+}
+
+func logFailed(t *testing.T, r connectivity.Report) {
+	t.Helper()
+	for _, result := range r.Results {
+		if result.State != connectivity.Passed {
+			t.Logf("%+v", result)
+		}
 	}
 }
 
