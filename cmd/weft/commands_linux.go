@@ -4,5 +4,5 @@ import "github.com/spf13/cobra"
 
 func commands() []*cobra.Command {
 	return []*cobra.Command{controllerCommand(), nodeCommand(), chassisCommand(), southboundCommand(), observeCommand(),
-		doctorCommand(), statusCommand(), policyCommand(), versionCommand()}
+		doctorCommand(), statusCommand(), traceCommand(), policyCommand(), versionCommand()}
 }

@@ -37,13 +37,36 @@ func askDoor(ctx context.Context, config *rest.Config, resource, namespace strin
 	if err != nil {
 		return nil, err
 	}
-	path := []string{"/apis/" + api.GroupVersion, resource}
-	if namespace != "" {
-		path = []string{"/apis/" + api.GroupVersion, "namespaces", namespace, resource}
+	return answered(client.RESTClient().Get().AbsPath(pathAtDoor(resource, namespace)...).SetHeader("Accept",
+		"application/json").Do(ctx), "list", resource)
+}
+
+// createAtDoor has weft observe answer an object by the API server; "" is no namespace.
+func createAtDoor(ctx context.Context, config *rest.Config, resource, namespace string, object any) ([]byte, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
 	}
-	result := client.RESTClient().Get().AbsPath(path...).SetHeader("Accept", "application/json").Do(ctx)
+	body, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	return answered(client.RESTClient().Post().AbsPath(pathAtDoor(resource, namespace)...).SetHeader("Accept",
+		"application/json").SetHeader("Content-Type", "application/json").Body(body).Do(ctx), "create", resource)
+}
+
+// pathAtDoor is that of a resource of weft observe.
+func pathAtDoor(resource, namespace string) []string {
+	if namespace == "" {
+		return []string{"/apis/" + api.GroupVersion, resource}
+	}
+	return []string{"/apis/" + api.GroupVersion, "namespaces", namespace, resource}
+}
+
+// answered is what weft observe answers, or why it does not.
+func answered(result rest.Result, verb, resource string) ([]byte, error) {
 	text, _ := result.Raw()
-	switch err = result.Error(); { // not the other's, which has no words
+	switch err := result.Error(); { // not the other's, which has no words
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("the cluster has no %s in the API %s: install weft observe, of this version: %w", resource,
 			api.GroupVersion, err)
@@ -51,7 +74,7 @@ func askDoor(ctx context.Context, config *rest.Config, resource, namespace strin
 		return nil, fmt.Errorf("no weft observe answers: see `kubectl get apiservice %s.%s` and docs/operations.md: %w",
 			api.Version, api.Group, err)
 	case err != nil:
-		return nil, fmt.Errorf("list %s.%s: %w", resource, api.Group, err)
+		return nil, fmt.Errorf("%s %s.%s: %w", verb, resource, api.Group, err)
 	}
 	return text, nil
 }

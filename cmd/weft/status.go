@@ -75,23 +75,30 @@ func statusCommand() *cobra.Command {
 	})
 }
 
-// statusForms write an answer: its text, and what it says.
-var statusForms = map[string]func(w screen, text []byte, status *api.NetworkStatus) error{
-	"text": func(w screen, _ []byte, status *api.NetworkStatus) error { return writeStatus(w, status, false) },
-	"wide": func(w screen, _ []byte, status *api.NetworkStatus) error { return writeStatus(w, status, true) },
-	"json": func(w screen, text []byte, _ *api.NetworkStatus) error { return writeJSONAnswer(w, text) },
-	"yaml": func(w screen, text []byte, _ *api.NetworkStatus) error {
-		text, err := yaml.JSONToYAML(text)
-		if err == nil {
-			_, err = fmt.Fprintf(w, "---\n%s", text)
-		}
-		return err
-	},
+// statusForms write an answer.
+var statusForms = answerForms(writeStatus)
+
+// form writes an answer: its text, and what it says.
+type form[T any] func(w screen, text []byte, answer T) error
+
+// answerForms are those that the verbs which ask weft observe have in common, by the values of -o.
+func answerForms[T any](write func(w screen, answer T, wide bool) error) map[string]form[T] {
+	return map[string]form[T]{
+		"text": func(w screen, _ []byte, answer T) error { return write(w, answer, false) },
+		"wide": func(w screen, _ []byte, answer T) error { return write(w, answer, true) },
+		"json": func(w screen, text []byte, _ T) error { return writeJSONAnswer(w, text) },
+		"yaml": func(w screen, text []byte, _ T) error {
+			text, err := yaml.JSONToYAML(text)
+			if err == nil {
+				_, err = fmt.Fprintf(w, "---\n%s", text)
+			}
+			return err
+		},
+	}
 }
 
 // tellStatus asks once. The error has the exit code of what was answered.
-func tellStatus(ctx context.Context, config *rest.Config, out screen, write func(screen, []byte,
-	*api.NetworkStatus) error) error {
+func tellStatus(ctx context.Context, config *rest.Config, out screen, write form[*api.NetworkStatus]) error {
 	text, status, err := askStatus(ctx, config)
 	if err == nil {
 		err = write(out, text, status)

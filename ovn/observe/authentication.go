@@ -117,9 +117,11 @@ func (p *frontProxy) user(r *http.Request) (user.Info, error) {
 	return response.User, nil
 }
 
-// mayList asks the API server whether a user may list a resource, of all namespaces where namespace is empty.
-func mayList(ctx context.Context, client kubernetes.Interface, who user.Info, resource, namespace string) (bool,
-	error) {
+// right is what a user may do with a resource of this API in a namespace, in all where that is empty.
+type right struct{ verb, resource, namespace string }
+
+// has asks the API server whether a user has a right.
+func has(ctx context.Context, client kubernetes.Interface, who user.Info, to right) (bool, error) {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range who.GetExtra() {
 		extra[key] = values
@@ -127,8 +129,8 @@ func mayList(ctx context.Context, client kubernetes.Interface, who user.Info, re
 	review, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(), Extra: extra,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "list", Group: group,
-				Version: version, Resource: resource},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: to.namespace, Verb: to.verb, Group: group,
+				Version: version, Resource: to.resource},
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {

@@ -40,7 +40,7 @@ func TestPathsOfHits(t *testing.T) {
 		prefix + "namespaces/shop/policyhits/db": "none", prefix + "namespaces/Shop/policyhits": "none",
 		"/apis/observe.weft.net/v1/policyhits": "none", "": "none",
 	} {
-		namespace, ok := hitsPath(path)
+		namespace, ok := pathOf(path, api.PolicyHitsResource)
 		got := namespace
 		switch {
 		case !ok:
@@ -77,8 +77,8 @@ func TestKubectlPrintsFindings(t *testing.T) {
 	asks := "nora"
 	h := &handler{limits: &limits{}, answered: func(int) {}, who: func(*http.Request) (user.Info, error) {
 		return &user.DefaultInfo{Name: asks}, nil
-	}, may: func(_ context.Context, who user.Info, resource, namespace string) (bool, error) {
-		return who.GetName() == "nora" && resource == api.NetworkStatusResource && namespace == "", nil
+	}, may: func(_ context.Context, who user.Info, to right) (bool, error) {
+		return who.GetName() == "nora" && to == right{"list", api.NetworkStatusResource, ""}, nil
 	}, status: func(context.Context) (*api.NetworkStatusList, error) { return list, nil }}
 	rows := func() string {
 		t.Helper()

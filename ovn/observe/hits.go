@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
@@ -22,26 +21,12 @@ import (
 // hitsFresh is how old hits may be.
 const hitsFresh = 2 * time.Second
 
-// hitsPath gives the namespace of a path of policyhits, "" being all.
-func hitsPath(path string) (namespace string, ok bool) {
-	path, ok = strings.CutPrefix(path, "/apis/"+api.GroupVersion+"/")
-	if !ok || path == api.PolicyHitsResource {
-		return "", ok
-	}
-	parts := strings.Split(path, "/")
-	if len(parts) != 3 || parts[0] != "namespaces" || parts[2] != api.PolicyHitsResource ||
-		len(validation.IsDNS1123Label(parts[1])) > 0 {
-		return "", false
-	}
-	return parts[1], true
-}
-
 func (h *handler) policyHits(r *http.Request, who user.Info, namespace string) (any, error) {
 	if err := wholeList(r); err != nil {
 		return nil, err
 	}
 	resource := schema.GroupResource{Group: group, Resource: api.PolicyHitsResource}
-	allowed, err := h.may(r.Context(), who, api.PolicyHitsResource, namespace)
+	allowed, err := h.may(r.Context(), who, right{"list", api.PolicyHitsResource, namespace})
 	if err != nil {
 		return nil, err
 	}

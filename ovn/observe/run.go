@@ -27,7 +27,9 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/httpserver"
 	"github.com/weftnet/weft/ovn/hits"
+	"github.com/weftnet/weft/ovn/ovntrace"
 	"github.com/weftnet/weft/ovn/status"
+	"github.com/weftnet/weft/ovn/trace"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/certificates"
 )
@@ -65,6 +67,7 @@ type door struct {
 	nodes   cache.SharedIndexInformer
 	hits    *snapshots[*api.PolicyHitsList]
 	status  *snapshots[*api.NetworkStatusList]
+	tracer  *trace.Tracer
 	metrics *metrics
 	refused sync.Map // why a node's agent is not asked, by name
 	serving atomic.Bool
@@ -93,6 +96,8 @@ func newDoor(c Config, client kubernetes.Interface, dial hits.Dial) (*door, erro
 		Kubernetes: client.CoreV1().RESTClient(), Nodes: d.watchedNodes, Certificates: c.certificates}
 	d.status = &snapshots[*api.NetworkStatusList]{now: time.Now, fresh: statusFresh,
 		read: func(ctx context.Context) (*api.NetworkStatusList, error) { return sources.Read(ctx), nil }}
+	d.tracer = &trace.Tracer{Program: ovntrace.New(c.OVNTrace, c.Southbound, maxTraces), Northbound: northbound,
+		Southbound: southbound, Kubernetes: client.CoreV1().RESTClient(), Nodes: d.watchedNodes}
 	return d, nil
 }
 
@@ -158,8 +163,9 @@ func (d *door) serve(ctx context.Context, listener net.Listener, own func() (*ce
 	left <-chan struct{}) error {
 	server := httpserver.New(&handler{who: d.proxy.user, hits: d.hits.get, status: d.status.get, limits: &limits{},
 		answered: d.metrics.answered,
-		may: func(ctx context.Context, who user.Info, resource, namespace string) (bool, error) {
-			return mayList(ctx, d.client, who, resource, namespace)
+		trace:    d.tracer.Trace,
+		may: func(ctx context.Context, who user.Info, to right) (bool, error) {
+			return has(ctx, d.client, who, to)
 		}}, bounds)
 	server.TLSConfig, server.MaxHeaderBytes = d.proxy.tlsConfig(own), maxHeader
 	server.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams}

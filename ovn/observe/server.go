@@ -11,9 +11,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+	"github.com/weftnet/weft/ovn/trace"
 )
 
 const (
@@ -25,19 +27,24 @@ const (
 type handler struct {
 	// who is the user that a request is of.
 	who func(*http.Request) (user.Info, error)
-	// may says whether he may list a resource of a namespace, "" being all.
-	may func(ctx context.Context, who user.Info, resource, namespace string) (bool, error)
+	// may says whether he has a right.
+	may func(ctx context.Context, who user.Info, to right) (bool, error)
 	// hits are those of all policies.
 	hits func(context.Context) (*api.PolicyHitsList, error)
 	// status is that of the network.
-	status   func(context.Context) (*api.NetworkStatusList, error)
+	status func(context.Context) (*api.NetworkStatusList, error)
+	// trace answers a question, as far as the user may see the answer.
+	trace    func(context.Context, api.TraceSpec, trace.May) (*api.TraceStatus, error)
 	limits   *limits
 	answered func(code int)
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	answer, err := h.answer(r)
+	answer, err := h.answer(w, r)
 	code := http.StatusOK
+	if r.Method == http.MethodPost {
+		code = http.StatusCreated
+	}
 	if err != nil {
 		status := apierrors.NewInternalError(err).Status()
 		if known, ok := err.(apierrors.APIStatus); ok {
@@ -58,14 +65,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer) // who asked may be gone
 }
 
-func (h *handler) answer(r *http.Request) (any, error) {
+func (h *handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 	who, err := h.who(r)
 	if err != nil {
 		slog.WarnContext(r.Context(), "a request is of nobody whom the API server has let in", "peer", r.RemoteAddr, "error",
 			err)
 		return nil, apierrors.NewUnauthorized("the request does not come by the API server's front proxy, or names no user")
 	}
-	if r.Method != http.MethodGet {
+	traced, isTrace := pathOf(r.URL.Path, api.TraceResource)
+	if r.Method != http.MethodGet && (r.Method != http.MethodPost || !isTrace) {
 		return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Group: group}, strings.ToLower(r.Method))
 	}
 	if found := discovery(r.URL.Path); found != nil {
@@ -76,15 +84,31 @@ func (h *handler) answer(r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer release()
+	if r.Method == http.MethodPost {
+		return h.createTrace(w, r, who, traced)
+	}
 	if r.URL.Path == statusPath {
 		return h.networkStatus(r, who)
 	}
-	namespace, ok := hitsPath(r.URL.Path)
+	namespace, ok := pathOf(r.URL.Path, api.PolicyHitsResource)
 	if !ok {
 		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{Group: group}, "",
 			"there is nothing at this path", 0, false)
 	}
 	return h.policyHits(r, who, namespace)
+}
+
+// pathOf gives the namespace of a path of a namespaced resource, "" being all.
+func pathOf(path, resource string) (namespace string, ok bool) {
+	path, ok = strings.CutPrefix(path, "/apis/"+api.GroupVersion+"/")
+	if !ok || path == resource {
+		return "", ok
+	}
+	parts := strings.Split(path, "/")
+	if len(parts) != 3 || parts[0] != "namespaces" || parts[2] != resource || len(validation.IsDNS1123Label(parts[1])) > 0 {
+		return "", false
+	}
+	return parts[1], true
 }
 
 // wholeList refuses what would be more, or less, than a list of all.
@@ -119,6 +143,7 @@ func discovery(path string) any {
 					Verbs: []string{"list"}},
 				{Name: api.NetworkStatusResource, SingularName: "networkstatus", Kind: api.NetworkStatusKind,
 					Verbs: []string{"list"}},
+				{Name: api.TraceResource, SingularName: "trace", Namespaced: true, Kind: api.TraceKind, Verbs: []string{"create"}},
 			}}
 	}
 	return nil

@@ -30,7 +30,7 @@ func (h *handler) networkStatus(r *http.Request, who user.Info) (any, error) {
 	if err := wholeList(r); err != nil {
 		return nil, err
 	}
-	allowed, err := h.may(r.Context(), who, api.NetworkStatusResource, "")
+	allowed, err := h.may(r.Context(), who, right{"list", api.NetworkStatusResource, ""})
 	if err != nil {
 		return nil, err
 	}
