@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os/exec"
 	"strings"
 	"time"
@@ -37,9 +36,10 @@ func New(path, southbound string, most int) *Program {
 	return &Program{Path: path, Southbound: southbound, slots: make(chan struct{}, most)}
 }
 
-// Run follows a packet and gives the output. Of a load balancer's endpoints it takes the one that is named, if it is
-// valid, and else one by chance.
-func (p *Program) Run(ctx context.Context, packet Packet, endpoint netip.AddrPort) (string, error) {
+// Run follows a packet and gives the output. Of a load balancer's endpoints one is taken by chance, and the output does
+// not say which. The option --lb-dst does not choose: flows that look up a known connection obey it too
+// (execute_ct_lb in utilities/ovn-trace.c), so that a new one never comes to the load balancer.
+func (p *Program) Run(ctx context.Context, packet Packet) (string, error) {
 	expression, err := packet.Expression()
 	if err != nil {
 		return "", err
@@ -53,9 +53,6 @@ func (p *Program) Run(ctx context.Context, packet Packet, endpoint netip.AddrPor
 	args := []string{"--db=" + p.Southbound, "--no-leader-only", "--detailed", "-voff", "-vconsole:emer"}
 	for range lookups {
 		args = append(args, "--ct="+packet.conntrack())
-	}
-	if endpoint.IsValid() {
-		args = append(args, "--lb-dst="+endpoint.String())
 	}
 	return p.run(ctx, append(args, expression))
 }

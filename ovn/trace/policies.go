@@ -8,7 +8,6 @@ import (
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/ovn/explain"
 	"github.com/weftnet/weft/ovn/ovntrace"
-	"github.com/weftnet/weft/ovn/policy"
 )
 
 // judges says whether a stage is one of those in which ovn-northd has ACLs, under their names since OVN 23.06 and
@@ -101,21 +100,18 @@ func (w *way) policiesOf(r *rule, m explain.Mark) (names []string, err error) {
 
 // deny ends a packet that a rule has refused.
 func (w *way) deny() error {
-	last := w.steps[len(w.steps)-1]
-	reason := last.Text
+	reason := w.steps[len(w.steps)-1].Text
 	m, ok := w.denied.mark()
-	remedy := "see who may: weft policy explain"
+	remedy := "change this rule, or have a policy that is asked before it accept the connection"
 	if ok && m.Rule == "" {
 		remedy = fmt.Sprintf("allow it by a rule in spec.%s of one of these policies", m.Direction)
-		if miss, err := w.nearest(m.Direction); err != nil {
+		if miss, err := w.nearest(w.at, m.Direction); err != nil {
 			return err
 		} else if miss != "" {
 			reason += "; " + miss
 		}
 	}
 	w.end(api.Refused, reason, remedy)
+	w.steps[len(w.steps)-1].Text = "it is dropped"
 	return nil
 }
-
-// nearest is the rule that comes closest to allowing the packet.
-func (w *way) nearest(policy.Direction) (string, error) { return "", nil }

@@ -110,10 +110,12 @@ func checkEnd(field string, e api.TraceEnd) error {
 		wrong = append(validation.IsDNS1123Label(e.Namespace), validation.IsDNS1123Label(e.Name)...)
 	case api.NodeEnd:
 		wrong = validation.IsDNS1123Subdomain(e.Name)
-	case api.AddressEnd:
-		return nil // it is parsed
+	case api.AddressEnd: // which is parsed
 	default:
 		return questionErrorf(field+".kind", "%q is none of Pod, Service, Node and Address", e.Kind)
+	}
+	if (e.Kind == api.NodeEnd || e.Kind == api.AddressEnd) && e.Namespace != "" {
+		return questionErrorf(field+".namespace", "a %s is in no namespace; leave it out", e.Kind)
 	}
 	if len(wrong) > 0 {
 		return questionErrorf(field, "%q is not the name of a %s: %s", strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"), e.Kind,

@@ -11,6 +11,10 @@ import (
 // back follows the answer to a request that has arrived. Its addresses are those that the request had at its end, the
 // other way round.
 func (t *tracing) back(request *way) error {
+	if request.out != nil && request.out.name == t.from.port.name {
+		t.status.Notes = append(t.status.Notes, fmt.Sprintf("%s is its own endpoint: the answer does not leave it", t.from.text))
+		return nil
+	}
 	packet := ovntrace.Packet{Src: request.dst.Addr(), Dst: t.backTo(request), Protocol: request.packet.Protocol,
 		SrcPort: request.dst.Port(), DstPort: request.packet.SrcPort, Reply: true}
 	from := end{text: request.dst.Addr().String(), node: request.node}
@@ -23,7 +27,7 @@ func (t *tracing) back(request *way) error {
 	if err != nil {
 		return err
 	}
-	trace, _, err := t.run(packet)
+	trace, err := t.run(packet)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,10 @@ func (t *Tracer) Trace(ctx context.Context, spec api.TraceSpec, may May) (status
 			return run.answer()
 		})
 	})
-	return status, err
+	if err != nil {
+		return nil, err
+	}
+	return status, nil
 }
 
 // allowed says whether whoever asks may ask about both ends.
@@ -107,12 +110,6 @@ func (t *tracing) answer() (err error) {
 	}
 	if t.hosts, err = t.south.allChassis(t.ctx); err != nil {
 		return err
-	}
-	if packet.EthDst == nil {
-		t.status.Result, t.status.Reason = api.Lost, fmt.Sprintf("nobody on the subnet of %s has the address %s", t.from.text,
-			packet.Dst)
-		t.status.Remedy = "see whether the pod that had it is gone"
-		return nil
 	}
 	request, err := t.follow(packet, t.from)
 	if err != nil {
@@ -176,35 +173,31 @@ func texts(list []netip.AddrPort) (texts []string) {
 
 // follow has a packet followed from an end on.
 func (t *tracing) follow(packet ovntrace.Packet, from end) (*way, error) {
-	trace, endpoints, err := t.run(packet)
+	w := &way{tracing: t, packet: packet, src: packet.Src, dst: netip.AddrPortFrom(packet.Dst, packet.DstPort),
+		node: from.node}
+	if packet.EthDst == nil {
+		w.start(from)
+		w.end(api.Lost, fmt.Sprintf("nobody on node %s has the address %s", w.node, packet.Dst), gone)
+		return w, nil
+	}
+	trace, err := t.run(packet)
 	if err != nil {
 		return nil, err
 	}
-	w := &way{tracing: t, packet: packet, src: packet.Src, dst: netip.AddrPortFrom(packet.Dst, packet.DstPort),
-		node: from.node, endpoints: endpoints}
 	return w, w.tell(trace, from)
 }
 
-// run follows a packet. Where a Service has several endpoints, the first is taken: the trace itself takes one by chance
-// and does not say which.
-func (t *tracing) run(packet ovntrace.Packet) (trace *ovntrace.Trace, endpoints []netip.AddrPort, err error) {
-	for chosen := (netip.AddrPort{}); ; chosen = endpoints[0] {
-		text, err := t.Program.Run(t.ctx, packet, chosen)
-		if err != nil {
-			return nil, nil, err
-		}
-		if trace, err = ovntrace.Parse(text); err != nil {
-			return nil, nil, err
-		}
-		if endpoints = trace.Endpoints(); len(endpoints) > 1 && !chosen.IsValid() {
-			continue
-		}
-		if t.q.ovn {
-			expression, _ := packet.Expression() // as Run has made it
-			t.status.OVN = append(t.status.OVN, api.TraceOutput{Packet: expression, Text: text})
-		}
-		return trace, endpoints, nil
+// run follows a packet.
+func (t *tracing) run(packet ovntrace.Packet) (*ovntrace.Trace, error) {
+	text, err := t.Program.Run(t.ctx, packet)
+	if err != nil {
+		return nil, err
 	}
+	if t.q.ovn {
+		expression, _ := packet.Expression() // as Run has made it
+		t.status.OVN = append(t.status.OVN, api.TraceOutput{Packet: expression, Text: text})
+	}
+	return ovntrace.Parse(text)
 }
 
 // hostOwner is the owner of the row of the source's management port.

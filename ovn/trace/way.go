@@ -3,6 +3,7 @@ package trace
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
@@ -19,11 +20,14 @@ type way struct {
 	src netip.Addr
 	dst netip.AddrPort
 	// node is where the packet is by now.
-	node      string
+	node string
+	// endpoints are those among which a load balancer has chosen, and chosen is that one, if it is known.
 	endpoints []netip.AddrPort
+	chosen    netip.AddrPort
 	steps     []api.TraceStep
-	// denied is the rule that has refused the packet.
+	// denied is the rule that has refused the packet, at the port at.
 	denied *rule
+	at     string
 	// entered is the port of the join switch behind which the gateway router is that the packet has entered.
 	entered string
 	// out is the port at which it has left OVN, if it has.
@@ -37,6 +41,7 @@ func (w *way) step(kind, object, format string, args ...any) {
 	w.steps = append(w.steps, api.TraceStep{Kind: kind, Node: w.node, Object: object, Text: fmt.Sprintf(format, args...)})
 }
 
+// end is the last step, and says how the trace ends.
 func (w *way) end(result, reason, remedy string) {
 	w.result, w.reason, w.remedy = result, reason, remedy
 	w.step(api.StepEnd, "", "%s", reason)
@@ -52,6 +57,8 @@ func (w *way) tell(trace *ovntrace.Trace, from end) error {
 	if err != nil {
 		return err
 	}
+	w.endpoints = trace.Endpoints()
+	w.chosen = w.choose(trace, ports)
 	w.start(from)
 	var last *ovntrace.Visit
 	for i := range trace.Visits {
@@ -62,7 +69,8 @@ func (w *way) tell(trace *ovntrace.Trace, from end) error {
 		if v.Instead != "" {
 			return w.refused(last)
 		}
-		if v.Pipeline == "ingress" {
+		if w.at = v.Outport; v.Pipeline == "ingress" {
+			w.at = v.Inport
 			w.enter(v, last, ports)
 		}
 		for j := range v.Flows {
@@ -211,8 +219,8 @@ func (w *way) flow(f *ovntrace.Flow, rules map[string]*rule) error {
 	if r := rules[f.UUID]; r != nil {
 		return w.decided(r)
 	}
-	if list := f.Endpoints(); len(list) > 0 && w.dst.Addr() != list[0].Addr() {
-		return w.balanced(f, list)
+	if len(f.Endpoints()) > 0 && w.dst != w.chosen {
+		return w.balanced(f)
 	} else if addr, source, ok := f.Translation(); ok && source && addr != w.src {
 		w.step(api.StepTranslation, "", "its source %s becomes %s", w.src, addr)
 		w.src = addr
@@ -221,18 +229,51 @@ func (w *way) flow(f *ovntrace.Flow, rules map[string]*rule) error {
 }
 
 // balanced tells which endpoint of which Service the packet has got.
-func (w *way) balanced(f *ovntrace.Flow, list []netip.AddrPort) error {
+func (w *way) balanced(f *ovntrace.Flow) error {
 	object, err := w.serviceOf(f)
 	if err != nil {
 		return err
 	}
-	among := "the only endpoint"
-	if len(list) > 1 {
-		among = fmt.Sprintf("one of %d endpoints", len(list))
+	switch {
+	case !w.chosen.IsValid():
+		w.step(api.StepService, object, "%s: the destination %s becomes one of its %d endpoints", object, w.target(w.dst),
+			len(w.endpoints))
+		return nil
+	case len(w.endpoints) == 1:
+		w.step(api.StepService, object, "%s: the destination %s becomes %s, the only endpoint", object, w.target(w.dst),
+			w.target(w.chosen))
+	default:
+		w.step(api.StepService, object, "%s: the destination %s becomes %s, one of %d endpoints", object, w.target(w.dst),
+			w.target(w.chosen), len(w.endpoints))
 	}
-	w.step(api.StepService, object, "%s: the destination %s becomes %s, %s", object, w.target(w.dst), w.target(list[0]), among)
-	w.dst = list[0]
+	w.dst = w.chosen
 	return nil
+}
+
+// choose finds the endpoint that a packet has got. ovn-trace does not say it; the port to which the packet goes has the
+// address of one of them.
+func (w *way) choose(trace *ovntrace.Trace, ports map[string]port) (chosen netip.AddrPort) {
+	if len(w.endpoints) == 1 {
+		return w.endpoints[0]
+	}
+	for i := range trace.Visits {
+		p, there := ports[trace.Visits[i].Outport]
+		if trace.Visits[i].Aside || !there || p.kind != "" {
+			continue
+		}
+		for _, at := range w.endpoints {
+			if p.has(at.Addr()) || w.hostHas(p.name, at.Addr()) {
+				return at
+			}
+		}
+	}
+	return chosen
+}
+
+// hostHas says whether a management port leads to the host that has an address.
+func (w *way) hostHas(managementPort string, addr netip.Addr) bool {
+	node, ok := strings.CutPrefix(managementPort, contract.ManagementPort(""))
+	return ok && (slices.Contains(w.nodes[node].addresses, addr) || slices.Contains(w.nodes[node].facts.Addresses, addr))
 }
 
 // serviceOf is the Service whose load balancer a flow is of.
@@ -290,6 +331,9 @@ func (w *way) finish(last *ovntrace.Visit, ports map[string]port) error {
 	return w.arrive(&p)
 }
 
+// gone is the remedy where nobody has an address.
+const gone = "see whether the pod that had the address is gone, and what has told its clients the address"
+
 // seeOVN is the remedy of what Weft has no words for.
 const seeOVN = "weft trace --ovn shows the flows of it"
 
@@ -338,10 +382,12 @@ func (w *way) drop(last *ovntrace.Visit) error {
 		w.end(api.Lost, "OVN knows no flow for it", seeOVN)
 	case strings.HasPrefix(f.Stage, "lr_in_policy") && w.isUnknownService():
 		w.end(api.Refused, fmt.Sprintf("no Service has %s by %s, and addresses of Services do not leave the cluster",
-			w.target(w.dst), w.packet.Protocol), "see `kubectl get services -A`: the address, the port and the protocol")
+			w.target(w.dst), strings.ToUpper(string(w.packet.Protocol))), "see `kubectl get services -A`: the address, the port and the protocol")
 	case strings.HasPrefix(f.Stage, "lr_in_ip_routing"):
 		w.end(api.Lost, fmt.Sprintf("node %s has no route to %s: it has no gateway, or that has none", w.node, w.dst.Addr()),
 			"give the node a gateway (docs/gateways.md)")
+	case f.Stage == "ls_in_l2_unknown":
+		w.end(api.Lost, fmt.Sprintf("nobody on node %s has the address %s", w.node, w.dst.Addr()), gone)
 	case strings.Contains(f.Stage, "port_sec"):
 		w.end(api.Lost, "port security drops it: its addresses are not those of the port", seeOVN)
 	default:
