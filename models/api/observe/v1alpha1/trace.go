@@ -65,7 +65,7 @@ type TraceSpec struct {
 	Protocol string `json:"protocol,omitempty"`
 	// Family is IPv4 or IPv6. Empty is the first family that both ends have.
 	Family string `json:"family,omitempty"`
-	// OVN asks for the output of ovn-trace, too. It needs the right in the whole cluster.
+	// OVN is true for the output of ovn-trace, too. It needs the right in the whole cluster.
 	OVN bool `json:"ovn,omitempty"`
 }
 
