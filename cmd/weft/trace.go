@@ -50,7 +50,7 @@ func traceCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.String("kubeconfig", "", userKubeconfigUsage)
 	f.String("context", "", "context of the kubeconfig file; empty: its current one")
-	f.StringP("namespace", "n", "", "namespace of pods and Services that are named without one; empty: that of the context")
+	f.StringP("namespace", "n", "", "namespace of pods and Services named without one; empty: that of the context")
 	f.String("protocol", "", "protocol of the connection: tcp, udp or sctp; empty: tcp, or that of the Service's port")
 	f.String("family", "", "address family: 4 or 6; empty: the first that both ends have")
 	f.Bool("ovn", false, "print the output of ovn-trace, too")
@@ -152,8 +152,8 @@ func traceEnd(text, namespace string) (e api.TraceEnd, err error) {
 		e.Namespace = words[0]
 	}
 	if len(words) > 2 || slices.Contains(words, "") {
-		return e, fmt.Errorf("%q is neither a pod, as [NAMESPACE/]NAME, nor svc/[NAMESPACE/]NAME, nor node/NAME, nor an address, "+
-			"nor a name with a dot", text)
+		return e, fmt.Errorf("%q is neither a pod, as [NAMESPACE/]NAME, nor svc/[NAMESPACE/]NAME, nor node/NAME, nor an "+
+			"address, nor a name with a dot", text)
 	}
 	return e, nil
 }
@@ -164,8 +164,8 @@ func askTrace(ctx context.Context, config *rest.Config, spec api.TraceSpec) (tex
 	text, err = createAtDoor(ctx, config, api.TraceResource, spec.Source.Namespace, question)
 	if apierrors.IsForbidden(err) {
 		return nil, nil, fmt.Errorf("%w\nAn administrator gives the right in a namespace: kubectl create rolebinding NAME "+
-			"--namespace=NAMESPACE --clusterrole=%[2]s --user=USER\nIn the whole cluster: kubectl create clusterrolebinding NAME "+
-			"--clusterrole=%[2]s --user=USER", err, api.TraceRole)
+			"--namespace=NAMESPACE --clusterrole=%[2]s --user=USER\nIn the whole cluster: kubectl create clusterrolebinding "+
+			"NAME --clusterrole=%[2]s --user=USER", err, api.TraceRole)
 	}
 	if err != nil {
 		return nil, nil, err

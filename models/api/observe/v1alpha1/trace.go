@@ -58,8 +58,8 @@ type TraceSpec struct {
 	Source TraceEnd `json:"source"`
 	// Destination is where it goes: a Pod, a Service, a Node or an Address.
 	Destination TraceEnd `json:"destination"`
-	// Port is the number of the destination's port, or the name of a port of a Service. A Service with one port needs none.
-	// Without it, other destinations are asked for an echo (ICMP).
+	// Port is the number of the destination's port, or the name of a port of a Service. A Service with one port needs
+	// none. Without it, other destinations are asked for an echo (ICMP).
 	Port string `json:"port,omitempty"`
 	// Protocol is tcp, udp or sctp. Empty is tcp, or that of the Service's port.
 	Protocol string `json:"protocol,omitempty"`
