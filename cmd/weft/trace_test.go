@@ -109,7 +109,8 @@ func traceAs(t *testing.T, answer http.HandlerFunc, args ...string) (code int, o
 	root := rootCommand()
 	root.SetOut(&stdout)
 	root.SetErr(&stderr)
-	root.SetArgs(append([]string{"trace", "--kubeconfig", serving(t, answer), "--context", "night", "-n", "shop"}, args...))
+	root.SetArgs(append([]string{"trace", "--kubeconfig", serving(t, answer), "--context", "night", "-n", "shop"},
+		args...))
 	err := root.ExecuteContext(t.Context())
 	var exit *exitError
 	if errors.As(err, &exit) {

@@ -105,7 +105,8 @@ func pathOf(path, resource string) (namespace string, ok bool) {
 		return "", ok
 	}
 	parts := strings.Split(path, "/")
-	if len(parts) != 3 || parts[0] != "namespaces" || parts[2] != resource || len(validation.IsDNS1123Label(parts[1])) > 0 {
+	if len(parts) != 3 || parts[0] != "namespaces" || parts[2] != resource ||
+		len(validation.IsDNS1123Label(parts[1])) > 0 {
 		return "", false
 	}
 	return parts[1], true

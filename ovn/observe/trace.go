@@ -38,9 +38,9 @@ func (h *handler) createTrace(w http.ResponseWriter, r *http.Request, who user.I
 		return nil, apierrors.NewBadRequest("the body is not a Trace of " + api.GroupVersion + ": " + err.Error())
 	}
 	if question.Spec.Source.Namespace != namespace {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("spec.source.namespace: %q is not the namespace of the request, %q: create "+
-			"the Trace in the namespace of its source, and that of a Node without a namespace", question.Spec.Source.Namespace,
-			namespace))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("spec.source.namespace: %q is not the namespace of the request, %q: "+
+			"create the Trace in the namespace of its source, and that of a Node without a namespace",
+			question.Spec.Source.Namespace, namespace))
 	}
 	may := func(ctx context.Context, namespace string) (bool, error) {
 		return h.may(ctx, who, right{"create", api.TraceResource, namespace})
@@ -75,12 +75,13 @@ func (h *handler) traceError(ctx context.Context, who user.Info, err error) erro
 	case errors.As(err, &wrong):
 		return apierrors.NewBadRequest(wrong.Error())
 	case errors.As(err, &forbidden):
-		return apierrors.NewForbidden(tracesOf, "", fmt.Errorf("user %q has no right to create it: %w: an administrator binds "+
-			"the ClusterRole %s to the user", who.GetName(), forbidden, api.TraceRole))
+		return apierrors.NewForbidden(tracesOf, "", fmt.Errorf("user %q has no right to create it: %w: an administrator "+
+			"binds the ClusterRole %s to the user", who.GetName(), forbidden, api.TraceRole))
 	}
 	slog.ErrorContext(ctx, "a trace cannot be made", "error", err)
 	if errors.Is(err, exec.ErrNotFound) {
-		return apierrors.NewServiceUnavailable("ovn-trace is not beside this weft observe: install the package ovn-common there")
+		return apierrors.NewServiceUnavailable("ovn-trace is not beside this weft observe: install the package ovn-common " +
+			"there")
 	}
 	return apierrors.NewServiceUnavailable("the trace cannot be made now; the log of weft observe says why")
 }

@@ -40,7 +40,9 @@ func TestNoExpression(t *testing.T) {
 		"the logical port \"\"":           func(p *Packet) { p.Inport = "" },
 		"each needs 6 bytes":              func(p *Packet) { p.EthDst = nil },
 		"not of one family":               func(p *Packet) { p.Dst = netip.MustParseAddr("fd00::3") },
-		"fe80::1%eth0":                    func(p *Packet) { p.Src, p.Dst = netip.MustParseAddr("fe80::2"), netip.MustParseAddr("fe80::1%eth0") },
+		"fe80::1%eth0": func(p *Packet) {
+			p.Src, p.Dst = netip.MustParseAddr("fe80::2"), netip.MustParseAddr("fe80::1%eth0")
+		},
 		"none of tcp, udp, sctp and icmp": func(p *Packet) { p.Protocol = "tcp || 1" },
 	} {
 		p := web()

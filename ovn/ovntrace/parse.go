@@ -143,8 +143,8 @@ func (p *parser) own(indent int) bool {
 }
 
 // refusals are packets that OVN makes in the place of one that it does not let pass.
-var refusals = map[string]bool{"tcp_reset": true, "icmp4": true, "icmp6": true, "icmp4_error": true, "icmp6_error": true,
-	"sctp_abort": true, "reject": true}
+var refusals = map[string]bool{"tcp_reset": true, "sctp_abort": true, "reject": true, "icmp4": true, "icmp6": true,
+	"icmp4_error": true, "icmp6_error": true}
 
 // below reads what stands below a title.
 func (p *parser) below(text string) {

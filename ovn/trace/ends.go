@@ -66,8 +66,8 @@ func (t *tracing) hostEnd(field, name string) (end, error) {
 	}
 	p, there := ports[port]
 	if !there {
-		return end{}, questionErrorf(field, "node %s has no management port in the Southbound; `weft status` says what it lacks",
-			name)
+		return end{}, questionErrorf(field, "node %s has no management port in the Southbound; `weft status` says what it "+
+			"lacks", name)
 	}
 	return end{text: "node " + name, object: "Node " + name, port: &p, node: name, addresses: n.addresses}, nil
 }
@@ -122,7 +122,8 @@ func (t *tracing) routerOf(datapath string) (string, error) {
 			return p.peer, nil
 		}
 	}
-	return "", fmt.Errorf("the logical switch %s has no port to the cluster's router; see whether ovn-northd runs", datapath)
+	return "", fmt.Errorf("the logical switch %s has no port to the cluster's router; see whether ovn-northd runs",
+		datapath)
 }
 
 // firstHop is the MAC address to which a host on a node's switch sends what is for an address: that of the router, or

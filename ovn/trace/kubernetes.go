@@ -44,12 +44,8 @@ func (t *Tracer) allNodes() map[string]node {
 	found := map[string]node{}
 	for _, o := range t.Nodes() {
 		n := node{name: o.Name}
-		if facts, _, err := contract.Parse[contract.NodeFacts](o.Annotations, contract.NodeFactsAnnotation); err == nil {
-			n.facts = facts
-		}
-		if network, _, err := contract.Parse[contract.NodeNetwork](o.Annotations, contract.NodeNetworkAnnotation); err == nil {
-			n.network = network
-		}
+		n.facts, _, _ = contract.Parse[contract.NodeFacts](o.Annotations, contract.NodeFactsAnnotation)
+		n.network, _, _ = contract.Parse[contract.NodeNetwork](o.Annotations, contract.NodeNetworkAnnotation)
 		for _, a := range o.Status.Addresses {
 			if addr, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
 				n.addresses = append(n.addresses, addr.Unmap())
@@ -118,8 +114,8 @@ func portOfService(q *question, key string, ports []corev1.ServicePort) (corev1.
 		}
 	}
 	if len(fitting) != 1 {
-		return corev1.ServicePort{}, questionErrorf("spec.port", "%d ports of Service %s fit; name one of: %s (number or name, and "+
-			"protocol)", len(fitting), key, strings.TrimSpace(strings.Join(have, ", ")))
+		return corev1.ServicePort{}, questionErrorf("spec.port", "%d ports of Service %s fit; name one of: %s (number or "+
+			"name, and protocol)", len(fitting), key, strings.TrimSpace(strings.Join(have, ", ")))
 	}
 	return fitting[0], nil
 }

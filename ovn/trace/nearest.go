@@ -91,8 +91,8 @@ func (w *way) lacks(term string, d policy.Direction) string {
 // portTerm is a port in a match.
 var portTerm = regexp.MustCompile(`(tcp|udp|sctp)\.dst == ([0-9]+)`)
 
-// groupsOf are the port groups that a port is in. The Southbound has one for each switch, whose number it puts before the
-// name.
+// groupsOf are the port groups that a port is in. The Southbound has one for each switch, whose number it puts before
+// the name.
 func (w *way) groupsOf(port string) (map[string]acl.Ports, error) {
 	rows, err := rowsOf(w.ctx, w.south.Client, libovsdb.Operation{Op: libovsdb.OperationSelect, Table: sb.PortGroupTable,
 		Columns: []string{"name"}, Where: []libovsdb.Condition{libovsdb.NewCondition("ports", libovsdb.ConditionIncludes,

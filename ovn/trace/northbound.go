@@ -2,6 +2,8 @@ package trace
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
@@ -50,4 +52,20 @@ func (n *northboundServer) owners(ctx context.Context, table string) (map[string
 		found[ovsdb.FirstBits(ovsdb.TextUUID(row["_uuid"]))] = ovsdb.TextMap(row["external_ids"])[ovsdb.OwnerMark]
 	}
 	return found, err
+}
+
+// nodePort is the owner of the load balancer that has a port at the addresses of all nodes; "" is none.
+func (n *northboundServer) nodePort(ctx context.Context, protocol string, port uint16) (owner string, err error) {
+	rows, err := rowsOf(ctx, n.Client, libovsdb.Operation{Op: libovsdb.OperationSelect, Table: nb.LoadBalancerTable,
+		Columns: []string{"vips", "protocol", "external_ids"}, Where: []libovsdb.Condition{
+			libovsdb.NewCondition("options", libovsdb.ConditionIncludes, libovsdb.OvsMap{GoMap: map[any]any{"template": "true"}}),
+			libovsdb.NewCondition("protocol", libovsdb.ConditionEqual, protocol)}})
+	for _, row := range rows {
+		for vip := range ovsdb.TextMap(row["vips"]) {
+			if strings.HasSuffix(vip, fmt.Sprintf(":%d", port)) {
+				return ovsdb.TextMap(row["external_ids"])[ovsdb.OwnerMark], err
+			}
+		}
+	}
+	return "", err
 }

@@ -61,20 +61,19 @@ func (w *way) decided(r *rule) error {
 	if err != nil {
 		return err
 	}
-	side := m.Direction.String()
-	switch {
-	case m.Rule == "":
-		w.step(api.StepPolicy, names[0], "%s: Deny: isolated by %s, no rule of which allows it", side, strings.Join(names, ", "))
-	case m.Port != "":
-		w.step(api.StepPolicy, names[0], "%s: %s by %s, %s, port %s", side, explain.Action(r.action), names[0], m.Rule, m.Port)
-	default:
-		w.step(api.StepPolicy, names[0], "%s: %s by %s, %s", side, explain.Action(r.action), names[0], m.Rule)
+	text := fmt.Sprintf("%s by %s, %s", explain.Action(r.action), names[0], m.Rule)
+	if m.Rule == "" {
+		text = fmt.Sprintf("Deny: isolated by %s, no rule of which allows it", strings.Join(names, ", "))
 	}
+	if m.Port != "" {
+		text += ", port " + m.Port
+	}
+	w.step(api.StepPolicy, names[0], "%s: %s", m.Direction, text)
 	return nil
 }
 
-// policiesOf names the policy of a rule, and, of an isolation, the others that isolate the same pods: OVN makes one flow
-// of all of them. A cluster-wide policy is named to those who may see it.
+// policiesOf names the policy of a rule, and, of an isolation, the others that isolate the same pods: OVN makes one
+// flow of all of them. A cluster-wide policy is named to those who may see it.
 func (w *way) policiesOf(r *rule, m explain.Mark) (names []string, err error) {
 	marks := []explain.Mark{m}
 	for _, other := range w.acls {

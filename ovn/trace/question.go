@@ -64,8 +64,8 @@ func readQuestion(spec api.TraceSpec) (q question, err error) {
 	switch q.protocol {
 	case "", ovntrace.TCP, ovntrace.UDP, ovntrace.SCTP:
 	default:
-		return q, questionErrorf("spec.protocol", "%q is none of tcp, udp and sctp; without a port, an echo (ICMP) is asked for",
-			spec.Protocol)
+		return q, questionErrorf("spec.protocol", "%q is none of tcp, udp and sctp; without a port, an echo (ICMP) is asked "+
+			"for", spec.Protocol)
 	}
 	if q.family != "" && q.family != ipv4 && q.family != ipv6 {
 		return q, questionErrorf("spec.family", "%q is neither IPv4 nor IPv6; leave it out for the first that both ends have",
@@ -118,8 +118,8 @@ func checkEnd(field string, e api.TraceEnd) error {
 		return questionErrorf(field+".namespace", "a %s is in no namespace; leave it out", e.Kind)
 	}
 	if len(wrong) > 0 {
-		return questionErrorf(field, "%q is not the name of a %s: %s", strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"), e.Kind,
-			wrong[0])
+		return questionErrorf(field, "%q is not the name of a %s: %s", strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"),
+			e.Kind, wrong[0])
 	}
 	return nil
 }
@@ -131,8 +131,8 @@ func readAddress(text string) (netip.Addr, error) {
 	case err != nil:
 		return addr, questionErrorf("spec.destination.name", "%q is not an address, like 192.0.2.1 or 2001:db8::1", text)
 	case addr.Zone() != "" || !addr.IsGlobalUnicast():
-		return addr, questionErrorf("spec.destination.name", "%s is not the address of one host beyond the own link; give such "+
-			"an address", addr)
+		return addr, questionErrorf("spec.destination.name", "%s is not the address of one host beyond the own link; give "+
+			"such an address", addr)
 	}
 	return addr, nil
 }

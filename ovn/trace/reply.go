@@ -12,7 +12,7 @@ import (
 // other way round.
 func (t *tracing) back(request *way) error {
 	if request.out != nil && request.out.name == t.from.port.name {
-		t.status.Notes = append(t.status.Notes, fmt.Sprintf("%s is its own endpoint: the answer does not leave it", t.from.text))
+		t.status.Notes = append(t.status.Notes, t.from.text+" is its own endpoint: the answer does not leave it")
 		return nil
 	}
 	packet := ovntrace.Packet{Src: request.dst.Addr(), Dst: t.backTo(request), Protocol: request.packet.Protocol,

@@ -13,7 +13,8 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// southboundServer is the database's server for one trace. No replica is kept: each question reads the rows that it is about.
+// southboundServer is the database's server for one trace. No replica is kept: each question reads the rows that it is
+// about.
 type southboundServer struct{ *ovsdb.Client }
 
 // port is a logical port.
@@ -126,7 +127,8 @@ func (s *southboundServer) allChassis(ctx context.Context) (map[string]chassis, 
 	all := func(table string, columns ...string) libovsdb.Operation {
 		return libovsdb.Operation{Op: libovsdb.OperationSelect, Table: table, Columns: columns, Where: []libovsdb.Condition{}}
 	}
-	results, err := s.Transact(ctx, all(sb.ChassisTable, "_uuid", "name"), all(sb.EncapTable, "chassis_name", "ip", "type"))
+	results, err := s.Transact(ctx, all(sb.ChassisTable, "_uuid", "name"), all(sb.EncapTable, "chassis_name", "ip",
+		"type"))
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -131,8 +132,8 @@ func (t *tracing) first() (p ovntrace.Packet, err error) {
 	}
 	if t.q.from.Kind == api.NodeEnd || t.from.port.owner == t.hostOwner() {
 		if n := t.nodes[t.from.node]; !n.inside(p.Dst) {
-			return p, questionErrorf("spec.destination", "the host of node %s reaches %s by its own routes, and not by OVN; ask "+
-				"about a pod or a Service", n.name, p.Dst)
+			return p, questionErrorf("spec.destination", "the host of node %s reaches %s by its own routes, and not by OVN; "+
+				"ask about a pod or a Service", n.name, p.Dst)
 		}
 	}
 	if s := t.to.service; s != nil {
@@ -143,8 +144,28 @@ func (t *tracing) first() (p ovntrace.Packet, err error) {
 	if p.Protocol != ovntrace.ICMP {
 		p.SrcPort = clientPort
 	}
+	if err := t.noNodePort(p); err != nil {
+		return p, err
+	}
 	p.EthDst, err = t.firstHop(t.from.port.datapath, p.Dst)
 	return p, err
+}
+
+// noNodePort refuses what OVN knows by variables of nodes (Chassis_Template_Var): ovn-trace expands none, and would show
+// the way to the host itself.
+func (t *tracing) noNodePort(p ovntrace.Packet) error {
+	for _, n := range t.nodes {
+		if !slices.Contains(n.addresses, p.Dst) && !slices.Contains(n.facts.Addresses, p.Dst) {
+			continue
+		}
+		owner, err := t.north.nodePort(t.ctx, string(p.Protocol), p.DstPort)
+		if key, ok := strings.CutPrefix(owner, "Service/"); ok && err == nil {
+			err = questionErrorf("spec.port", "%d is a NodePort of Service %s, and ovn-trace does not know the variables of "+
+				"nodes by which OVN has it; trace the Service", p.DstPort, key)
+		}
+		return err
+	}
+	return nil
 }
 
 // addresses are those of the two ends, of one family.

