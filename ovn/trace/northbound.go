@@ -58,7 +58,8 @@ func (n *northboundServer) owners(ctx context.Context, table string) (map[string
 func (n *northboundServer) nodePort(ctx context.Context, protocol string, port uint16) (owner string, err error) {
 	rows, err := rowsOf(ctx, n.Client, libovsdb.Operation{Op: libovsdb.OperationSelect, Table: nb.LoadBalancerTable,
 		Columns: []string{"vips", "protocol", "external_ids"}, Where: []libovsdb.Condition{
-			libovsdb.NewCondition("options", libovsdb.ConditionIncludes, libovsdb.OvsMap{GoMap: map[any]any{"template": "true"}}),
+			libovsdb.NewCondition("options", libovsdb.ConditionIncludes,
+				libovsdb.OvsMap{GoMap: map[any]any{"template": "true"}}),
 			libovsdb.NewCondition("protocol", libovsdb.ConditionEqual, protocol)}})
 	for _, row := range rows {
 		for vip := range ovsdb.TextMap(row["vips"]) {

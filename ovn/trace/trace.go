@@ -151,8 +151,8 @@ func (t *tracing) first() (p ovntrace.Packet, err error) {
 	return p, err
 }
 
-// noNodePort refuses what OVN knows by variables of nodes (Chassis_Template_Var): ovn-trace expands none, and would show
-// the way to the host itself.
+// noNodePort refuses NodePorts. OVN knows them by variables of nodes (Chassis_Template_Var), of which ovn-trace expands
+// none: it would show the way to the host itself.
 func (t *tracing) noNodePort(p ovntrace.Packet) error {
 	for _, n := range t.nodes {
 		if !slices.Contains(n.addresses, p.Dst) && !slices.Contains(n.facts.Addresses, p.Dst) {

@@ -139,7 +139,7 @@ func (c *Tracer) unanswered(t *testing.T) {
 	for question, want := range map[string]string{
 		"Pod shop/gone > Pod shop/db 80":              "spec.source: there is no pod shop/gone",
 		"Pod shop/web > Service shop/gone":            "spec.destination: there is no Service shop/gone",
-		"Pod shop/web > Service shop/both":            "spec.port: 2 ports of Service shop/both fit; name one of: http 80/tcp",
+		"Pod shop/web > Service shop/both":            "2 ports of Service shop/both fit; name one of: http 80/tcp",
 		"Pod shop/web > Service shop/both 81":         "spec.port: 0 ports",
 		"Pod shop/web > Service shop/headless 80":     "headless",
 		"Pod shop/web > Service shop/db IPv6":         "Service shop/db have no addresses of the family IPv6",

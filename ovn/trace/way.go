@@ -382,8 +382,8 @@ func (w *way) drop(last *ovntrace.Visit) error {
 		w.end(api.Lost, "OVN knows no flow for it", seeOVN)
 	case strings.HasPrefix(f.Stage, "lr_in_policy") && w.isUnknownService():
 		w.end(api.Refused, fmt.Sprintf("no Service has %s by %s, and addresses of Services do not leave the cluster",
-			w.target(w.dst), strings.ToUpper(string(w.packet.Protocol))), "see `kubectl get services -A`: the address, the port and the "+
-			"protocol")
+			w.target(w.dst), strings.ToUpper(string(w.packet.Protocol))), "see `kubectl get services -A`: the address, the "+
+			"port and the protocol")
 	case strings.HasPrefix(f.Stage, "lr_in_ip_routing"):
 		w.end(api.Lost, fmt.Sprintf("node %s has no route to %s: it has no gateway, or that has none", w.node, w.dst.Addr()),
 			"give the node a gateway (docs/gateways.md)")
