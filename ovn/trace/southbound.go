@@ -99,16 +99,6 @@ func (p *port) has(addr netip.Addr) bool {
 	return false
 }
 
-// of is the port's address of a family.
-func (p *port) of(family string) (netip.Addr, bool) {
-	for _, own := range p.addresses {
-		if familyOf(own.Addr()) == family {
-			return own.Addr(), true
-		}
-	}
-	return netip.Addr{}, false
-}
-
 func familyOf(addr netip.Addr) string {
 	if addr.Is4() {
 		return ipv4

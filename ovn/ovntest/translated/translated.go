@@ -171,7 +171,7 @@ func resource(o runtime.Object) string {
 func Read(t testing.TB, text string) (objects []runtime.Object) {
 	t.Helper()
 	kinds := runtime.NewScheme()
-	if err := errors.Join(scheme.AddToScheme(kinds), v1alpha2.AddToScheme(kinds)); err != nil {
+	if err := errors.Join(scheme.AddToScheme(kinds), v1alpha2.Install(kinds)); err != nil {
 		t.Fatal(err)
 	}
 	decoder := serializer.NewCodecFactory(kinds).UniversalDeserializer()
