@@ -99,7 +99,7 @@ NO_DEBUGGER := -ldflags -w
 .PHONY: unit-race unit-cases
 unit: unit-race unit-cases ## unit tests, and those against a real ovsdb-server, OVN, API server and Wine, with the race detector
 
-unit-race: ovn $(LAB)/wine/.complete $(LAB)/hyperkube
+unit-race: ovn prometheus $(LAB)/wine/.complete $(LAB)/hyperkube
 	@CGO_ENABLED=1 $(GO_BUILD) "compiling what the unit tests test, for the race detector" go build -race ./...
 	CGO_ENABLED=1 $(UNIT_TEST) $(NO_DEBUGGER) -race -short -parallel 8 -timeout 25m ./...
 	cd test/lab/sctp && CGO_ENABLED=1 $(UNIT_TEST) $(NO_DEBUGGER) -race ./...
@@ -138,10 +138,10 @@ bin/steady bin/ask: bin/%:
 bin/judge: $(wildcard test/oracle/*.go test/oracle/judge/*.go test/oracle/go.*)
 	@cd test/oracle && go build -o ../../$@ ./judge
 
-# The tests of OVN's rows that send packets, on the datapath of Linux itself. TestAffinity is not among them yet: see docs/lab.md.
+# The tests of OVN's rows that send packets, on the datapath of Linux itself.
 KERNEL := $(LAB)/kernel/linux-6.12
 CHARON := $(LAB)/strongswan/.complete
-KERNEL_TESTS := Packets|BalancersAreRenamed|ChangesLeave|ConnectionsAreSpread|ReachesTunnels|OneMeter|RoutersForget|Sockets|ConnectionsEnd|LocalAddresses|TooLarge
+KERNEL_TESTS := Packets|Affinity|BalancersAreRenamed|ChangesLeave|ConnectionsAreSpread|ReachesTunnels|OneMeter|RoutersForget|Sockets|ConnectionsEnd|LocalAddresses|TooLarge
 
 .PHONY: test-kernel test-kernel-short
 test-kernel test-kernel-short: export WEFT_TEST_DATAPATH := system

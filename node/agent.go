@@ -62,7 +62,7 @@ func newAgent(
 		config: c, platform: system, ovs: ovs, rounds: health.NewRounds(), attention: signal.New(),
 	}}
 	a.health = health.New(a.conditionChanged, a.warn, conditionsOf(c)...)
-	a.registry = newRegistry(
+	a.registry = newRegistry(c,
 		func() float64 { return float64(len(ovs.Attached())) },
 		func() float64 {
 			if len(a.health.Problems()) > 0 {
@@ -92,6 +92,7 @@ func newAgent(
 		a.tunnel = newAgentTunnel(c)
 		a.tunnel.switchReady, a.tunnel.awaitLookup = a.gateway.SwitchReady, a.gateway.AwaitLookup
 		a.registry.MustRegister(a.tunnel.collectors()...)
+		a.tunnel.metrics = a.registry
 	}
 	return a, nil
 }

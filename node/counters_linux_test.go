@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
@@ -83,11 +85,15 @@ func TestCountersOfARealSwitch(t *testing.T) {
 	if reply := ask(append(many, 1)...); !strings.Contains(reply.Error, "the most are") || len(reply.Counters) != 0 {
 		t.Errorf("asked for more, it says %+v", reply)
 	}
-	for name, target := range map[string]tunnel.Target{
-		tunnel.AgentName("n1"): tunnel.Counters, tunnel.AgentName("n2"): tunnel.Counters, tunnel.HostName: tunnel.Counters,
-		tunnel.ObserverName: tunnel.OVSDB,
-	} {
-		conn, err := tunnel.Dial(t.Context(), c.TunnelAddress, target,
+	refusesOthers(t, c.TunnelAddress, ca, tunnel.Counters)
+}
+
+// refusesOthers: what is for a door, nobody else gets, and a door gets no more.
+func refusesOthers(t *testing.T, address string, ca *authority, target tunnel.Target) {
+	t.Helper()
+	for name, target := range map[string]tunnel.Target{tunnel.AgentName("n1"): target, tunnel.AgentName("n2"): target,
+		tunnel.HostName: target, tunnel.ObserverName: tunnel.OVSDB} {
+		conn, err := tunnel.Dial(t.Context(), address, target,
 			tunnel.Files(ca.issue(name, time.Now().Add(time.Hour))), tunnel.AgentName("n1"))
 		if refused := new(tunnel.Error); !errors.As(err, &refused) || !refused.ByPeer {
 			t.Errorf("%s gets %s: %v %v", name, target, conn, err)
@@ -115,4 +121,34 @@ func askAgent(
 		return reply, fmt.Errorf("after its answer it says %q, %w", rest, err)
 	}
 	return reply, nil
+}
+
+// TestMetricsForADoor: it gets what the agent's registry has, and then the stream ends.
+func TestMetricsForADoor(t *testing.T) {
+	c, ca := nodeconfig.Default(), newAuthority(t)
+	c.NodeName, c.TunnelAddress = "n1", freeAddress(t)
+	c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey = ca.issue(tunnel.AgentName("n1"), time.Now().Add(time.Hour))
+	served, registry := newAgentTunnel(c), prometheus.NewRegistry()
+	pods := prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_test_pods", Help: "Pods."})
+	pods.Set(7)
+	registry.MustRegister(pods)
+	served.metrics = registry
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- served.serve(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	observer := tunnel.Files(ca.issue(tunnel.ObserverName, time.Now().Add(time.Hour)))
+	nodetest.Eventually(t, 10*time.Second, func() error {
+		conn, err := tunnel.Dial(t.Context(), c.TunnelAddress, tunnel.Metrics, observer, tunnel.AgentName("n1"))
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		text, err := io.ReadAll(conn)
+		if want := "# HELP weft_test_pods Pods.\n# TYPE weft_test_pods gauge\nweft_test_pods 7\n"; string(text) != want {
+			return fmt.Errorf("it says %q, %w, want %q", text, err, want)
+		}
+		return err
+	})
+	refusesOthers(t, c.TunnelAddress, ca, tunnel.Metrics)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/reasons"
+	"github.com/weftnet/weft/models/telemetry"
 )
 
 // events tells users on their pods and Services what went wrong when nobody was there to be answered.
@@ -39,7 +40,7 @@ func nodeReference(name string) *corev1.ObjectReference {
 
 // warn writes an Event on any object, and to the log.
 func (e *events) warn(object *corev1.ObjectReference, reason *reasons.Event, message string) {
-	slog.Warn(message, "kind", object.Kind, "namespace", object.Namespace, "name", object.Name, "reason", reason)
+	slog.Warn(message, telemetry.Object(object.Kind, object.Namespace, object.Name), "reason", reason.Name)
 	e.recorder.Event(object, reason.Type(), reason.Name, message)
 }
 
@@ -49,7 +50,7 @@ func (e *events) report(pod cni.Pod, reason *reasons.Event, message string) {
 	if reason.Normal {
 		level = slog.Info
 	}
-	level(message, "pod", pod, "reason", reason)
+	level(message, telemetry.Object("Pod", pod.Namespace, pod.Name), "reason", reason.Name)
 	e.recorder.Event(&corev1.ObjectReference{
 		APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.UID),
 	}, reason.Type(), reason.Name, message)

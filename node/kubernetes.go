@@ -40,7 +40,7 @@ func newKubernetes(kubeconfig string) (
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("kubeconfig: %w", err)
 	}
-	server = &apiServer{host: base.Host}
+	server = &apiServer{host: base.Host, tls: config.TLSClientConfig}
 	config.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, Control: server.dial}).DialContext
 	config.UserAgent, config.QPS, config.Burst = "weft-node", 50, 100 // kubelet's own: a watch may not wait behind Events
 	config.ContentType = "application/vnd.kubernetes.protobuf"
@@ -55,6 +55,7 @@ func newKubernetes(kubeconfig string) (
 // apiServer is where the API server is.
 type apiServer struct {
 	host string // HOST or HOST:PORT, as the kubeconfig has it
+	tls  rest.TLSClientConfig
 
 	mu     sync.Mutex
 	dialed []netip.Addr // what a name stood for, the latest first

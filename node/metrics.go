@@ -1,13 +1,23 @@
 package node
 
 import (
+	"path/filepath"
+	"slices"
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
+	"k8s.io/client-go/rest"
+
+	"github.com/weftnet/weft/models/telemetry"
+	"github.com/weftnet/weft/node/daemons"
+	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/unixctl"
+	"github.com/weftnet/weft/ovsdb/certificates"
 )
 
 // newRegistry has what says of the node as a whole how it is.
-func newRegistry(attached, ready func() float64) *prometheus.Registry {
-	registry := prometheus.NewRegistry()
+func newRegistry(c nodeconfig.Config, attached, ready func() float64) *prometheus.Registry {
+	registry := telemetry.NewRegistry()
 	registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "weft_attached_interfaces", Help: "Interfaces of pods that are ports of br-int.",
@@ -15,7 +25,34 @@ func newRegistry(attached, ready func() float64) *prometheus.Registry {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "weft_node_ready", Help: "1 if the node can serve CNI ADD.",
 		}, ready),
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		daemons.New(func() []daemons.Daemon { return daemonsOf(c) }),
 	)
 	return registry
+}
+
+// daemonsOf are those of Open vSwitch and OVN that the node has, as far as it is known where they are.
+func daemonsOf(c nodeconfig.Config) (list []daemons.Daemon) {
+	add := func(name string, folders ...string) {
+		list = append(list, daemons.Daemon{Name: name, Node: c.NodeName, Sockets: unixctl.Sockets(folders, name)})
+	}
+	first, _, _ := strings.Cut(c.OVSDatabase, ",")
+	if socket, isUnix := strings.CutPrefix(first, "unix:"); isUnix {
+		add("ovsdb-server", filepath.Dir(socket))
+		add("ovs-vswitchd", filepath.Dir(socket))
+	}
+	if c.Chassis != nodeconfig.ChassisHosted {
+		add("ovn-controller", controllerFolders(c)...)
+	}
+	return list
+}
+
+// certificatesOf are those that the agent and the node's ovn-controller use.
+func certificatesOf(c nodeconfig.Config, access rest.TLSClientConfig) certificates.Expiry {
+	own := append(certificates.OfKubeconfig(c.Kubeconfig, access), []certificates.Watched{
+		{Purpose: "tunnel-certificate", File: c.TunnelCertificate}, {Purpose: "tunnel-ca", File: c.TunnelCA},
+		{Purpose: "encryption-certificate", File: c.EncryptionCertificate},
+		{Purpose: "encryption-ca", File: c.EncryptionCA}}...)
+	return certificates.NewExpiryOf(func() []certificates.Watched {
+		return slices.Concat(own, controllerCertificates(c))
+	})
 }

@@ -1,12 +1,9 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -31,10 +28,9 @@ func controllerFolders(c nodeconfig.Config) []string {
 // controllerStatus returns nil when this node's ovn-controller runs and is connected to the
 // Southbound: without it no new pod gets flows. It asks by the control socket that ovn-appctl uses.
 func controllerStatus(ctx context.Context, folders []string) error {
-	sockets := controlSockets(folders)
 	problem := fmt.Errorf("ovn-controller is not running: no control socket answers in %s; start it, or set ovn-rundir "+
 		"to its folder", strings.Join(folders, " or "))
-	for _, socket := range sockets {
+	for _, socket := range unixctl.Sockets(folders, "ovn-controller") {
 		answer, err := connectionStatus(ctx, socket)
 		if err != nil {
 			continue // left over from a process that died
@@ -46,29 +42,6 @@ func controllerStatus(ctx context.Context, folders []string) error {
 			answer)
 	}
 	return problem
-}
-
-// controlSockets are ovn-controller's, the newest first.
-func controlSockets(folders []string) []string {
-	type found struct {
-		path string
-		made time.Time
-	}
-	var sockets []found
-	for _, folder := range folders {
-		paths, _ := filepath.Glob(filepath.Join(folder, "ovn-controller*.ctl")) // the pattern is valid
-		for _, path := range paths {
-			if info, err := os.Stat(path); err == nil {
-				sockets = append(sockets, found{path, info.ModTime()})
-			}
-		}
-	}
-	slices.SortFunc(sockets, func(a, b found) int { return cmp.Or(b.made.Compare(a.made), cmp.Compare(a.path, b.path)) })
-	var paths []string
-	for _, s := range sockets {
-		paths = append(paths, s.path)
-	}
-	return paths
 }
 
 func connectionStatus(ctx context.Context, socket string) (string, error) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/signal"
@@ -115,7 +116,7 @@ func (r *reconciler) facts() (contract.NodeFacts, error) {
 		return contract.NodeFacts{}, err
 	}
 	facts := contract.NodeFacts{Chassis: root.ExternalIDs["system-id"], Version: version.Version(),
-		SharedGateway: r.config.GatewayMode() == nodeconfig.GatewayShared}
+		OpenVSwitch: ptr.Deref(root.OVSVersion, ""), SharedGateway: r.config.GatewayMode() == nodeconfig.GatewayShared}
 	if runtime.GOOS != contract.Linux {
 		facts.OS = runtime.GOOS
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/node/health"
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 // healthz is the agent's answer.
@@ -60,7 +61,7 @@ func TestLostSocketIsNotHealthy(t *testing.T) {
 		t.Skip("named pipes are not removed")
 	}
 	a := newBareNode(t).agent
-	a.config.CNISocket = filepath.Join(t.TempDir(), "cni.sock")
+	a.config.CNISocket = filepath.Join(nodetest.Folder(t), "cni.sock")
 	if status, body := a.healthz(); status != http.StatusOK {
 		t.Errorf("before it listens: %d %s", status, body)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/models/signal"
+	"github.com/weftnet/weft/models/telemetry"
 	"github.com/weftnet/weft/node/encryption"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
@@ -65,6 +66,7 @@ func Run(ctx context.Context, config nodeconfig.Config) error {
 		return fmt.Errorf("start the node's agent: %w", err)
 	}
 	a.services.apiServer = server
+	a.registry.MustRegister(certificatesOf(config, server.tls))
 	if crypt != nil {
 		a.encrypt(crypt)
 	}
@@ -76,8 +78,8 @@ func Run(ctx context.Context, config nodeconfig.Config) error {
 	if err != nil {
 		return err
 	}
-	slog.InfoContext(ctx, "agent started", "node", config.NodeName, "datapath", config.DatapathType, "socket",
-		config.CNISocket)
+	slog.InfoContext(ctx, "agent started", telemetry.Object("Node", "", config.NodeName),
+		"datapath", config.DatapathType, "socket", config.CNISocket)
 	return a.run(ctx, listener)
 }
 

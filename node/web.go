@@ -11,7 +11,7 @@ import (
 // probes say whether a restart would help, and whether pods can be attached, or why not.
 func (a *agent) probes() httpserver.Probes {
 	return httpserver.Probes{
-		Alive: a.liveness, Metrics: a.registry,
+		Alive: a.liveness, Metrics: a.registry, Profiles: a.config.Profiling,
 		Ready: func() (detail string, err error) {
 			if err := a.health.Problems().All(); err != nil {
 				return "", err

@@ -121,7 +121,6 @@ func TestConfigValidate(t *testing.T) {
 		}, nil},
 		{"metrics address", func(c *settings.Config) { c.MetricsAddress = "9641" }, []string{"metrics-address:", `"9641"`,
 			"HOST:PORT"}},
-		{"profiling nowhere", func(c *settings.Config) { c.Profiling = true }, []string{"profiling:", "metrics-address"}},
 		{"lease name", func(c *settings.Config) { c.LeaseName = "Weft Controller" },
 			[]string{"lease-name:", `"Weft Controller"`}},
 		{"lease duration", func(c *settings.Config) { c.LeaseDuration = time.Second }, []string{"lease-duration: 1s"}},

@@ -25,6 +25,7 @@ import (
 
 	"github.com/weftnet/weft/models/httpserver"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/models/telemetry"
 	"github.com/weftnet/weft/ovn/election"
 	"github.com/weftnet/weft/ovn/hosting"
 	"github.com/weftnet/weft/ovn/northbound"
@@ -35,6 +36,7 @@ import (
 	"github.com/weftnet/weft/ovn/watch"
 	"github.com/weftnet/weft/ovn/writeback"
 	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/certificates"
 )
 
 // agent is how the controller signs its requests and Events.
@@ -115,14 +117,22 @@ func (e engine) Records(s *settings.Settings) records.Records {
 // Run runs a controller until ctx is done or it cannot go on. An API server or a Northbound that is
 // away is waited for, at start and later.
 func Run(ctx context.Context, config settings.Config) error {
-	client, own, err := connectKubernetes(config.Kubeconfig)
+	access, err := kubernetesAccess(config.Kubeconfig)
 	if err != nil {
 		return err
+	}
+	client, own, err := connectKubernetes(access)
+	if err != nil {
+		return fmt.Errorf("kubeconfig: %q: %w", config.Kubeconfig, err)
 	}
 	c, err := newController(config, client, own, writeback.Through(client))
 	if err != nil {
 		return err
 	}
+	c.metrics.registry.MustRegister(certificates.NewExpiry(append(
+		certificates.OfKubeconfig(config.Kubeconfig, access.TLSClientConfig),
+		certificates.Watched{Purpose: "ovn-certificate", File: config.Certificate},
+		certificates.Watched{Purpose: "ovn-ca", File: config.CA})...))
 	// Nothing is written before it is known that Kubernetes is new enough.
 	return c.run(ctx, func(ctx context.Context) (database, func(), error) {
 		if err := awaitKubernetes(ctx, client.Discovery().RESTClient(), c.log); err != nil {
@@ -146,37 +156,40 @@ func newController(config settings.Config, client kubernetes.Interface, own dyna
 		config.Identity = name + "_" + rand.String(6)
 	}
 	q := watch.NewQueue()
-	return &controller{
+	c := &controller{
 		config: config, settings: s, client: client, own: own, annotate: annotate, log: slog.Default(),
 		queue: q, informers: watch.NewInformers(client, own, q, newCluster(s).kinds()), metrics: newMetrics(q),
 		connected: make(chan struct{}),
-	}, nil
+	}
+	c.metrics.registry.MustRegister(addresses{&c.leader})
+	return c, nil
 }
 
-// connectKubernetes makes the client; it does not wait for the API server. There is no limit of its own
-// on requests: the API server has better ones (priority and fairness).
-func connectKubernetes(kubeconfig string) (kubernetes.Interface, dynamic.Interface, error) {
+// kubernetesAccess says how the API server is reached. There is no limit of its own on requests: the API server has
+// better ones (priority and fairness).
+func kubernetesAccess(kubeconfig string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if kubeconfig == "" {
 		config, err = rest.InClusterConfig()
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("kubeconfig: %q: %w; name a kubeconfig file, or leave it empty within a pod", kubeconfig,
-			err)
+		return nil, fmt.Errorf("kubeconfig: %q: %w; name a kubeconfig file, or leave it empty within a pod", kubeconfig, err)
 	}
 	config.UserAgent = agent
 	config.QPS = -1
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	client, err := kubernetes.NewForConfig(config)
+	return config, nil
+}
+
+// connectKubernetes makes the clients; it does not wait for the API server.
+func connectKubernetes(access *rest.Config) (kubernetes.Interface, dynamic.Interface, error) {
+	client, err := kubernetes.NewForConfig(access)
 	if err != nil {
-		return nil, nil, fmt.Errorf("kubeconfig: %q: %w", kubeconfig, err)
+		return nil, nil, err
 	}
-	own, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("kubeconfig: %q: %w", kubeconfig, err)
-	}
-	return client, own, nil
+	own, err := dynamic.NewForConfig(access)
+	return client, own, err
 }
 
 // probe is the silence of the Northbound after which it is asked for a sign of life; a server that is lost is
@@ -206,7 +219,7 @@ func (c *controller) dial(ctx context.Context) (database, func(), error) {
 func (c *controller) run(ctx context.Context, dial dialer) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	serve, err := httpserver.Listen(ctx, c.config.MetricsAddress, c.endpoints())
+	serve, err := httpserver.Listen(ctx, c.config.MetricsAddress, c.probes().Handler())
 	if err != nil {
 		return err
 	}
@@ -256,8 +269,7 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: agent})
 	report := func(p objects.Problem) {
 		c.metrics.problems.WithLabelValues(p.Reason).Inc()
-		c.log.Warn(p.Message, "object", p.Kind.String()+" "+objects.FullName(p.Object.Namespace, p.Object.Name), "reason",
-			p.Reason)
+		c.log.Warn(p.Message, telemetry.Object(p.Kind.String(), p.Object.Namespace, p.Object.Name), "reason", p.Reason)
 		recorder.AnnotatedEventf(p.Reference(), p.Annotations(), corev1.EventTypeWarning, p.Reason, "%s", p.Message)
 	}
 	there := func(k objects.Key) bool { return c.informers.Get(k) != nil }

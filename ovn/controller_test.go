@@ -193,7 +193,9 @@ func TestControllerStory(t *testing.T) {
 	d.create(kubePod("two", "l1"))
 	d.eventually("the second pod has a port", func() bool { return d.port("default_two") != nil })
 	for _, line := range []string{"weft_controller_leader 1", "weft_controller_queue_depth 0",
-		"weft_controller_pod_row_seconds_count",
+		"weft_controller_pod_row_seconds_count", `weft_controller_object_seconds_count{kind="Pod"}`, "weft_build_info{",
+		`weft_controller_subnet_used_addresses{node="l1",subnet="10.244.0.0/24"} 2`,
+		`weft_controller_subnet_free_addresses{node="l1",subnet="10.244.0.0/24"} 250`,
 		`weft_controller_errors_total{kind="northbound"} 0`,
 		`weft_ovsdb_rows_written_total{database="OVN_Northbound",operation="insert",table="Logical_Switch_Port"}`} {
 		d.eventually("the metrics show "+line, func() bool { return strings.Contains(c.page("/metrics"), "\n"+line) })

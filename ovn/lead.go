@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models"
+	"github.com/weftnet/weft/models/telemetry"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/records"
@@ -64,6 +66,7 @@ type leader struct {
 	first   time.Duration // shortest pauses; tests make them short
 	// disputes are those of late, by owner.
 	disputes map[ovsdb.Owner]dispute
+	taking   sync.Mutex   // held while the cluster takes objects in and gives addresses
 	begun    atomic.Int64 // when the batch under way, or the first write, began, in nanoseconds; 0 between batches
 }
 
@@ -92,7 +95,7 @@ func (l *leader) run(ctx context.Context) {
 	if !l.claim(ctx) {
 		return
 	}
-	l.cluster.begin(l.records(), l.source.Keys(), l.source.Get)
+	l.take(func() { l.cluster.begin(l.records(), l.source.Keys(), l.source.Get) })
 	l.publish(ctx)
 	if !l.all(ctx, nil) {
 		return
@@ -145,6 +148,13 @@ func (l *leader) insist(ctx context.Context, failed string, try func() error) bo
 	}
 }
 
+// take has the cluster take objects in, while nobody counts its addresses.
+func (l *leader) take(in func()) {
+	l.taking.Lock()
+	defer l.taking.Unlock()
+	in()
+}
+
 // batch does what a set of touched objects asks for.
 func (l *leader) batch(ctx context.Context, entries map[part.Event]watch.Entry) {
 	start := time.Now()
@@ -154,7 +164,7 @@ func (l *leader) batch(ctx context.Context, entries map[part.Event]watch.Entry) 
 		keys = append(keys, k)
 	}
 	l.cluster.At(start)
-	l.cluster.update(keys, l.source.Get)
+	l.take(func() { l.cluster.update(keys, l.source.Get) })
 	l.publish(ctx)
 	if l.fit() {
 		l.all(ctx, entries)
@@ -229,7 +239,7 @@ func (l *leader) settle(ctx context.Context, changes []ovsdb.Change, err error) 
 	}
 	for owner, cause := range refused.Owners {
 		l.metrics.failed("refused")
-		l.log.Error("the Northbound refused an object's rows", "owner", owner, "error", cause)
+		l.log.Error("the Northbound refused an object's rows", telemetry.ObjectKey, owner, "error", cause)
 		if !l.cluster.owns(owner) {
 			continue
 		}
@@ -298,11 +308,15 @@ func (l *leader) publish(ctx context.Context) {
 	}
 }
 
+// observe tells how long the objects have waited whose rows are committed now.
 func (l *leader) observe(entries map[part.Event]watch.Entry) {
 	for touched, e := range entries {
 		k, isObject := touched.(objects.Key)
-		if p := l.cluster.pods.At(k.Name); e.Fresh && isObject && k.Kind == objects.PodKind && p != nil &&
-			len(p.Addresses()) > 0 {
+		if !isObject {
+			continue
+		}
+		l.metrics.object.WithLabelValues(k.Kind.String()).Observe(time.Since(e.Since).Seconds())
+		if p := l.cluster.pods.At(k.Name); e.Fresh && k.Kind == objects.PodKind && p != nil && len(p.Addresses()) > 0 {
 			since(l.metrics.podRow, e.Since)
 		}
 	}

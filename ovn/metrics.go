@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/weftnet/weft/models/telemetry"
 	"github.com/weftnet/weft/ovn/watch"
 )
 
@@ -14,6 +14,7 @@ type metrics struct {
 	registry  *prometheus.Registry
 	reconcile prometheus.Histogram
 	podRow    prometheus.Histogram
+	object    *prometheus.HistogramVec
 	errors    *prometheus.CounterVec
 	problems  *prometheus.CounterVec
 	leader    prometheus.Gauge
@@ -22,13 +23,17 @@ type metrics struct {
 func newMetrics(q *watch.Queue) *metrics {
 	buckets := prometheus.ExponentialBuckets(0.0005, 2, 16) // half a millisecond to 16 seconds
 	m := &metrics{
-		registry: prometheus.NewRegistry(),
+		registry: telemetry.NewRegistry(),
 		reconcile: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "weft_controller_reconcile_seconds", Buckets: buckets,
 			Help: "Seconds to translate a batch of changed objects and to commit it to the Northbound."}),
 		podRow: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "weft_controller_pod_row_seconds", Buckets: buckets,
 			Help: "Seconds from the moment when a new pod was seen until its port was committed to the Northbound."}),
+		object: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "weft_controller_object_seconds", Buckets: buckets,
+			Help: "Seconds from the moment when a change of an object was seen until what follows from it was committed to " +
+				"the Northbound, by the object's kind."}, []string{"kind"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_controller_errors_total",
 			Help: "Failures, by kind: northbound (connection), refused (the rows of one object), annotation (it could not be " +
@@ -44,8 +49,7 @@ func newMetrics(q *watch.Queue) *metrics {
 		Name: "weft_controller_queue_depth", Help: "Objects that have changed and were not yet looked at by the leader; 0 " +
 			"on a standby."},
 		func() float64 { return float64(q.Len()) })
-	m.registry.MustRegister(m.reconcile, m.podRow, m.errors, m.problems, m.leader, depth,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.reconcile, m.podRow, m.object, m.errors, m.problems, m.leader, depth)
 	for _, kind := range []string{"northbound", "refused", "annotation"} { // so that a rate has a start
 		m.errors.WithLabelValues(kind)
 	}

@@ -234,6 +234,7 @@ func (c *Client) try(ctx context.Context, endpoint Endpoint) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.stats.shown(conn)
 	s := newSession(conn, endpoint, c.config.Probe)
 	s.notify = func(method string, params []byte) error { return c.notified(s, method, params) }
 	s.start()

@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/big"
 	"os"
@@ -18,6 +19,8 @@ import (
 	"time"
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovsdb"
@@ -185,6 +188,7 @@ func TestTLS(t *testing.T) {
 	if err := engine.Apply(t.Context(), []ovsdb.Change{node("l1")}); err != nil {
 		t.Fatal(err)
 	}
+	tellsExpiry(t, client, file("server"))
 
 	// A server of another authority is not trusted, nor are we by a server that does not know us.
 	stranger := newAuthority(t, dir, "stranger")
@@ -224,6 +228,30 @@ func TestTLS(t *testing.T) {
 	}
 	if got := ovsdb.List(client, func(s *nb.LogicalSwitch) bool { return s.Name == "l2" }); len(got) != 1 {
 		t.Errorf("%d switches l2", len(got))
+	}
+	tellsExpiry(t, client, file("server"))
+}
+
+// tellsExpiry checks that the client's metrics have the end of the certificate that the server shows.
+func tellsExpiry(t *testing.T, client *ovsdb.Client, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	shown, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(client.Metrics()...)
+	const name = "weft_ovsdb_server_certificate_expiry_timestamp_seconds"
+	want := fmt.Sprintf("# HELP %[1]s Time (Unix) at which the certificate expires that the database's server has shown "+
+		"last; 0 if it has shown none.\n# TYPE %[1]s gauge\n%[1]s{database=\"OVN_Northbound\"} %[2]d\n",
+		name, shown.NotAfter.Unix())
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), name); err != nil {
+		t.Error(err)
 	}
 }
 

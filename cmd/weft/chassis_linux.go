@@ -37,7 +37,7 @@ func chassisCommand() *cobra.Command {
 		" stands for the node's name")
 	f.String("lease-namespace", defaults.LeaseNamespace, "namespace of the Leases of hosts and nodes")
 	f.Duration("lease-duration", defaults.LeaseDuration, "how long a host that does not renew its Lease counts as alive")
-	f.String("metrics-address", defaults.MetricsAddress, metricsUsage)
+	metricsFlags(f, defaults.MetricsAddress)
 	return daemon(cmd, func(ctx context.Context, s *settings) error {
 		config, err := chassisConfig(s)
 		if err != nil {
@@ -64,6 +64,7 @@ func chassisConfig(s *settings) (chassis.Config, error) {
 		LeaseNamespace: s.text("lease-namespace"),
 		LeaseDuration:  s.duration("lease-duration"),
 		MetricsAddress: s.text("metrics-address"),
+		Profiling:      s.boolean("profiling"),
 	}
 	return config, errors.Join(s.err(), config.Validate())
 }

@@ -3,6 +3,6 @@ package main
 import "github.com/spf13/cobra"
 
 func commands() []*cobra.Command {
-	return []*cobra.Command{controllerCommand(), nodeCommand(), chassisCommand(), southboundCommand(), observeCommand(),
-		doctorCommand(), statusCommand(), traceCommand(), policyCommand(), versionCommand()}
+	return append(userCommands(), controllerCommand(), nodeCommand(), chassisCommand(), southboundCommand(),
+		observeCommand(), doctorCommand())
 }

@@ -4,6 +4,5 @@ import "github.com/spf13/cobra"
 
 // The controller runs on Linux only.
 func commands() []*cobra.Command {
-	return []*cobra.Command{nodeCommand(), serviceCommand(), doctorCommand(), statusCommand(), traceCommand(),
-		policyCommand(), versionCommand()}
+	return append(userCommands(), nodeCommand(), serviceCommand(), doctorCommand())
 }

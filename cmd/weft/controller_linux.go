@@ -58,8 +58,7 @@ func controllerCommand() *cobra.Command {
 		"their pods say which addresses the domain names in policies have")
 	f.StringSlice("dns-server-nodes", defaults.DNSNodes, "nodes whose answers about domain names in policies count "+
 		"without a pod of dns-services, as where DNS servers are static pods")
-	f.String("metrics-address", defaults.MetricsAddress, metricsUsage)
-	f.Bool("profiling", defaults.Profiling, "serve /debug/pprof at metrics-address, too")
+	metricsFlags(f, defaults.MetricsAddress)
 	f.String("lease-namespace", defaults.LeaseNamespace, "namespace of the Lease that elects the leader")
 	f.String("lease-name", defaults.LeaseName, "name of the Lease that elects the leader")
 	f.Duration("lease-duration", defaults.LeaseDuration, "how long a leader that does not renew the Lease counts as "+

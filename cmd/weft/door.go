@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 )
@@ -30,53 +32,102 @@ func contextConfig(s *settings) (*rest.Config, string, error) {
 	return config, namespace, err
 }
 
+// question is what weft observe is asked by the API server.
+type question struct {
+	resource string
+	// namespace is that of the list; empty: all of them.
+	namespace string
+	// name is that of the one object that is asked for; empty: a list.
+	name  string
+	query url.Values
+	// object is created, and the answer is that object as weft observe has filled it in; nil: nothing is created.
+	object any
+	// role is the ClusterRole that has the right, if no other role has.
+	role string
+}
+
 // askDoor lists a resource of weft observe by the API server, of all namespaces where namespace is "". The error has
 // the server's own words.
 func askDoor(ctx context.Context, config *rest.Config, resource, namespace string) ([]byte, error) {
-	client, err := kubernetes.NewForConfig(config)
+	return question{resource: resource, namespace: namespace}.ask(ctx, config)
+}
+
+// ask gives the answer as the API server has it. The error has the server's own words.
+func (q question) ask(ctx context.Context, config *rest.Config) ([]byte, error) {
+	request, err := q.request(config)
 	if err != nil {
 		return nil, err
 	}
-	return answered(client.RESTClient().Get().AbsPath(pathAtDoor(resource, namespace)...).SetHeader("Accept",
-		"application/json").Do(ctx), "list", resource)
-}
-
-// createAtDoor has weft observe answer an object by the API server; "" is no namespace.
-func createAtDoor(ctx context.Context, config *rest.Config, resource, namespace string, object any) ([]byte, error) {
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	body, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
-	return answered(client.RESTClient().Post().AbsPath(pathAtDoor(resource, namespace)...).SetHeader("Accept",
-		"application/json").SetHeader("Content-Type", "application/json").Body(body).Do(ctx), "create", resource)
-}
-
-// pathAtDoor is that of a resource of weft observe.
-func pathAtDoor(resource, namespace string) []string {
-	if namespace == "" {
-		return []string{"/apis/" + api.GroupVersion, resource}
-	}
-	return []string{"/apis/" + api.GroupVersion, "namespaces", namespace, resource}
-}
-
-// answered is what weft observe answers, or why it does not.
-func answered(result rest.Result, verb, resource string) ([]byte, error) {
+	result := request.SetHeader("Accept", "application/json").Do(ctx)
 	text, _ := result.Raw()
-	switch err := result.Error(); { // not the other's, which has no words
+	return text, q.failure(result.Error()) // not the other's error, which has no words
+}
+
+// askOne asks for a list, whose only item it reads into T.
+func askOne[T any](ctx context.Context, config *rest.Config, q question) (text []byte, item *T, err error) {
+	if text, err = q.ask(ctx, config); err != nil {
+		return nil, nil, err
+	}
+	var list struct{ Items []T }
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, nil, fmt.Errorf("read what the API server answers: %w", err)
+	}
+	if len(list.Items) != 1 {
+		return nil, nil, fmt.Errorf("the API server answers with %d %s, and not with one", len(list.Items), q.resource)
+	}
+	return text, &list.Items[0], nil
+}
+
+func (q question) request(config *rest.Config) (*rest.Request, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	path := []string{"/apis/" + api.GroupVersion}
+	if q.namespace != "" {
+		path = append(path, "namespaces", q.namespace)
+	}
+	path = append(path, q.resource)
+	if q.name != "" {
+		path = append(path, q.name)
+	}
+	request := client.RESTClient().Get()
+	if q.object != nil {
+		body, err := json.Marshal(q.object)
+		if err != nil {
+			return nil, err
+		}
+		request = client.RESTClient().Post().SetHeader("Content-Type", "application/json").Body(body)
+	}
+	request.AbsPath(path...)
+	for key, values := range q.query {
+		for _, value := range values {
+			request.Param(key, value)
+		}
+	}
+	return request, nil
+}
+
+// failure says what to do about an error of the API server.
+func (q question) failure(err error) error {
+	switch {
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("the cluster has no %s in the API %s: install weft observe, of this version: %w", resource,
+		return fmt.Errorf("the cluster has no %s in the API %s: install weft observe, of this version: %w", q.resource,
 			api.GroupVersion, err)
 	case apierrors.IsServiceUnavailable(err):
-		return nil, fmt.Errorf("no weft observe answers: see `kubectl get apiservice %s.%s` and docs/operations.md: %w",
+		return fmt.Errorf("no weft observe answers: see `kubectl get apiservice %s.%s` and docs/operations.md: %w",
 			api.Version, api.Group, err)
+	case apierrors.IsForbidden(err) && q.role != "":
+		binding := "clusterrolebinding NAME"
+		if q.namespace != "" {
+			binding = "rolebinding NAME --namespace=" + q.namespace
+		}
+		return fmt.Errorf("%w\nAn administrator gives the right: kubectl create %s --clusterrole=%s --user=USER", err,
+			binding, q.role)
 	case err != nil:
-		return nil, fmt.Errorf("%s %s.%s: %w", verb, resource, api.Group, err)
+		return fmt.Errorf("ask for %s.%s: %w", q.resource, api.Group, err)
 	}
-	return text, nil
+	return nil
 }
 
 // writeJSONAnswer writes what the API server has answered.
@@ -87,4 +138,26 @@ func writeJSONAnswer(w io.Writer, text []byte) error {
 	}
 	_, err := fmt.Fprintln(w, indented.String())
 	return err
+}
+
+// writeYAMLAnswer writes what the API server has answered as YAML.
+func writeYAMLAnswer(w io.Writer, text []byte) error {
+	text, err := yaml.JSONToYAML(text)
+	if err == nil {
+		_, err = fmt.Fprintf(w, "---\n%s", text)
+	}
+	return err
+}
+
+// form writes an answer: its text, and what it says.
+type form[T any] func(w screen, text []byte, answer T) error
+
+// answerForms are those of the commands that ask weft observe, by the values of -o. write writes text and wide.
+func answerForms[T any](write func(w screen, answer T, wide bool) error) map[string]form[T] {
+	return map[string]form[T]{
+		"text": func(w screen, _ []byte, answer T) error { return write(w, answer, false) },
+		"wide": func(w screen, _ []byte, answer T) error { return write(w, answer, true) },
+		"json": func(w screen, text []byte, _ T) error { return writeJSONAnswer(w, text) },
+		"yaml": func(w screen, text []byte, _ T) error { return writeYAMLAnswer(w, text) },
+	}
 }

@@ -11,6 +11,12 @@ const (
 	configUsage  = "YAML file with any of these keys; a flag or WEFT_… variable wins over it"
 )
 
+// metricsFlags are the keys of a program's own server.
+func metricsFlags(f *pflag.FlagSet, address string) {
+	f.String("metrics-address", address, metricsUsage)
+	f.Bool("profiling", false, "serve /debug/pprof at metrics-address, too, to clients of the host itself")
+}
+
 // hostDefault marks a flag whose default is the machine's name.
 const hostDefault = "weft-host-default"
 

@@ -81,9 +81,9 @@ func (s *service) Execute(_ []string, requests <-chan svc.ChangeRequest, status 
 
 // logHandler writes to the console. A service has none: it writes to a file, and to the event log what
 // somebody must see.
-func logHandler(s *settings, options *slog.HandlerOptions) (slog.Handler, error) {
+func logHandler(s *settings, format string, level slog.Level) (slog.Handler, error) {
 	if !s.viper.IsSet("service") { // a command that is no daemon of a node
-		return slog.NewTextHandler(os.Stderr, options), nil
+		return newLogHandler(format, os.Stderr, level), nil
 	}
 	asService, path := s.boolean("service"), s.text("log-file")
 	if path == "" && asService {
@@ -97,14 +97,14 @@ func logHandler(s *settings, options *slog.HandlerOptions) (slog.Handler, error)
 	}
 	var handlers []slog.Handler
 	if !asService {
-		handlers = append(handlers, slog.NewTextHandler(os.Stderr, options))
+		handlers = append(handlers, newLogHandler(format, os.Stderr, level))
 	}
 	if path != "" {
 		file, err := openLogFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("log-file: %w", err)
 		}
-		handlers = append(handlers, slog.NewTextHandler(file, options))
+		handlers = append(handlers, newLogHandler(format, file, level))
 	}
 	if asService {
 		if events, err := newEventHandler(); err == nil { // `weft service install` makes the source

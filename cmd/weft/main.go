@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/models/version"
 )
 
@@ -67,11 +68,21 @@ func rootCommand() *cobra.Command {
 	return root
 }
 
+// userCommands are for people with a kubeconfig, on every system.
+func userCommands() []*cobra.Command {
+	return []*cobra.Command{statusCommand(), traceCommand(), connectivityCommand(), topologyCommand(), policyCommand(),
+		sysdumpCommand(),
+		ovnCommand(api.NorthboundCommand, "  weft nbctl show\n  weft nbctl lr-route-list cluster\n"+
+			"  weft nbctl -- --columns=name,addresses find Logical_Switch_Port up=false"),
+		ovnCommand(api.SouthboundCommand, "  weft sbctl show\n  weft sbctl lflow-list l1"), versionCommand()}
+}
+
 // daemon is a command that runs until it is told to stop: start is handed its settings.
 func daemon(cmd *cobra.Command, start func(context.Context, *settings) error) *cobra.Command {
 	cmd.Args = cobra.NoArgs
 	cmd.Flags().String("config", "", configUsage)
 	cmd.Flags().String("log-level", "info", "least level of the lines in the log: debug, info, warn or error")
+	cmd.Flags().String("log-format", logText, "format of the lines in the log: text (key=value) or json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cmd.SilenceUsage = true // a wrong value is no question of usage
 		return launch(cmd, func(ctx context.Context) error {
@@ -81,6 +92,9 @@ func daemon(cmd *cobra.Command, start func(context.Context, *settings) error) *c
 			}
 			if err := setUpLog(settings); err != nil {
 				return err
+			}
+			if settings.boolean("profiling") && settings.text("metrics-address") == "" {
+				return errors.New("profiling: profiles are served at metrics-address, which is empty; set it, as 127.0.0.1:9641")
 			}
 			askAPIServers()
 			slog.Info("starting", "command", cmd.Name(), "version", version.Version())
@@ -92,7 +106,7 @@ func daemon(cmd *cobra.Command, start func(context.Context, *settings) error) *c
 
 // setUpLog sends client-go's log the way of ours.
 func setUpLog(s *settings) error {
-	text := s.text("log-level")
+	text, format := s.text("log-level"), s.text("log-format")
 	if err := s.err(); err != nil {
 		return err
 	}
@@ -100,7 +114,10 @@ func setUpLog(s *settings) error {
 	if err := level.UnmarshalText([]byte(text)); err != nil {
 		return fmt.Errorf("log-level: %w; it is debug, info, warn or error", err)
 	}
-	handler, err := logHandler(s, &slog.HandlerOptions{Level: level})
+	if format != logText && format != logJSON {
+		return fmt.Errorf("log-format: %q is neither %q nor %q", format, logText, logJSON)
+	}
+	handler, err := logHandler(s, format, level)
 	if err != nil {
 		return err
 	}

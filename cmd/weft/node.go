@@ -61,6 +61,7 @@ func nodeConfig(s *settings) (nodeconfig.Config, error) {
 	config.TunnelCertificate = s.text("tunnel-certificate")
 	config.TunnelPrivateKey = s.text("tunnel-private-key")
 	config.MetricsAddress = s.text("metrics-address")
+	config.Profiling = s.boolean("profiling")
 	systemConfig(s, &config)
 	return config, errors.Join(s.err(), config.Validate())
 }

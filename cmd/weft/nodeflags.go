@@ -55,7 +55,7 @@ func nodeFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	f.String("tunnel-certificate", "", "PEM file of the node's certificate for them, with the DNS name "+
 		"NODE.node.weft.net; a Linux node without one takes no connections")
 	f.String("tunnel-private-key", "", "PEM file of the key of tunnel-certificate")
-	f.String("metrics-address", defaults.MetricsAddress, metricsUsage)
+	metricsFlags(f, defaults.MetricsAddress)
 }
 
 // linuxFlags are the keys of a Linux node alone.

@@ -42,14 +42,13 @@ func observeCommand() *cobra.Command {
 	f.String("tunnel-certificate", "", "PEM file of a certificate with the DNS names "+tunnel.ObserverName+" and "+
 		observe.ServerName)
 	f.String("tunnel-private-key", "", "PEM file of the key of tunnel-certificate")
-	f.String("metrics-address", defaults.MetricsAddress, metricsUsage)
+	metricsFlags(f, defaults.MetricsAddress)
 	return daemon(cmd, func(ctx context.Context, s *settings) error {
 		config := observe.Config{
 			Kubeconfig: s.text("kubeconfig"), Identity: s.text("identity"), Listen: s.text("listen"),
-			Northbound: s.text("ovn-northbound"), Southbound: s.text("ovn-southbound"),
-			OVNTrace: s.text("ovn-trace"),
-			CA:       s.text("tunnel-ca"), Certificate: s.text("tunnel-certificate"), PrivateKey: s.text("tunnel-private-key"),
-			MetricsAddress: s.text("metrics-address"),
+			Northbound: s.text("ovn-northbound"), Southbound: s.text("ovn-southbound"), OVNTrace: s.text("ovn-trace"),
+			CA: s.text("tunnel-ca"), Certificate: s.text("tunnel-certificate"), PrivateKey: s.text("tunnel-private-key"),
+			MetricsAddress: s.text("metrics-address"), Profiling: s.boolean("profiling"),
 		}
 		if err := errors.Join(s.err(), config.Validate()); err != nil {
 			return fmt.Errorf("configuration:\n%w", err)
@@ -59,8 +58,11 @@ func observeCommand() *cobra.Command {
 			return err
 		}
 		credentials := tunnel.Files(config.CA, config.Certificate, config.PrivateKey)
-		return observe.Run(ctx, config, rest, func(ctx context.Context, n hits.Node) (net.Conn, error) {
-			return tunnel.Dial(ctx, n.Address, tunnel.Counters, credentials, tunnel.AgentName(n.Name))
-		})
+		dial := func(target tunnel.Target) hits.Dial {
+			return func(ctx context.Context, n hits.Node) (net.Conn, error) {
+				return tunnel.Dial(ctx, n.Address, target, credentials, tunnel.AgentName(n.Name))
+			}
+		}
+		return observe.Run(ctx, config, rest, observe.Agents{Counters: dial(tunnel.Counters), Metrics: dial(tunnel.Metrics)})
 	})
 }

@@ -30,30 +30,34 @@ const (
 )
 
 func policyCommand() *cobra.Command {
+	return group("policy", "Ask what network policies let pass", exitUnasked, explainCommand(), checkCommand(),
+		hitsCommand())
+}
+
+// group is a command of verbs. A word that is none of them ends it with unasked.
+func group(use, short string, unasked int, verbs ...*cobra.Command) *cobra.Command {
+	noVerb := func(cmd *cobra.Command, words []string) error {
+		if len(words) == 0 {
+			return nil
+		}
+		var names []string
+		for _, verb := range cmd.Commands() {
+			names = append(names, verb.Name())
+		}
+		return &exitError{unasked, fmt.Errorf("%q is no command of %q, which has %s", words[0], cmd.CommandPath(),
+			strings.Join(names, ", "))}
+	}
 	cmd := &cobra.Command{
-		Use:   "policy",
-		Short: "Ask what network policies let pass",
+		Use:   use,
+		Short: short,
 		Args:  noVerb,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return cmp.Or(noVerb(cmd, cmd.Flags().Args()), error(&exitError{exitUnasked, err}))
+		return cmp.Or(noVerb(cmd, cmd.Flags().Args()), error(&exitError{unasked, err}))
 	})
-	cmd.AddCommand(explainCommand(), checkCommand(), hitsCommand())
+	cmd.AddCommand(verbs...)
 	return cmd
-}
-
-// noVerb is the error of a command that is given a word that is none of its verbs.
-func noVerb(cmd *cobra.Command, words []string) error {
-	if len(words) == 0 {
-		return nil
-	}
-	var verbs []string
-	for _, verb := range cmd.Commands() {
-		verbs = append(verbs, verb.Name())
-	}
-	return &exitError{exitUnasked, fmt.Errorf("%q is no command of %q, which has %s", words[0], cmd.CommandPath(),
-		strings.Join(verbs, ", "))}
 }
 
 const explainHelp = `Say which rule of which policy lets a connection pass or drops it.

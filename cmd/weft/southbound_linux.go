@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/weftnet/weft/node/daemons"
+	"github.com/weftnet/weft/node/unixctl"
 	"github.com/weftnet/weft/ovn/southbound"
 )
 
@@ -29,16 +33,30 @@ func southboundCommand() *cobra.Command {
 	f.String("certificate", "", "PEM file of the certificate that nodes are shown: that of the Southbound")
 	f.String("private-key", "", "PEM file of the key of certificate")
 	f.String("node-ca", "", "PEM file of the CA that signed the nodes' certificates")
-	f.String("metrics-address", "127.0.0.1:9642", metricsUsage)
+	metricsFlags(f, "127.0.0.1:9642")
 	return daemon(cmd, func(ctx context.Context, s *settings) error {
 		config := southbound.Config{
 			Listen: s.list("listen"), Database: s.text("ovn-southbound"), Certificate: s.text("certificate"),
 			PrivateKey: s.text("private-key"),
 			NodeCA:     s.text("node-ca"), MetricsAddress: s.text("metrics-address"),
+			Profiling: s.boolean("profiling"),
 		}
 		if err := errors.Join(s.err(), config.Validate()); err != nil {
 			return fmt.Errorf("configuration:\n%w", err)
 		}
-		return southbound.Run(ctx, config)
+		return southbound.Run(ctx, config, daemons.New(func() []daemons.Daemon { return centralDaemons(config.Database) }))
 	})
+}
+
+// centralDaemons are those that have their control sockets beside the Southbound's server.
+func centralDaemons(database string) (list []daemons.Daemon) {
+	const relay = "ovnsb_relay"
+	folder := filepath.Dir(strings.TrimPrefix(database, "unix:"))
+	for _, name := range []string{"ovnnb_db", "ovnsb_db", "ovn-northd", relay} {
+		sockets := unixctl.Sockets([]string{folder}, name)
+		if name != relay || len(sockets) > 0 { // not every host has one
+			list = append(list, daemons.Daemon{Name: name, Sockets: sockets})
+		}
+	}
+	return list
 }

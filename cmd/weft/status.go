@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,9 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/node/doctor"
@@ -78,25 +75,6 @@ func statusCommand() *cobra.Command {
 // statusForms write an answer.
 var statusForms = answerForms(writeStatus)
 
-// form writes an answer: its text, and what it says.
-type form[T any] func(w screen, text []byte, answer T) error
-
-// answerForms are those that the verbs which ask weft observe have in common, by the values of -o.
-func answerForms[T any](write func(w screen, answer T, wide bool) error) map[string]form[T] {
-	return map[string]form[T]{
-		"text": func(w screen, _ []byte, answer T) error { return write(w, answer, false) },
-		"wide": func(w screen, _ []byte, answer T) error { return write(w, answer, true) },
-		"json": func(w screen, text []byte, _ T) error { return writeJSONAnswer(w, text) },
-		"yaml": func(w screen, text []byte, _ T) error {
-			text, err := yaml.JSONToYAML(text)
-			if err == nil {
-				_, err = fmt.Fprintf(w, "---\n%s", text)
-			}
-			return err
-		},
-	}
-}
-
 // tellStatus asks once. The error has the exit code of what was answered.
 func tellStatus(ctx context.Context, config *rest.Config, out screen, write form[*api.NetworkStatus]) error {
 	text, status, err := askStatus(ctx, config)
@@ -116,22 +94,8 @@ func tellStatus(ctx context.Context, config *rest.Config, out screen, write form
 }
 
 func askStatus(ctx context.Context, config *rest.Config) (text []byte, status *api.NetworkStatus, err error) {
-	text, err = askDoor(ctx, config, api.NetworkStatusResource, "")
-	if apierrors.IsForbidden(err) {
-		return nil, nil, fmt.Errorf("%w\nAn administrator gives the right: kubectl create clusterrolebinding NAME "+
-			"--clusterrole=%s --user=USER", err, api.NetworkStatusRole)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	list := &api.NetworkStatusList{}
-	if err := json.Unmarshal(text, list); err != nil {
-		return nil, nil, fmt.Errorf("read what the API server answers: %w", err)
-	}
-	if len(list.Items) != 1 {
-		return nil, nil, fmt.Errorf("the API server answers with %d statuses, and not with one", len(list.Items))
-	}
-	return text, &list.Items[0], nil
+	return askOne[api.NetworkStatus](ctx, config, question{resource: api.NetworkStatusResource,
+		role: api.NetworkStatusRole})
 }
 
 // watchStatus tells again and again until ctx is done, and ends as the last answer did. Without an answer it goes on:

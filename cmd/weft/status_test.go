@@ -117,12 +117,17 @@ func answering200(s *api.NetworkStatus) http.HandlerFunc {
 	}
 }
 
-// runStatus gives the exit code and what was printed.
 func runStatus(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	return runCommand(t, append([]string{"status"}, args...)...)
+}
+
+// runCommand gives the exit code and what was printed.
+func runCommand(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var printed, failed bytes.Buffer
 	root := rootCommand()
-	root.SetArgs(append([]string{"status"}, args...))
+	root.SetArgs(args)
 	root.SetOut(&printed)
 	root.SetErr(&failed)
 	cmd, err := root.ExecuteContextC(t.Context())
@@ -174,16 +179,18 @@ func TestStatusIsTold(t *testing.T) {
 	}
 }
 
+// refuse is an API server that answers nothing else.
+func refuse(code int, reason, message string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		fmt.Fprintf(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": %q, "code": %d, "message": %q}`,
+			reason, code, message)
+	}
+}
+
 // TestStatusIsNotTold: the error says what to do.
 func TestStatusIsNotTold(t *testing.T) {
-	refuse := func(code int, reason, message string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(code)
-			fmt.Fprintf(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": %q, "code": %d, "message": %q}`,
-				reason, code, message)
-		}
-	}
 	for _, c := range []struct {
 		name   string
 		answer http.HandlerFunc
@@ -198,7 +205,7 @@ func TestStatusIsNotTold(t *testing.T) {
 		{"by nonsense", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{") }, nil,
 			[]string{"read what the API server answers"}},
 		{"by an empty list", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") }, nil,
-			[]string{"with 0 statuses"}},
+			[]string{"with 0 networkstatuses"}},
 		{"in a form that is none", http.NotFound, []string{"-o", "xml"}, []string{`output: "xml" is none of`}},
 		{"too often", http.NotFound, []string{"-w", "--interval", "1ms"}, []string{"interval: 1ms is less than 1s"}},
 		{"of a context that is none", http.NotFound, []string{"--context", "day"}, []string{`context "day" does not exist`}},

@@ -61,6 +61,15 @@ func shown(text string) string {
 	}, text)
 }
 
+// shownLines is shown of each line.
+func shownLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = shown(strings.ReplaceAll(lines[i], "\t", "    "))
+	}
+	return strings.Join(lines, "\n")
+}
+
 // ago is how long before the answer something was.
 func (t statusText) ago(at time.Time) string { return duration.HumanDuration(t.Time.Sub(at)) }
 

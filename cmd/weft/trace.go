@@ -160,8 +160,8 @@ func traceEnd(text, namespace string) (e api.TraceEnd, err error) {
 
 func askTrace(ctx context.Context, config *rest.Config, spec api.TraceSpec) (text []byte, trace *api.Trace,
 	err error) {
-	question := &api.Trace{TypeMeta: metav1.TypeMeta{Kind: api.TraceKind, APIVersion: api.GroupVersion}, Spec: spec}
-	text, err = createAtDoor(ctx, config, api.TraceResource, spec.Source.Namespace, question)
+	text, err = question{resource: api.TraceResource, namespace: spec.Source.Namespace, object: &api.Trace{
+		TypeMeta: metav1.TypeMeta{Kind: api.TraceKind, APIVersion: api.GroupVersion}, Spec: spec}}.ask(ctx, config)
 	if apierrors.IsForbidden(err) {
 		return nil, nil, fmt.Errorf("%w\nAn administrator gives the right in a namespace: kubectl create rolebinding NAME "+
 			"--namespace=NAMESPACE --clusterrole=%[2]s --user=USER\nIn the whole cluster: kubectl create clusterrolebinding "+

@@ -87,12 +87,3 @@ func (t traceText) steps(title string, steps []api.TraceStep, wide bool) {
 	}
 	_ = table.Flush() // into memory
 }
-
-// shownLines is [shown] of each line of a text.
-func shownLines(text string) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		b.WriteString(strings.TrimRight(shown(line), " ") + "\n")
-	}
-	return b.String()
-}

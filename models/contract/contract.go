@@ -88,6 +88,8 @@ type NodeFacts struct {
 	Counters string `json:"counters,omitempty"`
 	// Version is the version of Weft that the node's agent has. An agent before this field does not tell it.
 	Version string `json:"version,omitempty"`
+	// OpenVSwitch is the version of the node's Open vSwitch, as its database has it.
+	OpenVSwitch string `json:"openVSwitch,omitempty"`
 }
 
 // Operating systems of nodes, as Kubernetes' label kubernetes.io/os has them.

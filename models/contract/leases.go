@@ -1,5 +1,7 @@
 package contract
 
+import "strings"
+
 // Leases of chassis hosts, in kube-system: one of each host, which says that it lives, and one of each node, whose
 // holder is the host that runs its ovn-controller.
 const (
@@ -17,3 +19,10 @@ const (
 	LeaseOfHost = "host"
 	LeaseOfNode = "node"
 )
+
+// VersionLabel is the label of a Lease: the version of Weft that its holder has, or had when it wrote the Lease. A
+// controller, a chassis host and a door label their own.
+const VersionLabel = "weft.net/version"
+
+// VersionLabelValue is a version as a label can have it, which has no plus sign.
+func VersionLabelValue(version string) string { return strings.ReplaceAll(version, "+", "_") }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/pprof"
+	"net/netip"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -19,6 +21,8 @@ type Probes struct {
 	Ready func() (detail string, err error)
 	// Metrics are /metrics.
 	Metrics prometheus.Gatherer
+	// Profiles has /debug/pprof answered, to clients of the host itself: it costs time, and says more than metrics.
+	Profiles bool
 }
 
 // Handler answers the probes.
@@ -30,7 +34,26 @@ func (p Probes) Handler() *http.ServeMux {
 		answer(w, detail, err)
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(p.Metrics, promhttp.HandlerOpts{}))
+	if p.Profiles {
+		mux.HandleFunc("/debug/pprof/", ofHost(pprof.Index))
+		mux.HandleFunc("/debug/pprof/cmdline", ofHost(pprof.Cmdline))
+		mux.HandleFunc("/debug/pprof/profile", ofHost(pprof.Profile))
+		mux.HandleFunc("/debug/pprof/symbol", ofHost(pprof.Symbol))
+		mux.HandleFunc("/debug/pprof/trace", ofHost(pprof.Trace))
+	}
 	return mux
+}
+
+// ofHost refuses clients of other hosts.
+func ofHost(handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		from, err := netip.ParseAddrPort(r.RemoteAddr)
+		if err != nil || !from.Addr().Unmap().IsLoopback() {
+			http.Error(w, "profiles are for clients of the host itself: ask at a loopback address", http.StatusForbidden)
+			return
+		}
+		handle(w, r)
+	}
 }
 
 func answer(w http.ResponseWriter, detail string, err error) {

@@ -39,6 +39,29 @@ func TestProbesTellTheirReasons(t *testing.T) {
 	ask("/readyz", http.StatusServiceUnavailable, "no certificate\nnode1 well\n")
 }
 
+// Profiles are for the host itself, and only where they are asked for.
+func TestProfilesAreForTheHostItself(t *testing.T) {
+	for _, c := range []struct {
+		on     bool
+		client string
+		want   int
+	}{
+		{false, "127.0.0.1:4000", http.StatusNotFound}, {true, "127.0.0.1:4000", http.StatusOK},
+		{true, "[::1]:4000", http.StatusOK}, {true, "[::ffff:127.0.0.1]:4000", http.StatusOK},
+		{true, "192.0.2.1:4000", http.StatusForbidden}, {true, "", http.StatusForbidden},
+	} {
+		for _, page := range []string{"", "cmdline", "goroutine?debug=1"} {
+			request := httptest.NewRequest(http.MethodGet, "/debug/pprof/"+page, nil)
+			request.RemoteAddr = c.client
+			recorder := httptest.NewRecorder()
+			Probes{Profiles: c.on, Metrics: prometheus.NewRegistry()}.Handler().ServeHTTP(recorder, request)
+			if recorder.Code != c.want {
+				t.Errorf("profiles %v, client %q, %q: %d, want %d", c.on, c.client, page, recorder.Code, c.want)
+			}
+		}
+	}
+}
+
 // A port in use is an error at start, and an empty address asks for no server.
 func TestListenOpensItsAddressAtOnce(t *testing.T) {
 	other, err := net.Listen("tcp", "127.0.0.1:0")

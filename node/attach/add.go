@@ -57,7 +57,7 @@ func (a *Attacher) Add(ctx context.Context, call *cni.Call) (*types100.Result, e
 	endpoint := wanted.endpoint(network, mtu)
 	_, existed := a.ovs.AttachedDevice(call.Attachment)
 	if err := a.records.write(wanted); err != nil { // a pod without one fares well until the database is lost
-		slog.WarnContext(ctx, "cannot keep a record of the attachment", "pod", call.Pod, "error", err)
+		slog.WarnContext(ctx, "cannot keep a record of the attachment", objectOf(call.Pod), "error", err)
 	}
 	err = a.attach(ctx, endpoint, externalIDs(wanted, network), existed)
 	if err == nil {

@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"log/slog"
 	"net/netip"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/models/signal"
+	"github.com/weftnet/weft/models/telemetry"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
@@ -82,3 +84,6 @@ func (a *Attacher) ObserveRequest(verb cni.Verb, code uint, took time.Duration) 
 
 // DevicesChanged is called when devices of pods may have come or gone.
 func (a *Attacher) DevicesChanged() { a.pending.wanted.Set() }
+
+// objectOf names a pod in a line of the log.
+func objectOf(p cni.Pod) slog.Attr { return telemetry.Object("Pod", p.Namespace, p.Name) }

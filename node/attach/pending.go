@@ -268,7 +268,7 @@ func (a *Attacher) finish(
 	ends := a.pods.Leaving(pod) // then its device goes before its DEL comes
 	if operations := openvswitch.Leaving(device); len(operations) > 0 {
 		if !ends {
-			slog.WarnContext(ctx, "a pod's device has gone", "device", device.Name, "pod", pod)
+			slog.WarnContext(ctx, "a pod's device has gone", "device", device.Name, objectOf(pod))
 			a.metrics.vanished.Inc()
 		}
 		if err := a.ovs.Apply(ctx, operations); err != nil {

@@ -212,11 +212,12 @@ func (a *Attacher) rescue(ctx context.Context, one record) (rescued bool) {
 		err = a.plugAgain(ctx, one)
 	}
 	if err != nil {
-		slog.WarnContext(ctx, "a device has no port and does not get it back", "device", one.device(), "pod", one.Pod,
-			"reason", err)
+		slog.WarnContext(ctx, "a device has no port and does not get it back", "device", one.device(),
+			objectOf(one.Pod), "reason", err)
 		return false
 	}
-	slog.WarnContext(ctx, "plugged in a device again whose port was gone", "device", one.device(), "pod", one.Pod)
+	slog.WarnContext(ctx, "plugged in a device again whose port was gone", "device", one.device(),
+		objectOf(one.Pod))
 	return true
 }
 

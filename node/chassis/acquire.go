@@ -15,6 +15,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/reasons"
+	"github.com/weftnet/weft/models/telemetry"
 	"github.com/weftnet/weft/models/tenure"
 	"github.com/weftnet/weft/node/tunnel"
 )
@@ -45,12 +46,12 @@ func (h *host) acquire(term *tenure.Term, n node) {
 	if err != nil || term.Over() {
 		h.failures[n.name] = time.Now()
 		if err != nil && !errors.Is(err, errHeld) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			h.log.Warn("cannot take a node; trying again", "node", n.name, "error", err)
+			h.log.Warn("cannot take a node; trying again", telemetry.Object("Node", "", n.name), "error", err)
 		}
 		return
 	}
 	delete(h.failures, n.name)
-	log := h.log.With("node", n.name)
+	log := h.log.With(telemetry.Object("Node", "", n.name))
 	m := &member{
 		node: n, term: term, lease: lease, config: h.config, credentials: h.credentials, runDir: h.runDir, spawner: h.spawner,
 		metrics: h.metrics, log: log, report: func(reason *reasons.Event, message string) { h.report(n, reason, message) },
@@ -222,5 +223,5 @@ func (h *host) try(ctx context.Context, n node) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.unreachable, n.name)
-	h.log.Info("the node's agent is reached from here again", "node", n.name)
+	h.log.Info("the node's agent is reached from here again", telemetry.Object("Node", "", n.name))
 }

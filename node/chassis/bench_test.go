@@ -192,7 +192,7 @@ func BenchmarkHostedNodes(b *testing.B) {
 				const window = 20 * time.Second
 				writes := f.writes()
 				own, theirs := usageOf(b, host.Process.Pid), usageOf(b, children...)
-				rest(b, window)
+				idle(b, window)
 				ownAfter, theirsAfter := usageOf(b, host.Process.Pid), usageOf(b, children...)
 				b.ReportMetric(ownAfter.rss, "host-RSS-MiB")
 				b.ReportMetric(theirsAfter.rss/float64(n), "ovn-controller-RSS-MiB/node")
@@ -211,7 +211,7 @@ func BenchmarkHostedNodes(b *testing.B) {
 func settle(b *testing.B, pids []int) time.Duration {
 	b.Helper()
 	for begun, before := time.Now(), usageOf(b, pids...).cpu; ; {
-		rest(b, 2*time.Second)
+		idle(b, 2*time.Second)
 		now := usageOf(b, pids...).cpu
 		if took := time.Since(begun); now-before < time.Duration(2+len(pids)/2)*10*time.Millisecond || took > time.Minute {
 			return took
@@ -220,8 +220,8 @@ func settle(b *testing.B, pids []int) time.Duration {
 	}
 }
 
-// rest lets time pass: what is measured is a time in which nothing happens.
-func rest(b *testing.B, d time.Duration) {
+// idle lets time pass: what is measured is a time in which nothing happens.
+func idle(b *testing.B, d time.Duration) {
 	b.Helper()
 	signal.Sleep(b.Context(), d)
 }

@@ -47,6 +47,8 @@ type Config struct {
 	LeaseDuration time.Duration
 	// MetricsAddress is where /metrics, /healthz and /readyz are served; empty serves nothing. Key: metrics-address.
 	MetricsAddress string
+	// Profiling adds /debug/pprof there, for clients of the host itself. Key: profiling.
+	Profiling bool
 }
 
 // NodePlaceholder stands for a node's name in the paths of ovn-controller's credentials.

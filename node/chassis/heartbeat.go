@@ -19,6 +19,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/models/tenure"
+	"github.com/weftnet/weft/models/version"
 )
 
 // heartbeat renews this host's Lease.
@@ -133,6 +134,7 @@ func (b *heartbeat) write(ctx context.Context, lease *coordinationv1.Lease,
 	send func(context.Context, *coordinationv1.Lease, metav1.CreateOptions) (*coordinationv1.Lease, error)) error {
 	lease = lease.DeepCopy()
 	label(lease, contract.LeaseOfHost)
+	lease.Labels[contract.VersionLabel] = contract.VersionLabelValue(version.Version())
 	if lease.Annotations == nil {
 		lease.Annotations = map[string]string{}
 	}

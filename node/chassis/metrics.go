@@ -3,10 +3,17 @@
 package chassis
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
+	"path/filepath"
+	"slices"
+	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"github.com/weftnet/weft/models/telemetry"
+	"github.com/weftnet/weft/node/daemons"
 	"github.com/weftnet/weft/node/tunnel"
+	"github.com/weftnet/weft/ovsdb/certificates"
 )
 
 type metrics struct {
@@ -21,7 +28,7 @@ type metrics struct {
 
 func newMetrics() *metrics {
 	m := &metrics{
-		registry: prometheus.NewRegistry(),
+		registry: telemetry.NewRegistry(),
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "weft_chassis_streams", Help: "Open streams to agents, by node and target.",
 		}, []string{"node", "target"}),
@@ -48,8 +55,7 @@ func newMetrics() *metrics {
 	for _, from := range []origin{fromNobody, fromReleased, fromDead, fromOwn} {
 		m.takeovers.WithLabelValues(string(from))
 	}
-	m.registry.MustRegister(m.streams, m.bytes, m.restarts, m.dialled, m.denied, m.takeovers,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.streams, m.bytes, m.restarts, m.dialled, m.denied, m.takeovers)
 	return m
 }
 
@@ -97,8 +103,36 @@ func (m *metrics) register(h *host) {
 		}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_certificate_expiry_timestamp_seconds",
 			Help: "Time (Unix) at which this host's tunnel certificate expires; 0 if there is none."}, h.certificateExpiry),
-		nodeStates{h},
+		nodeStates{h}, daemons.New(h.daemons),
 	)
+}
+
+// daemons are the ovn-controllers of the nodes that this host holds.
+func (h *host) daemons() (list []daemons.Daemon) {
+	for name := range h.held() {
+		list = append(list, daemons.Daemon{Name: "ovn-controller", Node: name,
+			Sockets: []string{filepath.Join(h.runDir.folder(name), controlSocket)}})
+	}
+	return list
+}
+
+// certificates are those of files that this host and its ovn-controllers use.
+func (h *host) certificates(access *rest.Config) certificates.Expiry {
+	c := h.config
+	own := append(certificates.OfKubeconfig(c.Kubeconfig, access.TLSClientConfig), []certificates.Watched{
+		{Purpose: "tunnel-certificate", File: c.Certificate}, {Purpose: "tunnel-ca", File: c.CA},
+		{Purpose: "ovn-ca", File: c.OVNCA}}...)
+	return certificates.NewExpiryOf(func() []certificates.Watched {
+		files := map[string]struct{}{}
+		for name := range h.held() {
+			files[strings.ReplaceAll(c.OVNCertificate, NodePlaceholder, name)] = struct{}{}
+		}
+		all := slices.Clone(own)
+		for file := range files {
+			all = append(all, certificates.Watched{Purpose: "ovn-certificate", File: file})
+		}
+		return all
+	})
 }
 
 // nodeStates tells each node's state.

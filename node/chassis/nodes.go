@@ -14,6 +14,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/reasons"
+	"github.com/weftnet/weft/models/telemetry"
 )
 
 // node is one that runs no ovn-controller of its own.
@@ -141,6 +142,6 @@ func (m *misread) say(object *corev1.Node, err error, report func(node, *reasons
 		m.said = map[string]string{}
 	}
 	m.said[object.Name] = err.Error()
-	slog.Error("a node is not hosted: its facts cannot be read", "node", object.Name, "error", err)
+	slog.Error("a node is not hosted: its facts cannot be read", telemetry.Object("Node", "", object.Name), "error", err)
 	report(node{name: object.Name, uid: object.UID}, chassisFactsInvalid, err.Error())
 }

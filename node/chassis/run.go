@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
@@ -35,18 +36,23 @@ func Run(ctx context.Context, config Config) error {
 	if err := config.Validate(); err != nil {
 		return err
 	}
-	client, err := connect(config.Kubeconfig)
+	access, err := accessBy(config.Kubeconfig)
 	if err != nil {
 		return err
 	}
-	beats, err := connect(config.Kubeconfig) // a burst of other requests must not hold up a renewal
+	client, err := kubernetes.NewForConfig(access)
 	if err != nil {
 		return err
 	}
-	return run(ctx, config, client, beats, func(*host) {})
+	beats, err := kubernetes.NewForConfig(access) // a burst of other requests must not hold up a renewal
+	if err != nil {
+		return err
+	}
+	return run(ctx, config, client, beats, func(h *host) { h.metrics.registry.MustRegister(h.certificates(access)) })
 }
 
-func connect(kubeconfig string) (kubernetes.Interface, error) {
+// accessBy says how the API server is reached.
+func accessBy(kubeconfig string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
@@ -55,7 +61,7 @@ func connect(kubeconfig string) (kubernetes.Interface, error) {
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	config.QPS, config.Burst = 100, 300 // a dead host's nodes are to be taken at once: three requests each
-	return kubernetes.NewForConfig(config)
+	return config, nil
 }
 
 // run is Run with its clients; began is told the host once there is one.
@@ -203,7 +209,7 @@ func (n node) reference() *corev1.ObjectReference {
 // probes say whether the host's loop runs, and whether it may hold nodes; with the state of each that it holds.
 func (h *host) probes() httpserver.Probes {
 	return httpserver.Probes{
-		Metrics: h.metrics.registry,
+		Metrics: h.metrics.registry, Profiles: h.config.Profiling,
 		Alive: func() error {
 			if at := h.looked.Load(); at != 0 && time.Since(time.Unix(0, at)) > 10*h.config.LeaseDuration {
 				return errors.New("the host's loop stands still")

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/weftnet/weft/node/unixctl"
 )
 
 // daemonControl asks a daemon of Open vSwitch or OVN by its control socket, as ovs-appctl does;
@@ -16,26 +18,6 @@ type daemonControl interface {
 	Arguments(ctx context.Context, daemon string) ([]string, error)
 }
 
-// option is the last value that a command line gives an option, as "--long=value", "--long value", "-s value" or
-// "-svalue"; "" without.
-func option(arguments []string, long, short string) (value string) {
-	for i, argument := range arguments {
-		next := ""
-		if i+1 < len(arguments) {
-			next = arguments[i+1]
-		}
-		switch {
-		case argument == long || argument == short:
-			value = next
-		case strings.HasPrefix(argument, long+"="):
-			value = argument[len(long)+1:]
-		case short != "" && strings.HasPrefix(argument, short) && !strings.HasPrefix(argument, "--"):
-			value = argument[len(short):]
-		}
-	}
-	return value
-}
-
 // ovnPair is what ovn-controller shows and trusts: by its command line or, of what that does not say, by the database.
 // ok is false where neither says. The error tells why the command line is not known, nil where no ovn-controller runs.
 func ovnPair(ctx context.Context, ovs vswitchReader, daemons daemonControl) (p pair, ok bool, err error) {
@@ -43,9 +25,10 @@ func ovnPair(ctx context.Context, ovs vswitchReader, daemons daemonControl) (p p
 	if errors.Is(err, errAbsent) {
 		err = nil
 	}
-	p = pair{Of: "ovn-controller's", OfPeers: true, Key: option(arguments, "--private-key", "-p"),
-		Certificate: option(arguments, "--certificate", "-c"),
-		CA:          cmp.Or(option(arguments, "--ca-cert", "-C"), option(arguments, "--bootstrap-ca-cert", ""))}
+	p = pair{Of: "ovn-controller's", OfPeers: true, Key: unixctl.Option(arguments, "--private-key", "-p"),
+		Certificate: unixctl.Option(arguments, "--certificate", "-c"),
+		CA: cmp.Or(unixctl.Option(arguments, "--ca-cert", "-C"),
+			unixctl.Option(arguments, "--bootstrap-ca-cert", ""))}
 	if o, problem := ovs.OpenVSwitch(ctx); problem == nil && o.SSL != nil {
 		if p.Key == "" || p.Certificate == "" {
 			p.Of, p.Key, p.Certificate = "Open vSwitch's", o.SSL.PrivateKey, o.SSL.Certificate

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,9 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
@@ -130,7 +127,7 @@ func (linuxHost) Chains() ([]string, bool, error) {
 func (h linuxHost) Control(ctx context.Context, daemon, command string) (string, error) {
 	folders := controlFolders(h.config)
 	problem := fmt.Errorf("no control socket of %s answers in %s: %w", daemon, strings.Join(folders, " or "), errAbsent)
-	for _, socket := range controlSockets(folders, daemon) {
+	for _, socket := range unixctl.Sockets(folders, daemon) {
 		answer, err := control(ctx, socket, command)
 		if err == nil {
 			return answer, nil
@@ -146,25 +143,14 @@ func (h linuxHost) Control(ctx context.Context, daemon, command string) (string,
 func (h linuxHost) Arguments(ctx context.Context, daemon string) ([]string, error) {
 	folders := controlFolders(h.config)
 	problem := fmt.Errorf("no control socket of %s answers in %s: %w", daemon, strings.Join(folders, " or "), errAbsent)
-	for _, socket := range controlSockets(folders, daemon) {
-		if _, err := control(ctx, socket, "version"); errors.Is(err, fs.ErrPermission) {
+	for _, socket := range unixctl.Sockets(folders, daemon) {
+		_, err := control(ctx, socket, "version")
+		switch {
+		case err == nil:
+			return unixctl.Arguments(socket, daemon)
+		case errors.Is(err, fs.ErrPermission):
 			problem = err
-			continue
-		} else if err != nil {
-			continue
 		}
-		process := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(socket), daemon+"."), ".ctl")
-		text, err := os.ReadFile(filepath.Join("/proc", process, "cmdline"))
-		if err != nil {
-			return nil, fmt.Errorf("process of %s: %w", socket, err)
-		}
-		arguments := strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
-		// behind a loader's, if there is one
-		name := slices.IndexFunc(arguments, func(a string) bool { return filepath.Base(a) == daemon })
-		if name < 0 {
-			return nil, fmt.Errorf("process %s is no %s here: %s runs in another PID namespace", process, daemon, daemon)
-		}
-		return arguments[name+1:], nil
 	}
 	return nil, problem
 }
@@ -181,25 +167,6 @@ func controlFolders(config Config) []string {
 	}
 	folder := filepath.Dir(path)
 	return []string{folder, filepath.Join(filepath.Dir(folder), "ovn")}
-}
-
-func controlSockets(folders []string, daemon string) []string {
-	made := map[string]time.Time{}
-	var sockets []string
-	for _, folder := range folders {
-		paths, err := filepath.Glob(filepath.Join(folder, daemon+"*.ctl"))
-		if err != nil {
-			continue // a folder with a name like a pattern
-		}
-		for _, path := range paths {
-			if info, err := os.Stat(path); err == nil {
-				made[path] = info.ModTime()
-				sockets = append(sockets, path)
-			}
-		}
-	}
-	slices.SortFunc(sockets, func(a, b string) int { return cmp.Or(made[b].Compare(made[a]), cmp.Compare(a, b)) })
-	return sockets
 }
 
 // control asks a daemon by its socket.

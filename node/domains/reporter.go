@@ -16,6 +16,7 @@ import (
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/signal"
+	"github.com/weftnet/weft/models/telemetry"
 )
 
 // Paces of reports. Each is the whole object, which the API server stores anew.
@@ -83,7 +84,7 @@ func (r *reporter) try(ctx context.Context, do func(context.Context) error) {
 			slog.WarnContext(ctx, "cannot keep the node's ResolvedNames: domain names in policies lack the addresses that DNS "+
 				"servers on this node answer; see that the CustomResourceDefinition is there and that the agent's user may get, "+
 				"create and patch its own object",
-				"node", r.node, "error", err)
+				telemetry.Object("Node", "", r.node), "error", err)
 			r.told = true
 		}
 		signal.Sleep(ctx, wait)
@@ -100,7 +101,8 @@ func (r *reporter) restore(ctx context.Context) error {
 	}
 	var before v1alpha1.ResolvedNames
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &before); err != nil {
-		slog.WarnContext(ctx, "the node's ResolvedNames cannot be read; it is written anew", "node", r.node, "error", err)
+		slog.WarnContext(ctx, "the node's ResolvedNames cannot be read; it is written anew",
+			telemetry.Object("Node", "", r.node), "error", err)
 		return nil
 	}
 	r.book.restore(before.Names, time.Now())

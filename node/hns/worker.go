@@ -182,7 +182,7 @@ func (w *Worker) abandon(call *handover, op operation, after time.Duration) {
 	hung := len(w.hung)
 	w.mu.Unlock()
 	w.abandoned.WithLabelValues(op.call).Inc()
-	slog.Error("HNS does not answer: the call is left to itself", "call", op.call, "object", op.object, "after", after,
+	slog.Error("HNS does not answer: the call is left to itself", "call", op.call, "hns-object", op.object, "after", after,
 		"unanswered", hung)
 	w.end()
 }
@@ -191,7 +191,7 @@ func (w *Worker) forget(call *handover, op operation, took time.Duration) {
 	w.mu.Lock()
 	delete(w.hung, call)
 	w.mu.Unlock()
-	slog.Warn("HNS has answered a call that was given up", "call", op.call, "object", op.object, "after", took)
+	slog.Warn("HNS has answered a call that was given up", "call", op.call, "hns-object", op.object, "after", took)
 }
 
 func (w *Worker) observe(op operation, err error, took time.Duration) {

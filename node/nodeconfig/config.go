@@ -178,6 +178,8 @@ type Config struct {
 	// metrics-address: of /metrics, /healthz and /readyz; empty serves none. Nobody has to say who
 	// they are there, so it is the node's own unless the user opens it.
 	MetricsAddress string
+	// profiling: serve /debug/pprof there, too, to clients of the host itself.
+	Profiling bool
 }
 
 // BridgeMapping says by which bridge a node reaches an external network, see ovn-bridge-mappings in

@@ -28,7 +28,8 @@ const (
 
 // Tables leaves out statistics, which the server would send every few seconds.
 var Tables = []ovsdb.Table{
-	{Model: &vswitch.OpenvSwitch{}, Read: []string{"bridges", "datapaths", "next_cfg", "cur_cfg", "other_config"}},
+	{Model: &vswitch.OpenvSwitch{}, Read: []string{"bridges", "datapaths", "next_cfg", "cur_cfg", "other_config",
+		"ovs_version"}},
 	{Model: &vswitch.Datapath{}, Read: []string{"ct_zones"}},
 	{Model: &vswitch.CTZone{}, Read: []string{"limit"}},
 	{Model: &vswitch.Bridge{}, Read: []string{"name", "ports", "datapath_type", "fail_mode", "other_config"}},

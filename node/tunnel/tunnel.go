@@ -19,6 +19,8 @@ const (
 	OpenFlow Target = "weft-openflow/1" // br-int's management connection
 	// what br-int's flows have counted: contract.CountersRequest, contract.CountersReply
 	Counters Target = "weft-counters/1"
+	// the agent's metrics in Prometheus' text format, after which the stream ends
+	Metrics Target = "weft-metrics/1"
 )
 
 // HostName is the DNS name in a chassis host's certificate.

@@ -22,7 +22,9 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/tenure"
+	"github.com/weftnet/weft/models/version"
 )
 
 // Config says which Lease it is, and who wants it.
@@ -59,6 +61,7 @@ func (c *Config) term(ctx context.Context, work Work) error {
 		LeaseMeta:  metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name},
 		Client:     c.Leases,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: c.Identity},
+		Labels:     map[string]string{contract.VersionLabel: contract.VersionLabelValue(version.Version())},
 	}}
 	defer context.AfterFunc(l.work, func() { // whatever made it stop
 		l.end()

@@ -62,7 +62,8 @@ const (
 	nodeTime = 5 * time.Second
 )
 
-var errNoAddress = errors.New(
+// ErrNoAddress says what a node needs before its agent can be asked.
+var ErrNoAddress = errors.New(
 	"its agent takes no streams: give it tunnel-ca, tunnel-certificate and tunnel-private-key")
 
 // Read asks the databases for rules, and the nodes for what their flows have counted. Nodes that do not answer are
@@ -100,7 +101,7 @@ func Read(ctx context.Context, config Config, nodes []Node) (Counts, error) {
 // ask adds up what the flows of each rule have counted on a node.
 func ask(ctx context.Context, dial Dial, node Node, rules *rules) ([]Count, error) {
 	if node.Address == "" {
-		return nil, errNoAddress
+		return nil, ErrNoAddress
 	}
 	ctx, cancel := context.WithTimeout(ctx, nodeTime)
 	defer cancel()

@@ -27,6 +27,8 @@ type Config struct {
 	CA, Certificate, PrivateKey string
 	// metrics-address: of /metrics, /healthz and /readyz; empty serves none.
 	MetricsAddress string
+	// profiling: serve /debug/pprof there, too, to clients of the host itself.
+	Profiling bool
 }
 
 // Sockets that the playbooks make.

@@ -58,6 +58,7 @@ type street struct {
 	files  string
 	// of the databases, if there are any
 	northbound, southbound string
+	agents                 Agents
 }
 
 func newStreet(t *testing.T) *street {
@@ -154,7 +155,8 @@ func (s *street) open(identity, listen string, counts hits.Counts) (leave func()
 	file := func(name string) string { return filepath.Join(s.files, name) }
 	d, err := newDoor(Config{Identity: identity, Listen: listen, Northbound: s.northbound, Southbound: s.southbound,
 		OVNTrace: ovsdbtest.Program(s.t, "ovn-trace"),
-		CA:       file("ca.crt"), Certificate: file("tls.crt"), PrivateKey: file("tls.key")}, s.clients("weft:observe"), nil)
+		CA:       file("ca.crt"), Certificate: file("tls.crt"), PrivateKey: file("tls.key")}, s.clients("weft:observe"),
+		s.agents)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func must(t *testing.T, address string) netip.AddrPort {
 	return parsed
 }
 
-func TestPathsOfHits(t *testing.T) {
+func TestPathsOfLists(t *testing.T) {
 	const prefix = "/apis/observe.weft.net/v1alpha1/"
 	for path, want := range map[string]string{
 		prefix + "policyhits": "all", prefix + "namespaces/shop/policyhits": "shop",
@@ -40,7 +40,7 @@ func TestPathsOfHits(t *testing.T) {
 		prefix + "namespaces/shop/policyhits/db": "none", prefix + "namespaces/Shop/policyhits": "none",
 		"/apis/observe.weft.net/v1/policyhits": "none", "": "none",
 	} {
-		namespace, ok := pathOf(path, api.PolicyHitsResource)
+		namespace, ok := listPath(path, api.PolicyHitsResource)
 		got := namespace
 		switch {
 		case !ok:
@@ -78,7 +78,7 @@ func TestKubectlPrintsFindings(t *testing.T) {
 	h := &handler{limits: &limits{}, answered: func(int) {}, who: func(*http.Request) (user.Info, error) {
 		return &user.DefaultInfo{Name: asks}, nil
 	}, may: func(_ context.Context, who user.Info, to right) (bool, error) {
-		return who.GetName() == "nora" && to == right{"list", api.NetworkStatusResource, ""}, nil
+		return who.GetName() == "nora" && to == right{verb: "list", resource: api.NetworkStatusResource}, nil
 	}, status: func(context.Context) (*api.NetworkStatusList, error) { return list, nil }}
 	rows := func() string {
 		t.Helper()

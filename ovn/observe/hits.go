@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+	"github.com/weftnet/weft/models/telemetry"
 	"github.com/weftnet/weft/ovn/explain"
 	"github.com/weftnet/weft/ovn/hits"
 )
@@ -26,7 +27,8 @@ func (h *handler) policyHits(r *http.Request, who user.Info, namespace string) (
 		return nil, err
 	}
 	resource := schema.GroupResource{Group: group, Resource: api.PolicyHitsResource}
-	allowed, err := h.may(r.Context(), who, right{"list", api.PolicyHitsResource, namespace})
+	allowed, err := h.may(r.Context(), who, right{verb: "list", resource: api.PolicyHitsResource,
+		namespace: namespace})
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +82,8 @@ func listOf(counts hits.Counts) *api.PolicyHitsList {
 		item.Nodes = append(item.Nodes, api.NodeHits{Node: c.Node, Packets: c.Packets, Bytes: c.Bytes})
 	}
 	for _, node := range slices.Sorted(maps.Keys(counts.Unanswered)) {
-		slog.Warn("a node does not tell what its flows have counted", "node", node, "error", counts.Unanswered[node])
+		slog.Warn("a node does not tell what its flows have counted", telemetry.Object("Node", "", node),
+			"error", counts.Unanswered[node])
 		list.Unanswered = append(list.Unanswered, api.Unanswered{Node: node, Reason: counts.Unanswered[node].Error()})
 	}
 	return list

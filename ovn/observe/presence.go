@@ -16,6 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
+
+	"github.com/weftnet/weft/models/contract"
+	build "github.com/weftnet/weft/models/version"
 )
 
 // Where doors say that they are there. The namespace is their own: whoever may write EndpointSlices in another one
@@ -101,7 +104,8 @@ func (p *presence) remove(ctx context.Context, name string, lease metav1.DeleteO
 func (p *presence) renew(ctx context.Context) error {
 	leases := p.client.CoordinationV1().Leases(Namespace)
 	lease := &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: p.name(), Labels: map[string]string{discoveryv1.LabelManagedBy: managedBy}},
+		ObjectMeta: metav1.ObjectMeta{Name: p.name(), Labels: map[string]string{discoveryv1.LabelManagedBy: managedBy,
+			contract.VersionLabel: contract.VersionLabelValue(build.Version())}},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To(p.identity),
 			LeaseDurationSeconds: ptr.To(int32(p.silence / time.Second)),
 			RenewTime:            ptr.To(metav1.NewMicroTime(time.Now()))},

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -26,7 +25,10 @@ import (
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/httpserver"
+	"github.com/weftnet/weft/models/telemetry"
 	"github.com/weftnet/weft/ovn/hits"
+	"github.com/weftnet/weft/ovn/observe/dump"
+	"github.com/weftnet/weft/ovn/observe/topology"
 	"github.com/weftnet/weft/ovn/ovntrace"
 	"github.com/weftnet/weft/ovn/status"
 	"github.com/weftnet/weft/ovn/trace"
@@ -46,35 +48,51 @@ const (
 var bounds = httpserver.Limits{Connections: httpserver.Endpoints.Connections, PerClient: httpserver.Endpoints.PerClient,
 	Header: askTime, Request: askTime, Answer: answerTime, Idle: 2 * time.Minute}
 
-// Run serves until ctx is done. dial opens a stream to the counters of a node's agent.
-func Run(ctx context.Context, c Config, config *rest.Config, dial hits.Dial) error {
+// Agents open streams of nodes' agents.
+type Agents struct {
+	// Counters leads to what flows have counted.
+	Counters hits.Dial
+	// Metrics leads to the agent's metrics, in Prometheus' text format. The agent ends the stream after them.
+	Metrics hits.Dial
+}
+
+// Run serves until ctx is done.
+func Run(ctx context.Context, c Config, config *rest.Config, agents Agents) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
-	d, err := newDoor(c, client, dial)
+	d, err := newDoor(c, client, agents)
 	if err != nil {
 		return err
 	}
+	d.metrics.registry.MustRegister(certificates.NewExpiry(append(
+		certificates.OfKubeconfig(c.Kubeconfig, config.TLSClientConfig),
+		certificates.Watched{Purpose: "tunnel-certificate", File: c.Certificate},
+		certificates.Watched{Purpose: "tunnel-ca", File: c.CA})...))
 	return d.run(ctx)
 }
 
 // door is one of those that the API server may ask.
 type door struct {
-	config  Config
-	client  kubernetes.Interface
-	proxy   *frontProxy
-	nodes   cache.SharedIndexInformer
-	hits    *snapshots[*api.PolicyHitsList]
-	status  *snapshots[*api.NetworkStatusList]
-	tracer  *trace.Tracer
-	metrics *metrics
-	refused sync.Map // why a node's agent is not asked, by name
-	serving atomic.Bool
-	began   time.Time
+	config   Config
+	client   kubernetes.Interface
+	proxy    *frontProxy
+	nodes    cache.SharedIndexInformer
+	hits     *snapshots[*api.PolicyHitsList]
+	status   *snapshots[*api.NetworkStatusList]
+	versions *snapshots[*api.NetworkVersionList]
+	topology *snapshots[*api.NetworkTopologyList]
+	dumps    *dumps
+	commands *commands
+	tracer   *trace.Tracer
+	metrics  *metrics
+	refused  sync.Map // why a node's agent is not asked, by name
+	serving  atomic.Bool
+	began    time.Time
 }
 
-func newDoor(c Config, client kubernetes.Interface, dial hits.Dial) (*door, error) {
+func newDoor(c Config, client kubernetes.Interface, agents Agents) (*door, error) {
 	proxy, err := newFrontProxy(client)
 	if err != nil {
 		return nil, err
@@ -84,21 +102,44 @@ func newDoor(c Config, client kubernetes.Interface, dial hits.Dial) (*door, erro
 	if err := d.nodes.SetTransform(keepNode); err != nil {
 		return nil, err
 	}
-	northbound, southbound := ovsdb.Config{Endpoints: c.Northbound}, ovsdb.Config{Endpoints: c.Southbound}
+	d.prepareAnswers(agents)
+	return d, nil
+}
+
+// prepareAnswers says where each answer is read.
+func (d *door) prepareAnswers(agents Agents) {
+	northbound, southbound := ovsdb.Config{Endpoints: d.config.Northbound}, ovsdb.Config{Endpoints: d.config.Southbound}
 	d.hits = &snapshots[*api.PolicyHitsList]{now: time.Now, fresh: hitsFresh,
 		read: func(ctx context.Context) (*api.PolicyHitsList, error) {
-			counts, err := hits.Read(ctx, hits.Config{Northbound: northbound, Southbound: southbound, Dial: dial},
+			counts, err := hits.Read(ctx, hits.Config{Northbound: northbound, Southbound: southbound, Dial: agents.Counters},
 				d.nodesOf(d.nodes.GetStore().List()))
 			d.metrics.unanswered.Set(float64(len(counts.Unanswered)))
 			return listOf(counts), err
 		}}
-	sources := &status.Sources{Door: c.Identity, Northbound: northbound, Southbound: southbound,
-		Kubernetes: client.CoreV1().RESTClient(), Nodes: d.watchedNodes, Certificates: c.certificates}
+	sources := &status.Sources{Door: d.config.Identity, DoorNamespace: Namespace, Northbound: northbound,
+		Southbound: southbound, Kubernetes: d.client.CoreV1().RESTClient(), Nodes: d.watchedNodes,
+		Certificates: d.config.certificates}
 	d.status = &snapshots[*api.NetworkStatusList]{now: time.Now, fresh: statusFresh,
 		read: func(ctx context.Context) (*api.NetworkStatusList, error) { return sources.Read(ctx), nil }}
-	d.tracer = &trace.Tracer{Program: ovntrace.New(c.OVNTrace, c.Southbound, maxTraces), Northbound: northbound,
-		Southbound: southbound, Kubernetes: client.CoreV1().RESTClient(), Nodes: d.watchedNodes}
-	return d, nil
+	d.versions = &snapshots[*api.NetworkVersionList]{now: time.Now, fresh: versionFresh,
+		read: func(ctx context.Context) (*api.NetworkVersionList, error) { return sources.Versions(ctx), nil }}
+	layout := &topology.Sources{Northbound: northbound, Southbound: southbound, Nodes: d.watchedNodes}
+	d.topology = &snapshots[*api.NetworkTopologyList]{now: time.Now, fresh: topologyFresh, read: layout.Read}
+	d.dumps = newDumps(map[string]func(context.Context, *dump.Writer) error{
+		api.NorthboundDump: func(ctx context.Context, w *dump.Writer) error {
+			return dump.Database(ctx, northbound, status.Northbound, w)
+		},
+		api.SouthboundDump: func(ctx context.Context, w *dump.Writer) error {
+			return dump.Database(ctx, southbound, status.Southbound, w)
+		},
+		api.AgentsDump: func(ctx context.Context, w *dump.Writer) error {
+			return dump.Agents(ctx, d.nodesOf(d.nodes.GetStore().List()), agents.Metrics, w)
+		},
+	})
+	d.commands = newCommands(map[string]string{api.NorthboundCommand: d.config.Northbound,
+		api.SouthboundCommand: d.config.Southbound})
+	d.tracer = &trace.Tracer{Program: ovntrace.New(d.config.OVNTrace, d.config.Southbound, maxTraces),
+		Northbound: northbound, Southbound: southbound, Kubernetes: d.client.CoreV1().RESTClient(), Nodes: d.watchedNodes}
 }
 
 func (d *door) run(ctx context.Context) error {
@@ -161,12 +202,7 @@ func (d *door) prepare(ctx context.Context) error {
 // serve ends when ctx is done and left is closed: as long as the API server is sent here, it is answered.
 func (d *door) serve(ctx context.Context, listener net.Listener, own func() (*certificates.Set, error),
 	left <-chan struct{}) error {
-	server := httpserver.New(&handler{who: d.proxy.user, hits: d.hits.get, status: d.status.get, limits: &limits{},
-		answered: d.metrics.answered,
-		trace:    d.tracer.Trace,
-		may: func(ctx context.Context, who user.Info, to right) (bool, error) {
-			return has(ctx, d.client, who, to)
-		}}, bounds)
+	server := httpserver.New(d.handler(), bounds)
 	server.TLSConfig, server.MaxHeaderBytes = d.proxy.tlsConfig(own), maxHeader
 	server.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams}
 	server.ErrorLog = slog.NewLogLogger(slog.Default().Handler(), slog.LevelInfo) // strangers' handshakes
@@ -187,6 +223,18 @@ func (d *door) serve(ctx context.Context, listener net.Listener, own func() (*ce
 	}
 	stop()
 	return err
+}
+
+// handler gives the door's answers to whom the API server has named.
+func (d *door) handler() *handler {
+	return &handler{
+		identity: d.config.Identity, who: d.proxy.user, limits: &limits{}, answered: d.metrics.answered,
+		hits: d.hits.get, status: d.status.get, versions: d.versions.get, topology: d.topology.get,
+		dumps: d.dumps, commands: d.commands, trace: d.tracer.Trace,
+		may: func(ctx context.Context, who user.Info, to right) (bool, error) {
+			return has(ctx, d.client, who, to)
+		},
+	}
 }
 
 // ready says why nobody is answered now.
@@ -211,7 +259,7 @@ func (d *door) lives() error {
 // probes say whether anybody is answered, and whether a new start would help.
 func (d *door) probes() httpserver.Probes {
 	return httpserver.Probes{
-		Metrics: d.metrics.registry, Alive: d.lives,
+		Metrics: d.metrics.registry, Alive: d.lives, Profiles: d.config.Profiling,
 		Ready: func() (detail string, err error) { return "", d.ready() },
 	}
 }
@@ -239,7 +287,7 @@ func (d *door) nodesOf(objects []any) []hits.Node {
 		if err == nil {
 			d.refused.Delete(node.Name)
 		} else if before, _ := d.refused.Swap(node.Name, err.Error()); before != err.Error() {
-			slog.Warn("an agent is not asked", "node", node.Name, "error", err)
+			slog.Warn("an agent is not asked", telemetry.Object("Node", "", node.Name), "error", err)
 		}
 	}
 	return nodes
@@ -275,14 +323,13 @@ type metrics struct {
 
 func newMetrics() *metrics {
 	m := &metrics{
-		registry: prometheus.NewRegistry(),
+		registry: telemetry.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weft_observe_requests_total",
 			Help: "Requests, by the code of the answer."}, []string{"code"}),
 		unanswered: prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_observe_unanswered_nodes",
 			Help: "Nodes that did not tell their flows' counters when they were last asked."}),
 	}
-	m.registry.MustRegister(m.requests, m.unanswered, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.requests, m.unanswered)
 	return m
 }
 

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
@@ -25,6 +25,8 @@ const (
 
 // handler serves the API. What a user may ask is decided here, and nowhere below.
 type handler struct {
+	// identity is the door's among the doors.
+	identity string
 	// who is the user that a request is of.
 	who func(*http.Request) (user.Info, error)
 	// may says whether he has a right.
@@ -33,6 +35,12 @@ type handler struct {
 	hits func(context.Context) (*api.PolicyHitsList, error)
 	// status is that of the network.
 	status func(context.Context) (*api.NetworkStatusList, error)
+	// versions are those of the network's parts.
+	versions func(context.Context) (*api.NetworkVersionList, error)
+	// topology is that of the whole network.
+	topology func(context.Context) (*api.NetworkTopologyList, error)
+	dumps    *dumps
+	commands *commands
 	// trace answers a question, as far as the user may see the answer.
 	trace    func(context.Context, api.TraceSpec, trace.May) (*api.TraceStatus, error)
 	limits   *limits
@@ -41,6 +49,11 @@ type handler struct {
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := h.answer(w, r)
+	if s, ok := answer.(stream); ok {
+		h.answered(http.StatusOK)
+		s.send(w, r)
+		return
+	}
 	code := http.StatusOK
 	if r.Method == http.MethodPost {
 		code = http.StatusCreated
@@ -72,8 +85,8 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 			err)
 		return nil, apierrors.NewUnauthorized("the request does not come by the API server's front proxy, or names no user")
 	}
-	traced, isTrace := pathOf(r.URL.Path, api.TraceResource)
-	if r.Method != http.MethodGet && (r.Method != http.MethodPost || !isTrace) {
+	namespace, creates := tracePath(r)
+	if r.Method != http.MethodGet && !creates {
 		return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Group: group}, strings.ToLower(r.Method))
 	}
 	if found := discovery(r.URL.Path); found != nil {
@@ -84,13 +97,30 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer release()
-	if r.Method == http.MethodPost {
-		return h.createTrace(w, r, who, traced)
+	if creates {
+		return h.createTrace(w, r, who, namespace)
 	}
-	if r.URL.Path == statusPath {
+	return h.read(r, who)
+}
+
+// read answers a GET of what is not discovery.
+func (h *handler) read(r *http.Request, who user.Info) (any, error) {
+	switch r.URL.Path {
+	case statusPath:
 		return h.networkStatus(r, who)
+	case versionPath:
+		return h.networkVersion(r, who)
 	}
-	namespace, ok := pathOf(r.URL.Path, api.PolicyHitsResource)
+	if namespace, ok := listPath(r.URL.Path, api.NetworkTopologyResource); ok {
+		return h.networkTopology(r, who, namespace)
+	}
+	if name, ok := namePath(r.URL.Path, api.NetworkDumpResource); ok {
+		return h.networkDump(r, who, name)
+	}
+	if name, ok := namePath(r.URL.Path, api.OVNCommandResource); ok {
+		return h.ovnCommand(r, who, name)
+	}
+	namespace, ok := listPath(r.URL.Path, api.PolicyHitsResource)
 	if !ok {
 		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{Group: group}, "",
 			"there is nothing at this path", 0, false)
@@ -98,23 +128,12 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 	return h.policyHits(r, who, namespace)
 }
 
-// pathOf gives the namespace of a path of a namespaced resource, "" being all.
-func pathOf(path, resource string) (namespace string, ok bool) {
-	path, ok = strings.CutPrefix(path, "/apis/"+api.GroupVersion+"/")
-	if !ok || path == resource {
-		return "", ok
-	}
-	parts := strings.Split(path, "/")
-	if len(parts) != 3 || parts[0] != "namespaces" || parts[2] != resource ||
-		len(validation.IsDNS1123Label(parts[1])) > 0 {
-		return "", false
-	}
-	return parts[1], true
-}
-
-// wholeList refuses what would be more, or less, than a list of all.
-func wholeList(r *http.Request) error {
+// wholeList refuses what would be more, or less, than a list of all. The keys in served are left to the caller.
+func wholeList(r *http.Request, served ...string) error {
 	for _, key := range []string{"watch", "labelSelector", "fieldSelector"} {
+		if slices.Contains(served, key) {
+			continue
+		}
 		if value := r.URL.Query().Get(key); value != "" && value != "false" && value != "0" {
 			return apierrors.NewBadRequest(key + " is not served here: ask for the whole list")
 		}
@@ -144,6 +163,12 @@ func discovery(path string) any {
 					Verbs: []string{"list"}},
 				{Name: api.NetworkStatusResource, SingularName: "networkstatus", Kind: api.NetworkStatusKind,
 					Verbs: []string{"list"}},
+				{Name: api.NetworkVersionResource, SingularName: "networkversion", Kind: api.NetworkVersionKind,
+					Verbs: []string{"list"}},
+				{Name: api.NetworkTopologyResource, SingularName: "networktopology", Namespaced: true,
+					Kind: api.NetworkTopologyKind, Verbs: []string{"list"}},
+				{Name: api.NetworkDumpResource, SingularName: "networkdump", Kind: api.NetworkDumpKind, Verbs: []string{"get"}},
+				{Name: api.OVNCommandResource, SingularName: "ovncommand", Kind: api.OVNCommandKind, Verbs: []string{"get"}},
 				{Name: api.TraceResource, SingularName: "trace", Namespaced: true, Kind: api.TraceKind, Verbs: []string{"create"}},
 			}}
 	}

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
@@ -30,14 +29,8 @@ func (h *handler) networkStatus(r *http.Request, who user.Info) (any, error) {
 	if err := wholeList(r); err != nil {
 		return nil, err
 	}
-	allowed, err := h.may(r.Context(), who, right{"list", api.NetworkStatusResource, ""})
-	if err != nil {
+	if err := h.demandList(r.Context(), who, api.NetworkStatusResource, "", api.NetworkStatusRole); err != nil {
 		return nil, err
-	}
-	if !allowed {
-		return nil, apierrors.NewForbidden(schema.GroupResource{Group: group, Resource: api.NetworkStatusResource}, "",
-			fmt.Errorf("user %q has no right to list it: an administrator binds the ClusterRole %s to the user, by a "+
-				"ClusterRoleBinding", who.GetName(), api.NetworkStatusRole))
 	}
 	list, err := h.status(r.Context())
 	if err != nil {

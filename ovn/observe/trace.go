@@ -28,6 +28,14 @@ const (
 // tracesOf is the resource in errors.
 var tracesOf = schema.GroupResource{Group: group, Resource: api.TraceResource}
 
+// tracePath gives the namespace in which a request creates a Trace, "" being none.
+func tracePath(r *http.Request) (namespace string, ok bool) {
+	if r.Method != http.MethodPost {
+		return "", false
+	}
+	return listPath(r.URL.Path, api.TraceResource)
+}
+
 // createTrace answers a question. The API server has asked for the right in the namespace of the path, which is that of
 // the source, and in the whole cluster where the path has none.
 func (h *handler) createTrace(w http.ResponseWriter, r *http.Request, who user.Info, namespace string) (any, error) {
@@ -43,7 +51,7 @@ func (h *handler) createTrace(w http.ResponseWriter, r *http.Request, who user.I
 			question.Spec.Source.Namespace, namespace))
 	}
 	may := func(ctx context.Context, namespace string) (bool, error) {
-		return h.may(ctx, who, right{"create", api.TraceResource, namespace})
+		return h.may(ctx, who, right{verb: "create", resource: api.TraceResource, namespace: namespace})
 	}
 	if err := mayTrace(r.Context(), may, namespace); err != nil {
 		return nil, h.traceError(r.Context(), who, err)

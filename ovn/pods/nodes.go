@@ -1,6 +1,8 @@
 package pods
 
 import (
+	"iter"
+
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/topology"
@@ -25,6 +27,19 @@ func (b *Part) node(name string) *nodePods {
 		b.nodes[name] = n
 	}
 	return n
+}
+
+// Subnets are those of nodes, by the node's name, each with the addresses that are free.
+func (b *Part) Subnets() iter.Seq2[string, *ipam.SubnetPool] {
+	return func(yield func(string, *ipam.SubnetPool) bool) {
+		for name, n := range b.nodes {
+			for _, subnet := range n.pools {
+				if !yield(name, subnet) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // forget drops what is known of a node once it has neither pods nor subnets.

@@ -2,6 +2,7 @@ package pools
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -109,6 +110,17 @@ type state struct {
 	silent string // ranges that no node can announce, if any
 	reason *reasons.Condition
 	noted  part.Body // status that was asked for last
+}
+
+// Pools are the AddressPools' addresses, by the pool's name.
+func (b *Part) Pools() iter.Seq2[string, *Pool] {
+	return func(yield func(string, *Pool) bool) {
+		for name, p := range b.all {
+			if !yield(name, p.Pool) {
+				return
+			}
+		}
+	}
 }
 
 // holding is what a Service has.

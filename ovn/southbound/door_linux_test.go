@@ -247,7 +247,7 @@ func TestANodesCertificateIsThatNodesAlone(t *testing.T) {
 		}
 	}
 	if !strings.Contains(g.log.String(), "row pod1 of table Port_Binding is another node's") ||
-		!strings.Contains(g.log.String(), "node=l2") {
+		!strings.Contains(g.log.String(), "object=Node/l2") {
 		t.Errorf("the log: %s", g.log.String())
 	}
 }

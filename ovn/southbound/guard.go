@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/signal"
+	"github.com/weftnet/weft/models/telemetry"
 )
 
 // Guard lets nodes at a Southbound.
@@ -76,7 +77,8 @@ func (g *Guard) serve(ctx context.Context, listener net.Listener) error {
 			switch address := conn.RemoteAddr(); {
 			case err == nil || ctx.Err() != nil:
 			case node != "" && g.toldNodes.more(node):
-				g.log.Warn("a node's connection ended", "node", node, "address", address.String(), "error", err)
+				g.log.Warn("a node's connection ended", telemetry.Object("Node", "", node),
+					"address", address.String(), "error", err)
 			case node == "" && g.toldOthers.more(origin(address)):
 				level := slog.LevelWarn
 				if errors.Is(err, errNoCertificate) || errors.Is(err, io.EOF) { // as doctors and playbooks do; it gets nowhere

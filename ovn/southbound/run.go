@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weftnet/weft/models/httpserver"
 	"github.com/weftnet/weft/models/sb"
+	"github.com/weftnet/weft/models/telemetry"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/certificates"
 )
@@ -32,6 +32,8 @@ type Config struct {
 	Certificate, PrivateKey, NodeCA string
 	// metrics-address: of /metrics, /healthz and /readyz; empty serves none.
 	MetricsAddress string
+	// profiling: serve /debug/pprof there, too, to clients of the host itself.
+	Profiling bool
 }
 
 // Validate reports every mistake at once.
@@ -59,14 +61,17 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Run guards a Southbound until ctx is done.
-func Run(ctx context.Context, c Config) error {
+// Run guards a Southbound until ctx is done. Its metrics have more collectors beside its own.
+func Run(ctx context.Context, c Config, more ...prometheus.Collector) error {
 	files := &credentials{files: certificates.Files{Certificate: c.Certificate, Key: c.PrivateKey, Authorities: c.NodeCA}}
 	if _, err := files.current(); err != nil {
 		return err
 	}
 	m := newMetrics()
-	m.credentials = files
+	m.credentials, m.profiles = files, c.Profiling
+	m.registry.MustRegister(append(more, certificates.NewExpiry(
+		certificates.Watched{Purpose: "certificate", File: c.Certificate},
+		certificates.Watched{Purpose: "node-ca", File: c.NodeCA}))...)
 	group, ctx := errgroup.WithContext(ctx)
 	serve, err := httpserver.Listen(ctx, c.MetricsAddress, m.probes().Handler())
 	if err != nil {
@@ -135,11 +140,12 @@ type metrics struct {
 	refused, deferred, handshakes, full prometheus.Counter
 	lost                                atomic.Pointer[time.Time] // since when there is no server, nil while there is one
 	credentials                         *credentials
+	profiles                            bool
 }
 
 func newMetrics() *metrics {
 	m := &metrics{
-		registry: prometheus.NewRegistry(),
+		registry: telemetry.NewRegistry(),
 		clients:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_southbound_clients", Help: "Connections of nodes."}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_refused_requests_total",
 			Help: "Requests of nodes that were refused since they concern what is not the node's own."}),
@@ -150,8 +156,7 @@ func newMetrics() *metrics {
 		full: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_refused_connections_total",
 			Help: "Connections that were closed since they were beyond the bound of one node, of one address or of all."}),
 	}
-	m.registry.MustRegister(m.clients, m.refused, m.deferred, m.handshakes, m.full, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.clients, m.refused, m.deferred, m.handshakes, m.full)
 	began := time.Now()
 	m.lost.Store(&began)
 	return m
@@ -195,7 +200,7 @@ func (m *metrics) lives() error {
 // probes say whether nodes are served, and whether a new start would help.
 func (m *metrics) probes() httpserver.Probes {
 	return httpserver.Probes{
-		Metrics: m.registry, Alive: m.lives,
+		Metrics: m.registry, Alive: m.lives, Profiles: m.profiles,
 		Ready: func() (detail string, err error) { return "", m.serves() },
 	}
 }

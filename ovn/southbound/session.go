@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/signal"
+	"github.com/weftnet/weft/models/telemetry"
 )
 
 // session is a client's connection, and that to the server which stands for it there.
@@ -438,8 +439,8 @@ func (s *session) refuse(request object, operations int, why error) error {
 		s.guard.metrics.refused.Inc()
 	}
 	if s.guard.toldNodes.more(s.node) {
-		s.guard.log.Warn(said, "node", s.node, "address", s.client.RemoteAddr().String(), "method", cut(method), "refused",
-			cut(why.Error()))
+		s.guard.log.Warn(said, telemetry.Object("Node", "", s.node),
+			"address", s.client.RemoteAddr().String(), "method", cut(method), "refused", cut(why.Error()))
 	}
 	type failure struct {
 		Error   string `json:"error"`

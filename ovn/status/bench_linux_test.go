@@ -57,8 +57,8 @@ func BenchmarkJudge(b *testing.B) {
 	answers := func(name string) api.Database { return api.Database{Name: name, Answers: true} }
 	b.ReportAllocs()
 	for b.Loop() {
-		r := &reading{at: now, nodes: nodes, northbound: north{database: answers(nbName), switches: switches, down: down},
-			southbound: south{database: answers(sbName), chassis: chassis}, waiting: waitingPods{pods: waiting}}
+		r := &reading{at: now, nodes: nodes, northbound: north{database: answers(Northbound), switches: switches, down: down},
+			southbound: south{database: answers(Southbound), chassis: chassis}, waiting: waitingPods{pods: waiting}}
 		if s := r.list().Items[0]; s.Pods.Ports != manyNodes*podsOfANode || s.Pods.Waiting != len(waiting) {
 			b.Fatalf("%+v", s.Pods)
 		}

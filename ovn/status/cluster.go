@@ -101,7 +101,7 @@ const leaseNamespace = metav1.NamespaceSystem
 var leaderLease = settings.DefaultConfig().LeaseName
 
 func (c *cluster) leases(ctx context.Context) (l leases, err error) {
-	path := "/apis/coordination.k8s.io/v1/namespaces/" + leaseNamespace + "/leases"
+	path := leasePath(leaseNamespace)
 	l = leases{hosts: map[string]chassisHost{}, nodes: map[string]string{}}
 	own, _, err := list[coordinationv1.Lease](ctx, c, query{path: path, fields: "metadata.name=" + leaderLease})
 	if err != nil {

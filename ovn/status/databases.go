@@ -42,7 +42,7 @@ type south struct {
 
 // readNorthbound asks the server beside the door. An error stands in the result.
 func readNorthbound(ctx context.Context, config ovsdb.Config) (n north) {
-	n.database = roleOf(ctx, config, nbName)
+	n.database = roleOf(ctx, config, Northbound)
 	if !n.database.Answers {
 		return n
 	}
@@ -92,7 +92,7 @@ func (n *north) read(ctx context.Context, client *ovsdb.Client) error {
 
 // readSouthbound asks the server beside the door. An error stands in the result.
 func readSouthbound(ctx context.Context, config ovsdb.Config) (s south) {
-	s.database = roleOf(ctx, config, sbName)
+	s.database = roleOf(ctx, config, Southbound)
 	if !s.database.Answers {
 		return s
 	}
@@ -148,8 +148,8 @@ func notUp(ctx context.Context, client *ovsdb.Client, table string, columns ...s
 
 // Names of the databases.
 const (
-	nbName = "OVN_Northbound"
-	sbName = "OVN_Southbound"
+	Northbound = "OVN_Northbound"
+	Southbound = "OVN_Southbound"
 )
 
 var errCutOff = errors.New("the server is not in contact with the majority of its cluster")

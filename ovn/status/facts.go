@@ -64,7 +64,7 @@ func (r *reading) status() *api.NetworkStatus {
 
 func (r *reading) configuration() api.Configuration {
 	g := r.northbound.global
-	c := api.Configuration{OVN: cut(g.Options["northd_internal_version"]), Northbound: int64(g.NbCfg),
+	c := api.Configuration{OVN: cut(g.Options[ovnVersionKey]), Northbound: int64(g.NbCfg),
 		Southbound: int64(g.SbCfg), Chassis: int64(g.HvCfg)}
 	if g.SbCfgTimestamp > 0 {
 		c.Translated = metav1.NewMicroTime(time.UnixMilli(int64(g.SbCfgTimestamp)))

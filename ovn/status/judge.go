@@ -108,7 +108,7 @@ func (j *judgement) databases() {
 
 // unitOf is the unit of a database's server, as the playbooks name it.
 func unitOf(database string) string {
-	if database == sbName {
+	if database == Southbound {
 		return "weft-sb"
 	}
 	return "weft-nb"
@@ -119,7 +119,7 @@ func (j *judgement) answers(database string) bool {
 }
 
 func (j *judgement) northd() {
-	if c := j.status.Configuration; c.Southbound < c.Northbound && j.answers(nbName) {
+	if c := j.status.Configuration; c.Southbound < c.Northbound && j.answers(Northbound) {
 		j.say(api.Failed, "NorthdBehind", "ovn-northd", "on the central hosts: `systemctl status weft-northd`, and "+
 			"`ovn-appctl -t ovn-northd status`, of which one says active",
 			"it has not translated configuration %d of the Northbound, and is at %d", c.Northbound, c.Southbound)
@@ -179,7 +179,7 @@ func (j *judgement) chassis(n *api.NodeStatus, object string) {
 		j.host(n, object)
 	}
 	switch c := j.status.Configuration; {
-	case !j.answers(sbName):
+	case !j.answers(Southbound):
 	case !n.Registered && n.Hosted:
 		j.say(api.Failed, "NoChassis", object, "on the chassis hosts: `journalctl -u weft-chassis`; on the node: `weft.exe "+
 			"doctor`", "the Southbound has no chassis %s: its ovn-controller, which a chassis host runs, does not reach it",

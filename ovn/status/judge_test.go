@@ -29,8 +29,8 @@ func well() *api.NetworkStatus {
 	s := &api.NetworkStatus{
 		Time: metav1.NewMicroTime(now), Door: "c1",
 		Leader: api.Lease{Name: "kube-system/weft-controller", Holder: "c1", Renewed: microBefore(time.Second), Seconds: 9},
-		Databases: []api.Database{{Name: nbName, Answers: true, Model: "clustered", Leader: true, Connected: true},
-			{Name: sbName, Answers: true, Model: "clustered", Connected: true}},
+		Databases: []api.Database{{Name: Northbound, Answers: true, Model: "clustered", Leader: true, Connected: true},
+			{Name: Southbound, Answers: true, Model: "clustered", Connected: true}},
 		Configuration: api.Configuration{Northbound: 7, Southbound: 7, Translated: microBefore(time.Hour), Chassis: 7},
 		Nodes:         []api.NodeStatus{node("l1", "linux"), node("w1", "windows")},
 		Pods:          api.PodsStatus{Ports: 20},
@@ -59,10 +59,10 @@ var wrongs = []struct {
 		s.Unread = []api.Unread{{Source: "EgressIPs", Reason: "forbidden"}}
 	}, "unknown Unread EgressIPs", "forbidden", "rights.yaml"},
 	{"the Northbound's server is gone", func(s *api.NetworkStatus) {
-		s.Databases[0] = api.Database{Name: nbName, Reason: "no such file"}
+		s.Databases[0] = api.Database{Name: Northbound, Reason: "no such file"}
 	}, "failed DatabaseSilent database OVN_Northbound", "beside the door c1 does not answer: no such file", "weft-nb"},
 	{"the Southbound's server has lost its cluster", func(s *api.NetworkStatus) {
-		s.Databases[1] = api.Database{Name: sbName, Model: "clustered", Reason: "cut off"}
+		s.Databases[1] = api.Database{Name: Southbound, Model: "clustered", Reason: "cut off"}
 		s.Nodes[0].Registered = false // nobody can tell
 	}, "failed DatabaseCutOff database OVN_Southbound", "cut off", "TCP 6643 and 6644"},
 	{"ovn-northd has not followed", func(s *api.NetworkStatus) { s.Configuration.Southbound = 6 },

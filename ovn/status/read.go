@@ -20,6 +20,8 @@ const patience = 8 * time.Second
 type Sources struct {
 	// Door is the identity of the door that reads.
 	Door string
+	// DoorNamespace is where doors have their Leases.
+	DoorNamespace string
 	// Northbound and Southbound are the servers beside it.
 	Northbound, Southbound ovsdb.Config
 	// Kubernetes is any client of the API server: paths are given whole.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/signal"
+	"github.com/weftnet/weft/models/telemetry"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
 )
@@ -272,7 +273,8 @@ func Log(log *slog.Logger, count func(string)) func(part.Patch, error) {
 			return
 		}
 		count("annotation")
-		log.Warn("could not write to an object; trying again", "object", p.Key().String(),
+		log.Warn("could not write to an object; trying again",
+			telemetry.Object(p.Kind.String(), p.Namespace, p.Name),
 			"field", cmp.Or(p.Annotation(), p.Subresource), "error", err)
 	}
 }

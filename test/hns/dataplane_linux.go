@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Linux is the data plane in the network namespace of its process, and its [Host].
+// Linux is the [DataPlane] in the network namespace of its process.
 //
 // A vSwitch's management vNIC is a persistent tap that Open vSwitch opens as the local port of the
 // bridge of that name. An endpoint's vNIC is a tap in the host's namespace, which Open vSwitch opens
@@ -220,7 +220,7 @@ func (l *Linux) Run(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	errs := make(chan error, 1)
 	go func() {
-		errs <- l.Watch(ctx, func(string) {
+		errs <- l.Host().Watch(ctx, func(string) {
 			select {
 			case changed <- struct{}{}:
 			default:
@@ -251,6 +251,21 @@ func (l *Linux) Close() error {
 	err := l.Apply(nil, nil)
 	l.links.close()
 	return err
+}
+
+// Host returns the host's own IP configuration, in the same network namespace. It may be asked while the data plane
+// changes.
+func (l *Linux) Host() Host { return linuxHost{l} }
+
+// endpointDevices returns the names of the vNICs of endpoints on the host.
+func (l *Linux) endpointDevices() map[string]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	names := map[string]bool{}
+	for _, v := range l.vnics {
+		names[v.Name] = true
+	}
+	return names
 }
 
 // Devices implements [DataPlane].

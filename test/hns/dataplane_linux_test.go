@@ -482,8 +482,8 @@ func TestMTUOfAVNICIsThatOfTheCompartmentsEnd(t *testing.T) {
 		MTU: 1342}); mtu != ethernetMTU {
 		t.Errorf("before it was set its MTU is told as %d", mtu)
 	}
-	reply := m.service.callHost(m.plane, call{function: "SetIpInterfaceEntry", body: fmt.Sprintf("%d 2 1342 25 1 0 0",
-		link.Attrs().Index)})
+	reply := m.service.callHost(m.plane.Host(), call{function: "SetIpInterfaceEntry",
+		body: fmt.Sprintf("%d 2 1342 25 1 0 0", link.Attrs().Index)})
 	if reply.Status != 0 {
 		t.Fatal(reply.Status)
 	}

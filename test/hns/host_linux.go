@@ -12,18 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// linuxHost is the [Host] of the network namespace of its process. The data plane knows which interfaces are vNICs of
+// endpoints; everything else is the kernel's.
+type linuxHost struct{ plane *Linux }
+
 // Interfaces implements [Host]: all but the emulator's own ends of wires.
-func (l *Linux) Interfaces() ([]Interface, error) {
+func (h linuxHost) Interfaces() ([]Interface, error) {
 	links, err := netlink.LinkList()
 	if err != nil {
 		return nil, fmt.Errorf("list the interfaces: %w", err)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	endpoints := map[string]bool{}
-	for _, v := range l.vnics {
-		endpoints[v.Name] = true
-	}
+	endpoints := h.plane.endpointDevices()
 	var list []Interface
 	for _, link := range links {
 		a := link.Attrs()
@@ -37,7 +36,7 @@ func (l *Linux) Interfaces() ([]Interface, error) {
 }
 
 // AddAddress implements [Host].
-func (l *Linux) AddAddress(index int, address netip.Prefix) error {
+func (h linuxHost) AddAddress(index int, address netip.Prefix) error {
 	link, err := netlink.LinkByIndex(index)
 	if err != nil {
 		return Win32FileNotFound
@@ -56,7 +55,7 @@ func (l *Linux) AddAddress(index int, address netip.Prefix) error {
 }
 
 // DeleteAddress implements [Host].
-func (l *Linux) DeleteAddress(index int, address netip.Addr) error {
+func (h linuxHost) DeleteAddress(index int, address netip.Addr) error {
 	link, err := netlink.LinkByIndex(index)
 	if err != nil {
 		return Win32FileNotFound
@@ -74,7 +73,7 @@ func (l *Linux) DeleteAddress(index int, address netip.Addr) error {
 }
 
 // Routes implements [Host]: those of the main table.
-func (l *Linux) Routes() ([]InterfaceRoute, error) {
+func (h linuxHost) Routes() ([]InterfaceRoute, error) {
 	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_MAIN},
 		netlink.RT_FILTER_TABLE)
 	if err != nil {
@@ -91,27 +90,27 @@ func (l *Linux) Routes() ([]InterfaceRoute, error) {
 
 // AddRoute implements [Host]. Windows tells routes apart by interface, destination and next hop; its
 // metric 0 is the best, and Linux, where 0 is the default, has it as 0 too.
-func (l *Linux) AddRoute(r InterfaceRoute) error {
+func (h linuxHost) AddRoute(r InterfaceRoute) error {
 	if _, err := netlink.LinkByIndex(r.Index); err != nil {
 		return Win32FileNotFound
 	}
-	if found, err := l.route(r); err != nil || found != nil {
+	if found, err := h.route(r); err != nil || found != nil {
 		return errors.Join(err, errIf(found != nil, Win32ObjectExists))
 	}
 	return code(replaceRoute(netlink.RouteAdd, fromHostRoute(r.Index, r.HostRoute)))
 }
 
 // SetRoute implements [Host]: the metric changes.
-func (l *Linux) SetRoute(r InterfaceRoute) error {
-	if err := l.DeleteRoute(r); err != nil {
+func (h linuxHost) SetRoute(r InterfaceRoute) error {
+	if err := h.DeleteRoute(r); err != nil {
 		return err
 	}
-	return l.AddRoute(r)
+	return h.AddRoute(r)
 }
 
 // DeleteRoute implements [Host].
-func (l *Linux) DeleteRoute(r InterfaceRoute) error {
-	found, err := l.route(r)
+func (h linuxHost) DeleteRoute(r InterfaceRoute) error {
+	found, err := h.route(r)
 	if err != nil {
 		return err
 	}
@@ -123,8 +122,8 @@ func (l *Linux) DeleteRoute(r InterfaceRoute) error {
 	return code(netlink.RouteDel(route))
 }
 
-func (l *Linux) route(r InterfaceRoute) (*InterfaceRoute, error) {
-	routes, err := l.Routes()
+func (h linuxHost) route(r InterfaceRoute) (*InterfaceRoute, error) {
+	routes, err := h.Routes()
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +136,7 @@ func (l *Linux) route(r InterfaceRoute) (*InterfaceRoute, error) {
 }
 
 // AddNeighbour implements [Host]. Linux keeps entries of neighbours that did not answer.
-func (l *Linux) AddNeighbour(n InterfaceNeighbour) error {
+func (h linuxHost) AddNeighbour(n InterfaceNeighbour) error {
 	known, err := neighbour(n)
 	if err != nil || known {
 		return errors.Join(err, errIf(known, Win32ObjectExists))
@@ -146,7 +145,7 @@ func (l *Linux) AddNeighbour(n InterfaceNeighbour) error {
 }
 
 // SetNeighbour implements [Host].
-func (l *Linux) SetNeighbour(n InterfaceNeighbour) error {
+func (h linuxHost) SetNeighbour(n InterfaceNeighbour) error {
 	known, err := neighbour(n)
 	if err != nil || !known {
 		return errors.Join(err, errIf(!known, Win32NotFound))
@@ -174,7 +173,7 @@ func setNeighbour(n InterfaceNeighbour) error {
 }
 
 // SetMTU implements [Host].
-func (l *Linux) SetMTU(index, mtu int) error {
+func (h linuxHost) SetMTU(index, mtu int) error {
 	link, err := netlink.LinkByIndex(index)
 	if err != nil {
 		return Win32FileNotFound
@@ -183,7 +182,7 @@ func (l *Linux) SetMTU(index, mtu int) error {
 }
 
 // SetUp implements [Host].
-func (l *Linux) SetUp(index int) error {
+func (h linuxHost) SetUp(index int) error {
 	link, err := netlink.LinkByIndex(index)
 	if err != nil {
 		return Win32FileNotFound
@@ -216,7 +215,7 @@ func code(err error) error {
 // Watch implements [Host]: a line a change of an interface, address or route, "interface INDEX",
 // "unicast INDEX ADDRESS/LENGTH" or "route INDEX DESTINATION NEXT-HOP METRIC", each after "add" or
 // "delete". It begins with "ready" when no change can be missed any more.
-func (l *Linux) Watch(ctx context.Context, event func(line string)) error {
+func (h linuxHost) Watch(ctx context.Context, event func(line string)) error {
 	links, addresses, routes := make(chan netlink.LinkUpdate), make(chan netlink.AddrUpdate),
 		make(chan netlink.RouteUpdate)
 	failed := make(chan error, 3)

@@ -14,7 +14,7 @@ const unnamed = "vEth-Ethernet"
 
 // powershell runs a command as the agent has powershell.exe run it.
 func (m *machine) powershell(command string) (string, error) {
-	reply := m.service.runPowerShell(m.plane, failFast+command)
+	reply := m.service.runPowerShell(m.plane.Host(), failFast+command)
 	if reply.Status != 0 {
 		return "", fmt.Errorf("%d: %s", reply.Status, *reply.Err)
 	}
@@ -125,7 +125,7 @@ func TestWhatPowerShellRefuses(t *testing.T) {
 	if out, err := m.powershell("(" + vmAdapter + ").Name"); err == nil || !strings.Contains(err.Error(), "not running") {
 		t.Errorf("without vmms: %q, %v", out, err)
 	}
-	if reply := m.service.runPowerShell(m.plane, "("+vmAdapter+").Name"); reply.Status != 0 {
+	if reply := m.service.runPowerShell(m.plane.Host(), "("+vmAdapter+").Name"); reply.Status != 0 {
 		t.Errorf("without $ErrorActionPreference PowerShell goes on: %+v", reply)
 	}
 }

@@ -71,7 +71,7 @@ func TestTour(t *testing.T) {
 	const namespace = "11111111-2222-3333-4444-555555555555"
 	control(t, m.service, "namespace", "add", namespace, nodetest.Sandbox(t, "pod"))
 	control(t, m.service, "start", namespace)
-	address := serveRPC(t, m.service, m.plane)
+	address := serveRPC(t, m.service, m.plane.Host())
 	prefix, home := winePrefix(t)
 	run := func(t *testing.T, only string, more ...string) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

@@ -149,7 +149,7 @@ func (f *forwarding) track(a attribute, k *key) error {
 			return err
 		}
 		f.packet, *k = whole, key{}
-		if err := d.faults.extract(whole, f.from, f.tunnel, k); err != nil {
+		if err := extract(d.faults, whole, f.from, f.tunnel, k); err != nil {
 			return err
 		}
 	case d.faults[Protocols] && !trackable(k):

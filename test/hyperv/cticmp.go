@@ -47,7 +47,7 @@ func (t *tracking) setUpICMPLookup() bool {
 	inner := &packet{data: append(make([]byte, 14), b[min(l4+8, len(b)):]...)}
 	order.PutUint16(inner.data[12:], k.ether)
 	var of key
-	if t.conntrack.faults.extract(inner, 0, tunnelKey{}, &of) != nil {
+	if extract(t.conntrack.faults, inner, 0, tunnelKey{}, &of) != nil {
 		return false
 	}
 	t.related = true

@@ -330,7 +330,7 @@ func TestNDTarget(t *testing.T) {
 		{"no fault", without(NDTarget), server6, [6]byte{0x0a, 0, 0, 0, 0, 1}},
 	} {
 		var k key
-		if err := c.faults.extract(&packet{data: solicitation(server6)}, 3, tunnelKey{}, &k); err != nil {
+		if err := extract(c.faults, &packet{data: solicitation(server6)}, 3, tunnelKey{}, &k); err != nil {
 			t.Fatal(err)
 		}
 		if got := netip.AddrFrom16(k.network.target); got != c.want || k.network.sha != c.asks {

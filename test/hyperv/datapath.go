@@ -64,12 +64,12 @@ func newDatapath(config Config, machine host, sockets *sockets) *datapath {
 // reset has the datapath forget all: Switch.c, OvsExtDetach.
 func (d *datapath) reset() {
 	d.vports.reset()
-	d.flows.table.clear()
-	clear(d.meters.byID)
-	clear(d.peers.byEnds)
-	clear(d.fragments.byKey)
+	d.flows.reset()
 	d.deferred.reset()
+	d.meters.reset()
+	d.fragments.reset()
 	d.conntrack.reset()
+	d.peers.reset()
 }
 
 // setFaults switches the driver's faults in all parts.

@@ -65,7 +65,7 @@ func TestFlowOverFlow(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			e, h := bare(t, KnownFaults())
 			var k key
-			if err := e.datapath.faults.extract(&packet{data: frame}, 3, tunnelKey{}, &k); err != nil {
+			if err := extract(e.datapath.faults, &packet{data: frame}, 3, tunnelKey{}, &k); err != nil {
 				t.Fatal(err)
 			}
 			put := func(command uint8, port uint32, clear bool) (attributes, error) {
@@ -110,7 +110,7 @@ func TestPutOffBeforeAnError(t *testing.T) {
 	e, h := bare(t, KnownFaults())
 	lost := ip(client, server, protoSCTP, make([]byte, 24), -1)
 	var k key
-	if err := e.datapath.faults.extract(&packet{data: lost}, 3, tunnelKey{}, &k); err != nil {
+	if err := extract(e.datapath.faults, &packet{data: lost}, 3, tunnelKey{}, &k); err != nil {
 		t.Fatal(err)
 	}
 	k.recirc = 1

@@ -17,7 +17,7 @@ func (d *datapath) ingress(v *vport, frame []byte) {
 	v.rxBytes += uint64(len(frame))
 	p := &packet{data: frame, source: v}
 	var k key
-	if err := d.faults.extract(p, v.number, tunnelKey{}, &k); err != nil {
+	if err := extract(d.faults, p, v.number, tunnelKey{}, &k); err != nil {
 		d.statistics.lose(err)
 		return
 	}
@@ -40,7 +40,7 @@ func (d *datapath) again(from *vport, p *packet, t tunnelKey) error {
 		return nil
 	}
 	var k key
-	if err := d.faults.extract(p, from.number, t, &k); err != nil {
+	if err := extract(d.faults, p, from.number, t, &k); err != nil {
 		return dropped("headers that make no sense")
 	}
 	f := d.flows.lookup(&k)
@@ -133,7 +133,7 @@ func (d *datapath) executePacket(r request) ([][]byte, error) {
 		}
 	}
 	inPort := attrs.u32(keyInPort)
-	if err := d.faults.extract(p, inPort, tunnel, &k); err != nil {
+	if err := extract(d.faults, p, inPort, tunnel, &k); err != nil {
 		d.statistics.lose(err)
 		return one(r.answer(func(*netlink.AttributeEncoder) error { return nil })) // nobody is told
 	}

@@ -17,7 +17,7 @@ const (
 
 // extract finds a packet's layers and its key: Flow.c, OvsExtractFlow. What it does not write stays in k: the
 // metadata of a packet that ovs-vswitchd sends, and of one that comes back from reassembly.
-func (f Faults) extract(p *packet, inPort uint32, tunnel tunnelKey, k *key) error {
+func extract(faults Faults, p *packet, inPort uint32, tunnel tunnelKey, k *key) error {
 	p.layers = layers{}
 	l := &p.layers
 	k.inPort, k.tunnel = inPort, tunnel
@@ -41,7 +41,7 @@ func (f Faults) extract(p *packet, inPort uint32, tunnel tunnelKey, k *key) erro
 	case etherIPv4:
 		return extractIPv4(b, k, l)
 	case etherIPv6:
-		return f.extractIPv6(b, k, l)
+		return extractIPv6(faults, b, k, l)
 	case etherARP:
 		extractARP(b, k, l)
 	case etherMPLS, etherMPLSM:
@@ -122,7 +122,7 @@ const (
 
 // extractIPv6: PacketParser.c, OvsParseIPv6. The flow label is in the order of the host there, though
 // ovs-vswitchd takes it for one in the order of the network.
-func (f Faults) extractIPv6(b []byte, k *key, l *layers) error {
+func extractIPv6(faults Faults, b []byte, k *key, l *layers) error {
 	l.ipv6 = true
 	if len(b) < l.l3+40 {
 		return errPacket
@@ -144,7 +144,7 @@ func (f Faults) extractIPv6(b []byte, k *key, l *layers) error {
 	extractTransport(b, n, l)
 	if n.proto == protoICMPv6 {
 		n.longICMPv6 = true
-		f.extractICMPv6(b, n, l)
+		extractICMPv6(faults, b, n, l)
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func skipExtensions(b []byte, next uint8, offset int) (uint8, int, uint8, error)
 }
 
 // extractICMPv6: PacketParser.c, OvsParseIcmpV6. Options that make no sense leave no target.
-func (f Faults) extractICMPv6(b []byte, n *networkKey, l *layers) {
+func extractICMPv6(faults Faults, b []byte, n *networkKey, l *layers) {
 	if len(b) < l.l4+8 {
 		return
 	}
@@ -198,7 +198,7 @@ func (f Faults) extractICMPv6(b []byte, n *networkKey, l *layers) {
 		}
 		copy(n.target[:], b[offset:])
 		options := b[offset+16:]
-		if f[NDTarget] { // the driver looks for options where the target is
+		if faults[NDTarget] { // the driver looks for options where the target is
 			options = b[offset:]
 		}
 		if !extractOptions(options, n) {

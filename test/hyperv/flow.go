@@ -37,6 +37,8 @@ type flowTable struct {
 	table  *table[key, *flow]
 }
 
+func (fs *flowTable) reset() { fs.table.clear() }
+
 // lookupKey is what two keys have to have in common: Flow.c, FlowEqual. The tuple of IPv6 is part of it
 // although no flow of ovs-vswitchd's can have one, so that a tracked packet never hits.
 func (fs *flowTable) lookupKey(k key) key {
@@ -63,7 +65,7 @@ func (fs *flowTable) rehash() {
 // unique identifier. A new flow over one that is there takes its place.
 func (fs *flowTable) put(r request) ([][]byte, error) {
 	if r.command == cmdDelete && len(r.raw) == 0 {
-		fs.table.clear()
+		fs.reset()
 		return one(r.answer(func(*netlink.AttributeEncoder) error { return nil }))
 	}
 	rawKey, ok := r.attrs[flowAttrKey]

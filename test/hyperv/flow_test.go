@@ -12,7 +12,7 @@ import (
 func keyOf(t *testing.T, e *Extension, frame []byte) key {
 	t.Helper()
 	var k key
-	if err := e.datapath.faults.extract(&packet{data: frame}, 3, tunnelKey{}, &k); err != nil {
+	if err := extract(e.datapath.faults, &packet{data: frame}, 3, tunnelKey{}, &k); err != nil {
 		t.Fatal(err)
 	}
 	return k

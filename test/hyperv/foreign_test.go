@@ -273,7 +273,7 @@ func TestFramesThatAreCutOff(t *testing.T) {
 				e, _ := bare(t, faults)
 				p := &packet{data: slices.Clone(frame[:length]), source: e.datapath.vports.byNumber[1]}
 				var k key
-				if e.datapath.faults.extract(p, 1, tunnelKey{}, &k) != nil {
+				if extract(e.datapath.faults, p, 1, tunnelKey{}, &k) != nil {
 					continue
 				}
 				to := client

@@ -43,6 +43,8 @@ type fragmentTable struct {
 	byKey map[fragmentKey]*fragments
 }
 
+func (t *fragmentTable) reset() { clear(t.byKey) }
+
 // reassemble keeps a fragment, and gives the whole packet with the last one: IpFragment.c, OvsProcessIpv4Fragment.
 func (t *fragmentTable) reassemble(p *packet, k *key) (*packet, error) {
 	at, piece, more, header := fragmentOf(p, k)

@@ -115,7 +115,7 @@ func FuzzKey(f *testing.F) {
 		if tag != 0 {
 			p.tag = tag | vlanCFI
 		}
-		if err := (Faults{}).extract(p, 3, tunnelKey{}, &k); err != nil || len(frame) < 14 {
+		if err := extract(Faults{}, p, 3, tunnelKey{}, &k); err != nil || len(frame) < 14 {
 			return
 		}
 		encoded, err := encode(k.encode)
@@ -162,7 +162,7 @@ func FuzzActions(f *testing.F) {
 			e.datapath.clock.now = func() time.Time { return time.Unix(1, 0) }
 			p := &packet{data: append([]byte(nil), frame...), source: e.datapath.vports.byNumber[1]}
 			var k key
-			if e.datapath.faults.extract(p, 1, tunnelKey{}, &k) != nil {
+			if extract(e.datapath.faults, p, 1, tunnelKey{}, &k) != nil {
 				return
 			}
 			e.datapath.flows.add(&flow{key: k, actions: actions})

@@ -49,6 +49,8 @@ type meters struct {
 	byID  map[uint32]*meter
 }
 
+func (ms *meters) reset() { clear(ms.byID) }
+
 // features: Meter.c, OvsMeterFeatureProbe.
 func (ms *meters) features(r request) ([][]byte, error) {
 	return one(r.answer(func(a *netlink.AttributeEncoder) error {

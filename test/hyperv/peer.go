@@ -42,6 +42,8 @@ type peers struct {
 	byEnds map[peerKey]*peer
 }
 
+func (ps *peers) reset() { clear(ps.byEnds) }
+
 // way is how a packet of the tunnel gets to its other end; nil while that is not known. IpHelper.c,
 // OvsLookupIPhFwdInfo and OvsFwdIPHelperRequest.
 func (ps *peers) way(t tunnelKey) *route {

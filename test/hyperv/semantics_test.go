@@ -77,7 +77,7 @@ func sendFrom(t *testing.T, e *Extension, h noHost, port uint32, frame []byte, a
 	t.Helper()
 	p := &packet{data: slices.Clone(frame), source: e.datapath.vports.byNumber[port]}
 	o := outcome{out: map[string][][]byte{}}
-	if err := e.datapath.faults.extract(p, port, tunnelKey{}, &o.key); err != nil {
+	if err := extract(e.datapath.faults, p, port, tunnelKey{}, &o.key); err != nil {
 		t.Fatal(err)
 	}
 	e.datapath.mu.Lock()
@@ -96,7 +96,7 @@ func sound(t *testing.T, frame []byte) {
 	t.Helper()
 	var k key
 	p := &packet{data: frame}
-	if err := (Faults{}).extract(p, 0, tunnelKey{}, &k); err != nil {
+	if err := extract(Faults{}, p, 0, tunnelKey{}, &k); err != nil {
 		t.Fatal(err)
 	}
 	l := p.layers
@@ -136,7 +136,7 @@ func TestFlowLabel(t *testing.T) {
 	frame := udp(client6, server6, 1000, 53, "q")
 	order.PutUint32(frame[14:], 0x60012345)
 	var k key
-	if err := KnownFaults().extract(&packet{data: frame}, 3, tunnelKey{}, &k); err != nil {
+	if err := extract(KnownFaults(), &packet{data: frame}, 3, tunnelKey{}, &k); err != nil {
 		t.Fatal(err)
 	}
 	attrs, err := attributesOf(nested(t, 0, func(a *netlink.AttributeEncoder) { k.encodeNetwork(a) }).data)
@@ -243,7 +243,7 @@ func TestFragmentsLoseTheirTunnel(t *testing.T) {
 	for _, part := range fragment(&packet{data: whole, mru: 1014, layers: layers{l3: 14, l4: 34, ipv4: true}}) {
 		var k key
 		p := &packet{data: part}
-		err := e.datapath.faults.extract(p, 5, tunnel, &k)
+		err := extract(e.datapath.faults, p, 5, tunnel, &k)
 		if err != nil || k.tunnel != tunnel {
 			t.Fatalf("%+v, %v", k, err)
 		}
@@ -289,7 +289,7 @@ func TestTunnel(t *testing.T) {
 	outer := geneveFrame(inner, genevePort, tunnelKey{dst: way.dst, id: 7, flags: flagChecksum | flagCritical,
 		options: string(option)}, &e.datapath.peers.byEnds[way].route)
 	var k key
-	if err := e.datapath.faults.extract(&packet{data: outer}, 2, tunnelKey{}, &k); err != nil {
+	if err := extract(e.datapath.faults, &packet{data: outer}, 2, tunnelKey{}, &k); err != nil {
 		t.Fatal(err)
 	}
 	e.datapath.flows.add(&flow{key: k, actions: []attribute{act(actionOutput, 1)}})
@@ -302,7 +302,7 @@ func TestTunnel(t *testing.T) {
 	var back key
 	tunnel := tunnelKey{src: netip.MustParseAddr("192.168.0.1"), dst: way.dst, id: 7, ttl: 64,
 		flags: flagKey | flagCritical | flagGeneveOptions, options: string(option)}
-	if err := e.datapath.faults.extract(&packet{data: inner}, 5, tunnel, &back); err != nil {
+	if err := extract(e.datapath.faults, &packet{data: inner}, 5, tunnel, &back); err != nil {
 		t.Fatal(err)
 	}
 	e.datapath.flows.add(&flow{key: back, actions: []attribute{act(actionOutput, 4)}})

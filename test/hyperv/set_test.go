@@ -60,7 +60,7 @@ func TestSet(t *testing.T) {
 				t.Errorf("% x became % x", c.frame, got)
 			}
 			var k key
-			if err := e.datapath.faults.extract(&packet{data: got}, 3, tunnelKey{}, &k); err != nil || k != o.key {
+			if err := extract(e.datapath.faults, &packet{data: got}, 3, tunnelKey{}, &k); err != nil || k != o.key {
 				t.Errorf("the key is %+v, and the packet's %+v", o.key, k)
 			}
 			if got[15] == c.frame[15] && (k.network.proto == protoTCP || k.network.proto == protoUDP) {

@@ -27,7 +27,7 @@ func tunnelled(t *testing.T, faults Faults) (*Extension, noHost, []attribute) {
 	}
 	outer := geneveFrame(nil, genevePort, tunnelKey{dst: tunnelPeer, id: 7}, &way)
 	var k key
-	if err := e.datapath.faults.extract(&packet{data: outer}, 2, tunnelKey{}, &k); err != nil {
+	if err := extract(e.datapath.faults, &packet{data: outer}, 2, tunnelKey{}, &k); err != nil {
 		t.Fatal(err)
 	}
 	e.datapath.flows.add(&flow{key: k, actions: []attribute{act(actionOutput, 1)}})
@@ -122,7 +122,7 @@ func TestTheLastTunnelCounts(t *testing.T) {
 	}
 	var k key
 	outer := geneveFrame(nil, other, tunnelKey{dst: tunnelPeer, id: 7}, &way)
-	if err := e.datapath.faults.extract(&packet{data: outer}, 2, tunnelKey{}, &k); err != nil {
+	if err := extract(e.datapath.faults, &packet{data: outer}, 2, tunnelKey{}, &k); err != nil {
 		t.Fatal(err)
 	}
 	e.datapath.flows.add(&flow{key: k, actions: []attribute{act(actionOutput, 1)}})

@@ -223,7 +223,7 @@ func TestDisconnectedPort(t *testing.T) {
 			_, heard := listen(t, e, "pod3")
 			if c.flow {
 				var k key
-				if err := e.datapath.faults.extract(&packet{data: frame}, 3, tunnelKey{}, &k); err != nil {
+				if err := extract(e.datapath.faults, &packet{data: frame}, 3, tunnelKey{}, &k); err != nil {
 					t.Fatal(err)
 				}
 				k.recirc = 1

@@ -158,6 +158,19 @@ func (c certificates) issue(authority string, subjects map[string]pki.Subject) e
 	return nil
 }
 
+// reissue puts another certificate of the cluster's authority in the place of the one with that file name.
+func (c certificates) reissue(name string, subject pki.Subject) error {
+	ca, err := pki.ReadAuthority(c.files.pki(""), clusterCA)
+	if err != nil {
+		return err
+	}
+	pair, err := ca.Issue(subject)
+	if err != nil {
+		return err
+	}
+	return pair.Write(c.files.pki(""), name)
+}
+
 // joinSouthboundCAs makes the one file with both authorities.
 func (c certificates) joinSouthboundCAs() error {
 	var trusted []byte

@@ -25,7 +25,7 @@ type clusterClient struct {
 	http *http.Client
 }
 
-func (l *Lab) clusterClient() (*clusterClient, error) {
+func newClusterClient(l *Lab) (*clusterClient, error) {
 	cert, err := tls.LoadX509KeyPair(l.files.pki("admin.crt"), l.files.pki("admin.key"))
 	if err != nil {
 		return nil, err

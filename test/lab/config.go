@@ -3,9 +3,10 @@
 //
 // [Config] is a user's choice, and a layout follows from it: machines with their numbers, addresses and
 // files. Each kind of machine has a type that makes a spec for package machine of the layout: central,
-// linuxNode, windowsNode, hostMachine, control and outside. The types certificates and manifests make the
-// files that those need, and programs looks for the programs. [Start] writes everything to the state
-// directory and starts the machines. [Lab] is a lab that runs.
+// linuxNode, windowsNode, hostMachine, control and outside. Of the central's programs, controlPlane has
+// Kubernetes' and databases OVN's. The types certificates and manifests make the files that those need, and
+// programs looks for the programs. [Start] writes everything to the state directory and starts the machines.
+// [Lab] is a lab that runs, and [EmulatedWindows] what a node of it has in the place of Windows.
 package lab
 
 import (

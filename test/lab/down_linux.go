@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -101,17 +100,14 @@ const killTimeout = 30 * time.Second
 // killLab kills the first process of the lab's namespaces and returns when the kernel has ended
 // all the others.
 func killLab(dir string) error {
-	text, err := os.ReadFile(filepath.Join(dir, pidFile))
+	lab, err := readProcesses(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the lab in %s is just starting: try again in a moment", dir)
 	}
 	if err != nil {
 		return err
 	}
-	pid, err := strconv.Atoi(string(text))
-	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(dir, pidFile), err)
-	}
+	pid := lab.pid
 	process, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return fmt.Errorf("find the lab's first process %d: %w", pid, err)

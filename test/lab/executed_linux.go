@@ -12,33 +12,32 @@ import (
 	"strings"
 
 	"github.com/weftnet/weft/ovn/capability"
-	"github.com/weftnet/weft/test/lab/machine"
 )
 
 // metByAll is what the packets of every node with pods meet: each is tracked, looked at again, and sent. A record
 // without one of these is of other packets than the node's.
 var metByAll = []string{"ct", "output", "recirc"}
 
-// Executed are the names of all datapath actions and of sets by their field that the packets of a Windows node have
-// met since it first started, and of what its flows match, sorted. Only nodes on the emulated extension have them. It
-// is an error if the record cannot be all of them: there is none, it lacks what every packet meets, or the emulator
-// has not written down all that it knows.
-func (l *Lab) Executed(ctx context.Context, name string) ([]string, error) {
-	command, err := l.HyperVCommand(name, "executed")
+// Executed are the names of all datapath actions and of sets by their field that the node's packets have met since it
+// first started, and of what its flows match, sorted. Only nodes on the emulated extension have them. It is an error if
+// the record cannot be all of them: there is none, it lacks what every packet meets, or the emulator has not written
+// down all that it knows.
+func (w EmulatedWindows) Executed(ctx context.Context) ([]string, error) {
+	command, err := w.HyperVCommand("executed")
 	if err != nil {
 		return nil, err
 	}
 	// What is met while this looks is in the record, and need not be in the answer.
 	told, err := output(exec.CommandContext(ctx, command[0], command[1:]...))
 	if err != nil {
-		return nil, fmt.Errorf("ask the emulated extension of %s: %w", name, err)
+		return nil, fmt.Errorf("ask the emulated extension of %s: %w", w.node, err)
 	}
-	names, err := readRecord(filepath.Join(machine.Dir(l.files.dir, name), "hyperv", filepath.Base(hypervRecord)))
+	names, err := readRecord(w.lab.files.machine(w.node, "hyperv", filepath.Base(hypervRecord)))
 	if err != nil {
-		return nil, fmt.Errorf("what packets of %s have met: %w", name, err)
+		return nil, fmt.Errorf("what packets of %s have met: %w", w.node, err)
 	}
 	if err := checkRecord(names, told); err != nil {
-		return names, fmt.Errorf("what packets of %s have met: %w", name, err)
+		return names, fmt.Errorf("what packets of %s have met: %w", w.node, err)
 	}
 	return names, nil
 }

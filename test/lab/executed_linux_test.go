@@ -49,11 +49,10 @@ func TestCheckRecord(t *testing.T) {
 
 // Only Windows nodes on the emulated extension have a record, and while they run.
 func TestExecutedOfNodesWithoutARecord(t *testing.T) {
-	l := &Lab{files: files{dir: t.TempDir()}}
-	l.Windows = 1
-	for _, node := range []string{"l1", "w1"} {
-		if names, err := l.Executed(t.Context(), node); err == nil {
-			t.Errorf("%s: %q", node, names)
+	for _, datapath := range []string{DatapathHyperV, DatapathLinux} {
+		windows := emulatedWindows(t, datapath)
+		if names, err := windows.Executed(t.Context()); err == nil {
+			t.Errorf("%s: %q", datapath, names)
 		}
 	}
 }

@@ -222,7 +222,7 @@ func TestWhatIsWeftsIsLeftToAnsible(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]Config{"nodes": nodes, "hosts": hosts} {
-		apply := central{someLayout(c), c.Controllers}.applyManifests()
+		apply := controlPlane{someLayout(c)}.applyManifests()
 		if got := strings.Contains(strings.Join(apply, " "), definitionsFile); got != (name == "nodes") {
 			t.Errorf("weft's kinds are defined in the cluster of %s: %v", name, got)
 		}

@@ -24,7 +24,7 @@ OFFICIAL_PARTS := $(addprefix $(LAB)/,e2e.test ginkgo policy-conformance)
 
 KERNELS := $(addprefix $(LAB)/kernel/linux-,6.1 6.12)
 
-.PHONY: lab lab-parts lab-official lab-official-parts lab-deps lab-hosts lab-kernels ovn
+.PHONY: lab lab-parts lab-official lab-official-parts lab-deps lab-hosts lab-kernels ovn prometheus
 
 # Parts that are downloaded or unpacked are made while others are compiled, whatever -j says.
 BESIDE = $(MAKE) --no-print-directory $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j4)
@@ -44,6 +44,11 @@ lab-deps: ## packages that the lab needs of the machine
 	@$(LAB_SCRIPTS)/deps.sh
 
 ovn: $(LAB)/ovn/.complete ## OVN 25.03 and Open vSwitch 3.5 in bin/lab/ovn, installed nowhere
+
+prometheus: $(LAB)/prometheus/.complete ## this distribution's Prometheus in bin/lab/prometheus, installed nowhere
+
+$(LAB)/prometheus/.complete: $(LAB_SCRIPTS)/prometheus.sh | lab-deps
+	@$(PROGRESS) "unpacking Prometheus" $(LAB_SCRIPTS)/prometheus.sh $(@D)
 
 lab-hosts: lab-deps $(LAB)/hosts/.complete $(LAB)/ovn-25.03.tar.gz ## what `weftlab up --hosts` needs beyond the lab: Ansible here, servers' root file systems and packages in bin/lab/hosts
 	@$(LAB_SCRIPTS)/hosts-deps.sh

@@ -68,7 +68,7 @@ func Start(ctx context.Context, config Config, dir string, say func(string)) (*L
 	if err != nil {
 		return nil, err
 	}
-	return &Lab{Config: config, files: f, pid: pid}, nil
+	return &Lab{config, f, processes{dir, pid}}, nil
 }
 
 // EnsureImages returns the unpacked container images, making them if needed.

@@ -47,37 +47,38 @@ type stage struct {
 // nodesRegistered is the first stage that Kubernetes is asked about.
 const nodesRegistered = "nodes registered"
 
-func (l *Lab) stages() []stage {
+// stagesOf the way up of a lab with that configuration.
+func stagesOf(c Config) []stage {
 	stages := []stage{{"machines", func(v view) string { return v.missingMachines() }}}
-	if l.Hosts != "" {
+	if c.Hosts != "" {
 		return append(stages,
 			stage{"control plane", components([]string{Central}, controlPlaneComponents...)},
-			stage{"hosts", components(append(l.HostNames(), Control), systemComponent, packagesComponent)},
-			stage{"Windows", components(l.WindowsNodes(), "ovs-vswitchd", "kubelet", "hns", "wineserver")},
+			stage{"hosts", components(append(c.HostNames(), Control), systemComponent, packagesComponent)},
+			stage{"Windows", components(c.WindowsNodes(), "ovs-vswitchd", "kubelet", "hns", "wineserver")},
 			stage{nodesRegistered, func(v view) string { return v.unregistered() }})
 	}
 	stages = append(stages, []stage{
 		{"OVN databases", components([]string{Central}, "ovn-nb", "ovn-sb", "ovn-northd")},
 		{"control plane", components([]string{Central}, controlPlaneComponents...)},
-		{"Open vSwitch", components(l.Nodes(), "ovsdb-server", "ovs-vswitchd", "ovn-controller", "openflow-relay",
+		{"Open vSwitch", components(c.Nodes(), "ovsdb-server", "ovs-vswitchd", "ovn-controller", "openflow-relay",
 			"ofctl-relay")},
-		{"kubelets", components(l.Nodes(), "containerd", "kubelet")},
+		{"kubelets", components(c.Nodes(), "containerd", "kubelet")},
 		{"world outside", components([]string{Outside}, "agnhost")},
 		{nodesRegistered, func(v view) string { return v.unregistered() }},
 	}...)
-	if l.NoWeft {
+	if c.NoWeft {
 		return stages
 	}
 	var controllers []string
-	for i := range l.Controllers {
+	for i := range c.Controllers {
 		controllers = append(controllers, controllerName(i))
 	}
-	if l.Windows > 0 {
-		stages = append(stages, stage{"Windows", components(l.WindowsNodes(), "hns", "wineserver")})
+	if c.Windows > 0 {
+		stages = append(stages, stage{"Windows", components(c.WindowsNodes(), "hns", "wineserver")})
 	}
 	return append(stages,
 		stage{"weft controller", components([]string{Central}, controllers...)},
-		stage{"weft node", components(l.Nodes(), "weft-node", "weft-chassis")},
+		stage{"weft node", components(c.Nodes(), "weft-node", "weft-chassis")},
 		stage{"nodes Ready", func(v view) string { return v.notReady() }},
 		stage{"cluster DNS", func(v view) string { return v.noDNS() }})
 }
@@ -148,13 +149,13 @@ func (v view) unlessUnknown(pending string) string {
 // last lines of its log. When ctx is cancelled the error is only that.
 func (l *Lab) WaitReady(ctx context.Context, progress Progress) error {
 	started := time.Now()
-	api, err := l.clusterClient()
+	api, err := newClusterClient(l)
 	if err != nil {
 		return err
 	}
 	v := view{lab: l, asked: errors.New("not asked yet")}
 	var asked time.Time
-	stages := l.stages()
+	stages := stagesOf(l.Config)
 	asksCluster := slices.IndexFunc(stages, func(s stage) bool { return s.name == nodesRegistered })
 	for reached := 0; reached < len(stages); {
 		v.machines = l.statuses(ctx)
@@ -214,15 +215,16 @@ func (v view) hopeless() error {
 		}
 		for _, c := range v.machines[name].Components {
 			if !c.OK() && c.Restarts >= hopelessRestarts {
-				return l.failure(name, c.Name, fmt.Sprintf("has ended %d times", c.Restarts))
+				return v.failure(name, c.Name, fmt.Sprintf("has ended %d times", c.Restarts))
 			}
 		}
 	}
 	return nil
 }
 
-func (l *Lab) failure(name, component, what string) error {
-	path := l.LogFile(name, component)
+// failure of a component, with the last lines of its log.
+func (v view) failure(name, component, what string) error {
+	path := v.lab.LogFile(name, component)
 	return fmt.Errorf("%s on %s %s; the end of %s:\n%s", component, name, what, path, tail(path))
 }
 
@@ -233,12 +235,12 @@ func (v view) tooLate(stage, pending string, after time.Duration) error {
 	for _, name := range l.Machines() {
 		for _, c := range v.machines[name].Components {
 			if !c.OK() {
-				return errors.Join(late, l.failure(name, c.Name, fmt.Sprintf("is %s (%s)", c.State, c.Detail)))
+				return errors.Join(late, v.failure(name, c.Name, fmt.Sprintf("is %s (%s)", c.State, c.Detail)))
 			}
 		}
 	}
 	if _, names := v.machines[Central]; names && !l.NoWeft {
-		return errors.Join(late, l.failure(Central, "weft-controller", "works"), l.failure(l.Nodes()[0], "weft-node",
+		return errors.Join(late, v.failure(Central, "weft-controller", "works"), v.failure(l.Nodes()[0], "weft-node",
 			"works"))
 	}
 	return late

@@ -48,8 +48,11 @@ func files(s *Source) (rows [][]string, err error) {
 			row = append(row, text)
 		}
 		program := "weft node"
-		if p.in.folder == "node/chassis" {
+		switch {
+		case p.in.folder == "node/chassis":
 			program = "weft chassis"
+		case row[0] == "{file}": // weft node has no such key
+			program = "weft sysdump"
 		}
 		rows = append(rows, []string{Code(row[0]), Code(row[1]), Code(program), row[2], row[3]})
 	}

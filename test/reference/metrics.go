@@ -30,12 +30,18 @@ metrics](../reference.md#health-and-metrics) says which metric answers which que
 A *counter* only grows while the program runs. A *gauge* is a value of now. A *histogram* counts
 values, such as times in seconds, by their size.`)
 	for _, section := range []struct{ title, text, program string }{
+		{"All programs", "A file that several keys name is told for each of them.", "all"},
 		{"weft controller", "", "controller"},
 		{"weft node", "Metrics of a feature are served only where the node has it: those of HNS on Windows, for example.",
 			"node"},
 		{"weft chassis", "", "chassis"}, {"weft southbound", "", "southbound"}, {"weft observe", "", "observe"},
 		{"Connections to OVSDB", "Each program that writes to a database serves these: weft controller that of the " +
 			"Northbound, weft node that of Open vSwitch. The label `database` has the database's name.", "ovsdb"},
+		{"Daemons of OVN and Open vSwitch", "The daemons say these of themselves when they are asked at their control " +
+			"sockets, at most every 10 seconds. The label `daemon` has the name by which `ovs-appctl -t` knows one, and " +
+			"`node` the node that it works for. weft node asks those of its node, weft chassis the `ovn-controller` of each " +
+			"node that it holds, and weft southbound the databases and `ovn-northd` beside it. A release of a daemon that " +
+			"does not know a question has no such metric.", "daemons"},
 	} {
 		var rows [][]string
 		for _, m := range found {
@@ -49,9 +55,29 @@ values, such as times in seconds, by their size.`)
 	return page, nil
 }
 
+// MetricNames are those of all metrics, as Prometheus knows them: a histogram has three.
+func (s *Source) MetricNames() (names map[string]struct{}, err error) {
+	found, err := metrics(s)
+	if err != nil {
+		return nil, err
+	}
+	names = map[string]struct{}{}
+	for _, m := range found {
+		if m.kind != "histogram" {
+			names[m.name] = struct{}{}
+			continue
+		}
+		for _, suffix := range []string{"_bucket", "_count", "_sum"} {
+			names[m.name+suffix] = struct{}{}
+		}
+	}
+	return names, nil
+}
+
 // program is the one whose code has the metric.
 func (m metric) program() string {
-	for _, p := range [][2]string{{"ovn/southbound", "southbound"}, {"ovn/observe", "observe"}, {"ovn", "controller"},
+	for _, p := range [][2]string{{"models/telemetry", "all"}, {"ovsdb/certificates", "all"}, {"node/daemons", "daemons"},
+		{"ovn/southbound", "southbound"}, {"ovn/observe", "observe"}, {"ovn", "controller"},
 		{"node/chassis", "chassis"}, {"node", "node"}} {
 		if m.folder == p[0] || strings.HasPrefix(m.folder, p[0]+"/") {
 			return p[1]
@@ -94,7 +120,7 @@ func metricOf(p place, kind string) (m metric, err error) {
 	name, help, labels := ast.Expr(nil), ast.Expr(nil), ast.Expr(nil)
 	switch {
 	case kind == "Desc":
-		m.kind, name, help, labels = "gauge", args[0], args[1], args[2]
+		name, help, labels = args[0], args[1], args[2]
 	default:
 		if strings.HasSuffix(kind, "Vec") {
 			labels = args[1]
@@ -111,6 +137,12 @@ func metricOf(p place, kind string) (m metric, err error) {
 	}
 	if m.name, err = p.at(name).text(); err != nil {
 		return m, err
+	}
+	if kind == "Desc" { // which does not say what its metrics are
+		m.kind = "gauge"
+		if strings.HasSuffix(m.name, "_total") {
+			m.kind = "counter"
+		}
 	}
 	if m.help, err = p.at(help).text(); err != nil || labels == nil {
 		return m, err

@@ -18,12 +18,15 @@ const OVSExtension = "583CC151-73EC-4A6A-8B47-578297AD7623"
 
 // Machine implements [hns.Service] and [hostnet.Host]: the agent and Open vSwitch call its parts. Its own methods are
 // for tests. They do what users, container runtimes and crashes do to a machine, and look at it.
+//
+// While an agent is at work on it, [Machine.Set] alone changes its Traits.
 type Machine struct {
 	*HNS
 	*Host
 	*HyperV
 	*OpenVSwitch
-	*state
+	*Traits
+	state *state
 	calls *calls
 }
 
@@ -32,8 +35,8 @@ func New() *Machine {
 	s := &state{namespaces: map[string]*namespace{}, Traits: Traits{
 		Driver: true, DriverVersion: ovsdriver.Version{Major: 3, Minor: 7}, Moves: true}}
 	c := &calls{faults: map[string]func() error{}}
-	return &Machine{HNS: &HNS{s, c}, Host: &Host{s, c}, HyperV: &HyperV{s, c}, OpenVSwitch: &OpenVSwitch{s}, state: s,
-		calls: c}
+	return &Machine{HNS: &HNS{s, c}, Host: &Host{s, c}, HyperV: &HyperV{s, c}, OpenVSwitch: &OpenVSwitch{s},
+		Traits: &s.Traits, state: s, calls: c}
 }
 
 // AddAdapter plugs an adapter in.

@@ -100,7 +100,7 @@ func emulator(t *testing.T) (rpc, control string) {
 	calls, verbs := listen(t), listen(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
-	go func() { ended <- hns.ServeRPC(ctx, calls, service, plane) }()
+	go func() { ended <- hns.ServeRPC(ctx, calls, service, plane.Host()) }()
 	go func() { ended <- plane.Run(ctx) }()
 	go serveControl(verbs, service)
 	t.Cleanup(func() {

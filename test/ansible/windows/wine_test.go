@@ -70,7 +70,7 @@ func newWineHost(t *testing.T, root string, env ...string) (host *wineHost, driv
 	check(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
-	go func() { ended <- hns.ServeRPC(ctx, calls, service, plane) }()
+	go func() { ended <- hns.ServeRPC(ctx, calls, service, plane.Host()) }()
 	go func() { ended <- plane.Run(ctx) }()
 	host = &wineHost{env: slices.Concat(hns.WineEnv(over, t.TempDir(), calls.Addr().String()), env), service: service}
 	// While somebody is there Windows is up: without anybody Wine ends its services, and starts those that start with

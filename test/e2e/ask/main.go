@@ -42,8 +42,8 @@ type Report struct {
 	// Unanswered are the own addresses of questions that were met by silence or refused, for whoever looks for what has
 	// become of them.
 	Unanswered []string `json:"unanswered,omitempty"`
-	// Again is how many datagrams had no answer within a second and were sent again.
-	Again int `json:"again,omitempty"`
+	// Repeats are when datagrams that had no answer within a second were sent again.
+	Repeats []time.Time `json:"repeats,omitempty"`
 	// Slowest answer, in milliseconds.
 	Slowest int64 `json:"slowestMs"`
 }
@@ -166,7 +166,7 @@ func (s settings) ask(c client, target *url.URL, r *Report, first func(), end <-
 	for i := 0; s.forever || i < s.times; i++ {
 		s.slots <- struct{}{}
 		begin := time.Now()
-		answer, err := s.once(c, target, &r.Again)
+		answer, err := s.once(c, target, &r.Repeats)
 		took := time.Since(begin).Milliseconds()
 		<-s.slots
 		if err != nil {
@@ -190,13 +190,13 @@ func (s settings) ask(c client, target *url.URL, r *Report, first func(), end <-
 	}
 }
 
-// once asks, and adds to repeated how often it had to ask again.
-func (s settings) once(c client, target *url.URL, repeated *int) (string, error) {
+// once asks, and adds to repeats when it had to ask again.
+func (s settings) once(c client, target *url.URL, repeats *[]time.Time) (string, error) {
 	switch target.Scheme {
 	case "http":
 		return s.overHTTP(c, target)
 	case "udp":
-		return s.overUDP(c, target, repeated)
+		return s.overUDP(c, target, repeats)
 	}
 	return "", fmt.Errorf("%s: ask speaks http and udp", target)
 }
@@ -239,7 +239,7 @@ func (s settings) overHTTP(c client, target *url.URL) (string, error) {
 	return answer, nil
 }
 
-func (s settings) overUDP(c client, target *url.URL, repeated *int) (string, error) {
+func (s settings) overUDP(c client, target *url.URL, repeats *[]time.Time) (string, error) {
 	server, err := netip.ParseAddrPort(target.Host)
 	if err != nil {
 		return "", err
@@ -269,7 +269,7 @@ func (s settings) overUDP(c client, target *url.URL, repeated *int) (string, err
 		if !errors.Is(err, os.ErrDeadlineExceeded) && !tooLong(err) || !time.Now().Before(end) {
 			return "", &lostError{err, conn.LocalAddr()}
 		}
-		*repeated++
+		*repeats = append(*repeats, time.Now())
 	}
 }
 

@@ -84,7 +84,7 @@ func serve(ctx context.Context, o serveOptions) error {
 			return err
 		}
 		plane.WMI = o.driver != ""
-		config.DataPlane, host = plane, plane
+		config.DataPlane, host = plane, plane.Host()
 	}
 	service, err := hns.New(config)
 	if err != nil {

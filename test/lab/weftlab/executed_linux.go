@@ -23,7 +23,11 @@ func executedCommand(o *options) *cobra.Command {
 			}
 			var errs []error
 			for _, node := range l.WindowsNodes() {
-				names, err := l.Executed(cmd.Context(), node)
+				windows, err := l.EmulatedWindows(node)
+				if err != nil {
+					return err
+				}
+				names, err := windows.Executed(cmd.Context())
 				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", node, strings.Join(names, ", "))
 				errs = append(errs, err, lab.Forbidden(node, names))
 			}

@@ -91,18 +91,27 @@ func pass(ctx context.Context, client net.Conn, socket string) error {
 }
 
 func hnsCommand(o *options) *cobra.Command {
-	return emulatorCommand(o, "hns", "Look at a Windows node's emulated HNS, or break it", (*lab.Lab).HNSCommand)
+	return emulatorCommand(o, "hns", "Look at a Windows node's emulated HNS, or break it", lab.EmulatedWindows.HNSCommand)
 }
 
 func hypervCommand(o *options) *cobra.Command {
 	return emulatorCommand(o, "hyperv", "Look at a Windows node's emulated Hyper-V extension, or break it",
-		(*lab.Lab).HyperVCommand)
+		lab.EmulatedWindows.HyperVCommand)
 }
 
-func emulatorCommand(o *options, name, short string, of func(*lab.Lab, string, ...string) ([]string,
+// emulatedWindows of a node of the lab that is up.
+func (o *options) emulatedWindows(node string) (lab.EmulatedWindows, error) {
+	l, err := o.open()
+	if err != nil {
+		return lab.EmulatedWindows{}, err
+	}
+	return l.EmulatedWindows(node)
+}
+
+func emulatorCommand(o *options, name, short string, of func(lab.EmulatedWindows, ...string) ([]string,
 	error)) *cobra.Command {
 	return passing(name+" NODE [--] ARGS...", short, cobra.MinimumNArgs(2), func(args []string) ([]string, error) {
-		l, err := o.open()
+		windows, err := o.emulatedWindows(args[0])
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +119,7 @@ func emulatorCommand(o *options, name, short string, of func(*lab.Lab, string, .
 		if rest[0] == "--" {
 			rest = rest[1:]
 		}
-		return of(l, args[0], rest...)
+		return of(windows, rest...)
 	})
 }
 
@@ -124,11 +133,11 @@ func clockCommand(o *options) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("OFFSET %q: a duration is wanted, like 2h or -30m", args[1])
 			}
-			l, err := o.open()
+			windows, err := o.emulatedWindows(args[0])
 			if err != nil {
 				return err
 			}
-			return l.SetClock(args[0], offset)
+			return windows.SetClock(offset)
 		},
 	}
 	cmd.Flags().SetInterspersed(false)

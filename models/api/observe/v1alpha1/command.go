@@ -1,0 +1,35 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Names of OVN's commands that doors run. The name of what is got is that of a program, and its arguments are in the
+// query of the request.
+const (
+	// OVNCommandResource is of the cluster.
+	OVNCommandResource = "ovncommands"
+	OVNCommandKind     = "OVNCommand"
+	// OVNCommandRole is the ClusterRole that lets users get them. An administrator binds it.
+	OVNCommandRole = "weft-observe-ovn"
+	// OVNCommandArgument is the key in the query of each argument of the program, in order.
+	OVNCommandArgument = "argument"
+
+	// NorthboundCommand is ovn-nbctl, and SouthboundCommand is ovn-sbctl.
+	NorthboundCommand = "nbctl"
+	SouthboundCommand = "sbctl"
+)
+
+// OVNCommand is what a program of OVN has answered that a door has run. Its name is nbctl or sbctl.
+type OVNCommand struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	// Arguments is the options, the command and its arguments.
+	Arguments []string `json:"arguments"`
+	// ExitCode is the exit code of the program, or -1 if the door has ended it.
+	ExitCode int `json:"exitCode"`
+	// Output is what it has printed.
+	Output string `json:"output"`
+	// Errors is what it has printed as errors, or why the door has ended it.
+	Errors string `json:"errors,omitempty"`
+	// Truncated is true if it has printed more than the door takes, 4 MiB.
+	Truncated bool `json:"truncated,omitempty"`
+}

@@ -1,0 +1,64 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+)
+
+// Bounds of what one command does.
+const (
+	// MaxTime is how long it may take.
+	MaxTime   = 15 * time.Second
+	maxOutput = 4 << 20 // bytes
+	maxErrors = 64 << 10
+)
+
+// Run runs arguments that [Tool.Check] has let pass against a database. An error means that the program could not be
+// run; what the program says is in the answer, whatever its exit code.
+func (t *Tool) Run(ctx context.Context, database string, arguments []string) (*api.OVNCommand, error) {
+	ctx, cancel := context.WithTimeout(ctx, MaxTime)
+	defer cancel()
+	out, errs := &bounded{most: maxOutput}, &bounded{most: maxErrors}
+	cmd := exec.CommandContext(ctx, t.Program, append([]string{"--db=" + database, "--no-leader-only", "--no-syslog",
+		"--dry-run"}, arguments...)...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")} // without OVN_NB_DAEMON and the like
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, errs, time.Second
+	err := cmd.Run()
+	var exited *exec.ExitError
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, fmt.Errorf("%w; install OVN's client programs (Debian's ovn-common) on the host of weft observe", err)
+	case ctx.Err() != nil:
+		fmt.Fprintf(errs, "%s was ended after %v; ask for less\n", t.Program, MaxTime)
+	case err != nil && !errors.As(err, &exited):
+		return nil, fmt.Errorf("run %s: %w", t.Program, err)
+	}
+	return &api.OVNCommand{
+		TypeMeta:   metav1.TypeMeta{Kind: api.OVNCommandKind, APIVersion: api.GroupVersion},
+		ObjectMeta: metav1.ObjectMeta{Name: t.Name}, Arguments: arguments, ExitCode: cmd.ProcessState.ExitCode(),
+		Output: out.text.String(), Errors: errs.text.String(), Truncated: out.full,
+	}, nil
+}
+
+// bounded keeps what fits, and takes the rest, so that the program goes on to its end.
+type bounded struct {
+	text bytes.Buffer // no embedded one, whose ReadFrom would take all
+	most int
+	full bool
+}
+
+func (b *bounded) Write(text []byte) (int, error) {
+	room := b.most - b.text.Len()
+	b.full = b.full || len(text) > room
+	b.text.Write(text[:min(len(text), room)])
+	return len(text), nil
+}
