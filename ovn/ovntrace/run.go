@@ -73,27 +73,27 @@ func (p *Program) run(ctx context.Context, args []string) (string, error) {
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("%s has not answered in time: %w", p.Path, ctx.Err())
 	case err != nil:
-		return "", fmt.Errorf("%s: %w: %s", p.Path, err, strings.TrimSpace(complaints.String()))
+		return "", fmt.Errorf("%s: %w: %s", p.Path, err, strings.TrimSpace(complaints.text.String()))
 	}
-	return out.String(), nil
+	return out.text.String(), nil
 }
 
 // bounded keeps the first bytes that are written to it.
 type bounded struct {
-	bytes.Buffer
+	text bytes.Buffer // no embedded one, whose ReadFrom would take all
 	most int
 	over bool
 	full func() // is called when there are more; nil: the others are dropped
 }
 
 func (b *bounded) Write(text []byte) (int, error) {
-	room := b.most - b.Len()
+	room := b.most - b.text.Len()
 	if len(text) > room {
 		if b.over = true; b.full != nil {
 			b.full()
 		}
-		b.Buffer.Write(text[:room])
+		b.text.Write(text[:room])
 		return len(text), nil
 	}
-	return b.Buffer.Write(text)
+	return b.text.Write(text)
 }

@@ -25,11 +25,13 @@ func program(t *testing.T, script string) *Program {
 func TestBounds(t *testing.T) {
 	soon, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
+	late, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	for _, c := range []struct {
 		name, script, want string
 		ctx                context.Context
 	}{
-		{"prints without end", "exec yes", "more than 1048576 bytes", t.Context()},
+		{"prints too much", "head -c 67108864 /dev/zero; exec sleep 3600", "more than 1048576 bytes", late},
 		{"does not end", "exec sleep 3600", "has not answered in time", soon},
 		{"fails", "echo no database >&2; exit 1", "no database", t.Context()},
 	} {
