@@ -21,8 +21,8 @@ import (
 const traceHelp = `Follow the first packet of a connection, and the answer to it, and say where it ends, and why.
 
 It asks the API server, which asks weft observe: a kubeconfig is all that it needs, and the right to create traces of
-observe.weft.net in the namespaces of both ends. Nodes, addresses, names outside and --ovn need that right in the whole cluster. An
-administrator gives it, by a binding to the ClusterRole ` + api.TraceRole + `.
+observe.weft.net in the namespaces of both ends. Nodes, addresses, names outside and --ovn need that right in the whole
+cluster. An administrator gives it, by a binding to the ClusterRole ` + api.TraceRole + `.
 
 SRC is a pod, [NAMESPACE/]NAME, or node/NAME. DST is one of these, svc/[NAMESPACE/]NAME, an address, or a name outside,
 which has a dot. A name outside is resolved on this machine. PORT is a number, or the name of a Service's port. Without
@@ -31,7 +31,7 @@ before its port.
 
 Nothing is sent. ovn-trace, OVN's simulator, follows the packet through the logical flows of the live Southbound. It
 knows no connections: what the request has translated is taken to be translated back for the answer. Of a Service's
-endpoints, the first is followed. NodePorts are not followed, as ovn-trace does not know the variables of nodes by
+endpoints it takes one by chance. NodePorts are not followed, as ovn-trace does not know the variables of nodes by
 which OVN has them.
 
 The JSON is what the API server answers, a Trace.`
