@@ -40,6 +40,8 @@ type question struct {
 	// name is that of the one object that is asked for; empty: a list.
 	name  string
 	query url.Values
+	// object is created, and the answer is that object as weft observe has filled it in; nil: nothing is created.
+	object any
 	// role is the ClusterRole that has the right, if no other role has.
 	role string
 }
@@ -89,7 +91,15 @@ func (q question) request(config *rest.Config) (*rest.Request, error) {
 	if q.name != "" {
 		path = append(path, q.name)
 	}
-	request := client.RESTClient().Get().AbsPath(path...)
+	request := client.RESTClient().Get()
+	if q.object != nil {
+		body, err := json.Marshal(q.object)
+		if err != nil {
+			return nil, err
+		}
+		request = client.RESTClient().Post().SetHeader("Content-Type", "application/json").Body(body)
+	}
+	request.AbsPath(path...)
 	for key, values := range q.query {
 		for _, value := range values {
 			request.Param(key, value)
@@ -137,4 +147,17 @@ func writeYAMLAnswer(w io.Writer, text []byte) error {
 		_, err = fmt.Fprintf(w, "---\n%s", text)
 	}
 	return err
+}
+
+// form writes an answer: its text, and what it says.
+type form[T any] func(w screen, text []byte, answer T) error
+
+// answerForms are those of the commands that ask weft observe, by the values of -o. write writes text and wide.
+func answerForms[T any](write func(w screen, answer T, wide bool) error) map[string]form[T] {
+	return map[string]form[T]{
+		"text": func(w screen, _ []byte, answer T) error { return write(w, answer, false) },
+		"wide": func(w screen, _ []byte, answer T) error { return write(w, answer, true) },
+		"json": func(w screen, text []byte, _ T) error { return writeJSONAnswer(w, text) },
+		"yaml": func(w screen, text []byte, _ T) error { return writeYAMLAnswer(w, text) },
+	}
 }

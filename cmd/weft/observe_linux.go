@@ -16,7 +16,8 @@ import (
 const observeHelp = `Tell users of the API server what the network does, and let them change nothing.
 
 It is the aggregated API observe.weft.net: users reach it by the API server, with a kubeconfig alone, and Kubernetes'
-rights (RBAC on the group's resources) say what they may see. "weft status" and "weft policy hits" ask it.
+rights (RBAC on the group's resources) say what they may see. "weft status", "weft trace" and
+"weft policy hits" ask it.
 
 Run it on central hosts, two or more, each beside a server of OVN's databases, whose read-only sockets it reads. Nodes'
 agents tell it their flows' counters.`
@@ -35,6 +36,8 @@ func observeCommand() *cobra.Command {
 	f.String("listen", "", "ADDRESS:PORT where API servers reach this host, such as 192.0.2.1:6645")
 	f.String("ovn-northbound", defaults.Northbound, "read-only socket of the Northbound, unix:PATH")
 	f.String("ovn-southbound", defaults.Southbound, "read-only socket of the Southbound, unix:PATH")
+	f.String("ovn-trace", defaults.OVNTrace, "program that follows packets for weft trace, by its path or its name; the "+
+		"package ovn-common has it")
 	f.String("tunnel-ca", "", "PEM file of the CA that signed the agents' certificates")
 	f.String("tunnel-certificate", "", "PEM file of a certificate with the DNS names "+tunnel.ObserverName+" and "+
 		observe.ServerName)
@@ -43,7 +46,7 @@ func observeCommand() *cobra.Command {
 	return daemon(cmd, func(ctx context.Context, s *settings) error {
 		config := observe.Config{
 			Kubeconfig: s.text("kubeconfig"), Identity: s.text("identity"), Listen: s.text("listen"),
-			Northbound: s.text("ovn-northbound"), Southbound: s.text("ovn-southbound"),
+			Northbound: s.text("ovn-northbound"), Southbound: s.text("ovn-southbound"), OVNTrace: s.text("ovn-trace"),
 			CA: s.text("tunnel-ca"), Certificate: s.text("tunnel-certificate"), PrivateKey: s.text("tunnel-private-key"),
 			MetricsAddress: s.text("metrics-address"), Profiling: s.boolean("profiling"),
 		}

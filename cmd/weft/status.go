@@ -72,17 +72,11 @@ func statusCommand() *cobra.Command {
 	})
 }
 
-// statusForms write an answer: its text, and what it says.
-var statusForms = map[string]func(w screen, text []byte, status *api.NetworkStatus) error{
-	"text": func(w screen, _ []byte, status *api.NetworkStatus) error { return writeStatus(w, status, false) },
-	"wide": func(w screen, _ []byte, status *api.NetworkStatus) error { return writeStatus(w, status, true) },
-	"json": func(w screen, text []byte, _ *api.NetworkStatus) error { return writeJSONAnswer(w, text) },
-	"yaml": func(w screen, text []byte, _ *api.NetworkStatus) error { return writeYAMLAnswer(w, text) },
-}
+// statusForms write an answer.
+var statusForms = answerForms(writeStatus)
 
 // tellStatus asks once. The error has the exit code of what was answered.
-func tellStatus(ctx context.Context, config *rest.Config, out screen, write func(screen, []byte,
-	*api.NetworkStatus) error) error {
+func tellStatus(ctx context.Context, config *rest.Config, out screen, write form[*api.NetworkStatus]) error {
 	text, status, err := askStatus(ctx, config)
 	if err == nil {
 		err = write(out, text, status)

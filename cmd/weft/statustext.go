@@ -18,7 +18,8 @@ import (
 )
 
 // colours of severities and results, as terminals know them.
-var colours = map[string]string{api.Failed: "31;1", api.Warning: "33;1", api.Unknown: "36;1", api.OK: "32;1"}
+var colours = map[string]string{api.Failed: "31;1", api.Warning: "33;1", api.Unknown: "36;1", api.OK: "32;1",
+	api.Arrives: "32;1", api.Refused: "31;1", api.Lost: "31;1"}
 
 // statusText writes a status as text.
 type statusText struct {
@@ -42,8 +43,9 @@ func writeStatus(out screen, status *api.NetworkStatus, wide bool) error {
 	return err
 }
 
+// coloured is a text in the colour of a severity or a result, if there are colours.
 func (s screen) coloured(severity, text string) string {
-	if !s.colour {
+	if !s.colour || colours[severity] == "" {
 		return text
 	}
 	return "\x1b[" + colours[severity] + "m" + text + "\x1b[0m"

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/url"
 
 	"github.com/spf13/cobra"
@@ -62,7 +61,7 @@ func topologyCommand() *cobra.Command {
 		if node != "" && namespace == "" && len(topology.Nodes) == 0 {
 			return fmt.Errorf("node: the cluster has no Node %q; `kubectl get nodes` lists them", node)
 		}
-		if err := write(cmd.OutOrStdout(), text, topology); err != nil {
+		if err := write(newScreen(cmd.OutOrStdout()), text, topology); err != nil {
 			return err
 		}
 		if len(topology.Unread) > 0 {
@@ -72,10 +71,5 @@ func topologyCommand() *cobra.Command {
 	})
 }
 
-// topologyForms write an answer: its text, and what it says.
-var topologyForms = map[string]func(w io.Writer, text []byte, topology *api.NetworkTopology) error{
-	"text": func(w io.Writer, _ []byte, t *api.NetworkTopology) error { return writeTopology(w, t, false) },
-	"wide": func(w io.Writer, _ []byte, t *api.NetworkTopology) error { return writeTopology(w, t, true) },
-	"json": func(w io.Writer, text []byte, _ *api.NetworkTopology) error { return writeJSONAnswer(w, text) },
-	"yaml": func(w io.Writer, text []byte, _ *api.NetworkTopology) error { return writeYAMLAnswer(w, text) },
-}
+// topologyForms write an answer.
+var topologyForms = answerForms(writeTopology)

@@ -34,7 +34,7 @@ type topologyText struct {
 }
 
 // writeTopology writes a tree for the routers that nodes share, and one for each node.
-func writeTopology(out io.Writer, topology *api.NetworkTopology, wide bool) error {
+func writeTopology(out screen, topology *api.NetworkTopology, wide bool) error {
 	t := topologyText{topology, wide}
 	var text strings.Builder
 	pods, down := 0, 0

@@ -22,6 +22,21 @@ func (m *Match) Matches(p Packet, env *Env) bool {
 	return m.Check(env) == nil && m.root.eval(&p, env)
 }
 
+// Unmet are the parts of the match that a packet does not meet, each as a text; all others hold. The parts are those of
+// a conjunction, and of a match that is none there is one.
+func (m *Match) Unmet(p Packet, env *Env) (texts []string) {
+	parts := []node{m.root}
+	if j, is := m.root.(*junction); is && !j.or && !j.chain {
+		parts = j.terms
+	}
+	for _, part := range parts {
+		if !part.eval(&p, env) {
+			texts = append(texts, part.String())
+		}
+	}
+	return texts
+}
+
 // Check tells what of the match env does not have.
 func (m *Match) Check(env *Env) error {
 	var errs []error

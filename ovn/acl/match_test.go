@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -278,4 +279,31 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestUnmet: which parts of a conjunction a packet lacks.
+func TestUnmet(t *testing.T) {
+	clients, err := NewSet([]string{"10.244.0.3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := &Env{Sets: map[string]*Set{"clients": clients}, Groups: map[string]Ports{"db": {"shop_db": {}}}}
+	packet := Packet{Outport: "shop_db", Src: netip.MustParseAddr("10.244.0.4"), Dst: netip.MustParseAddr("10.244.1.3"),
+		Proto: TCP, SrcPort: 40000, DstPort: 80}
+	for text, want := range map[string][]string{
+		"outport == @db && ip4.src == $clients && tcp.dst == 3306": {"ip4.src == $clients", "tcp.dst == 3306"},
+		"outport == @db && 80 <= tcp.dst <= 90":                    nil,
+		"outport == @db && (udp || tcp.dst == 81)":                 {"udp || tcp.dst == 81"},
+		"79 <= tcp.dst <= 79":                                      {"79 <= tcp.dst <= 79"},
+		"udp || tcp.dst == 81":                                     {"udp || tcp.dst == 81"},
+		"tcp":                                                      nil,
+	} {
+		match, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := match.Unmet(packet, env); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
 }

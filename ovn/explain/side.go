@@ -124,21 +124,8 @@ func tierName(t policy.Tier) string {
 
 // finding says which rule of which policy an ACL is; about are the policies of its tier that select the pod.
 func (c *Cluster) finding(r *acl.Rule, about []*policy.Policy, d policy.Direction) string {
-	switch kind, name, _ := strings.Cut(r.Owner, "/"); {
-	case kind == "Service" && refuses(r):
-		return notAdmitted(name)
-	case kind == "Policies" && r.Key == "self":
-		return "Accept: a pod reaches itself by its Service, whatever policies say"
-	case (kind == "Policies" || kind == "Node") && r.Key == "host":
-		return "Accept: a node reaches the pods on it, whatever policies say"
-	case kind == "Policies" && r.Key == "outside":
-		return "Deny: the source has the address of a node and is none"
-	case kind == "Policies" && r.Key == "link-local":
-		return "Deny: pods have no link-local addresses where there are policies"
-	case kind == "Policies" && r.Key == "flooded":
-		return "Deny: pods have no broadcast and no multicast where there are policies"
-	case kind == "Policies" && r.Key == "host/local":
-		return "Accept: a node sends to the pods on it, whatever policies say"
+	if text, ok := OwnRule(r.Owner, r.Key, refuses(r)); ok {
+		return text
 	}
 	m, ok := ParseMark(r.Owner, r.Key)
 	if !ok {
@@ -168,6 +155,27 @@ func (c *Cluster) finding(r *acl.Rule, about []*policy.Policy, d policy.Directio
 		text += ", port " + m.Port
 	}
 	return text
+}
+
+// OwnRule says what an ACL decides that is no policy's but Weft's own; ok is false of any other.
+func OwnRule(owner, key string, refuses bool) (text string, ok bool) {
+	switch kind, name, _ := strings.Cut(owner, "/"); {
+	case kind == "Service" && refuses:
+		text = notAdmitted(name)
+	case kind == "Policies" && key == "self":
+		text = "Accept: a pod reaches itself by its Service, whatever policies say"
+	case (kind == "Policies" || kind == "Node") && key == "host":
+		text = "Accept: a node reaches the pods on it, whatever policies say"
+	case kind == "Policies" && key == "outside":
+		text = "Deny: the source has the address of a node and is none"
+	case kind == "Policies" && key == "link-local":
+		text = "Deny: pods have no link-local addresses where there are policies"
+	case kind == "Policies" && key == "flooded":
+		text = "Deny: pods have no broadcast and no multicast where there are policies"
+	case kind == "Policies" && key == "host/local":
+		text = "Accept: a node sends to the pods on it, whatever policies say"
+	}
+	return text, text != ""
 }
 
 // actions are the policies' words for those of ACLs.

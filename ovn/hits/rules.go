@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
@@ -60,13 +59,13 @@ func readACLs(ctx context.Context, config ovsdb.Config) (list []rule, hinted map
 	}
 	hinted = map[string][]int{}
 	for _, row := range rows {
-		ids := textMap(row["external_ids"])
+		ids := ovsdb.TextMap(row["external_ids"])
 		mark, ok := explain.ParseMark(ids[ovsdb.OwnerMark], ids[ovsdb.KeyMark])
 		if !ok {
 			continue
 		}
 		action, _ := row["action"].(string)
-		hint := firstBits(row["_uuid"])
+		hint := ovsdb.FirstBits(ovsdb.TextUUID(row["_uuid"]))
 		hinted[hint] = append(hinted[hint], len(list))
 		list = append(list, rule{mark, explain.Action(action)})
 	}
@@ -96,11 +95,11 @@ func readFlows(ctx context.Context, config ovsdb.Config) (map[uint32]string, err
 	}
 	flows := map[uint32]string{}
 	for _, row := range rows {
-		hint := textMap(row["external_ids"])["stage-hint"]
+		hint := ovsdb.TextMap(row["external_ids"])["stage-hint"]
 		if hint == "" {
 			continue
 		}
-		cookie, err := strconv.ParseUint(firstBits(row["_uuid"]), 16, 32)
+		cookie, err := strconv.ParseUint(ovsdb.FirstBits(ovsdb.TextUUID(row["_uuid"])), 16, 32)
 		if err != nil {
 			return nil, fmt.Errorf("a row of Logical_Flow has the UUID %v: %w", row["_uuid"], err)
 		}
@@ -120,20 +119,4 @@ func selectRows(ctx context.Context, config ovsdb.Config, operations ...libovsdb
 		return err
 	})
 	return rows, err
-}
-
-func textMap(value any) map[string]string {
-	m, _ := value.(libovsdb.OvsMap)
-	texts := make(map[string]string, len(m.GoMap))
-	for k, v := range m.GoMap {
-		texts[fmt.Sprint(k)] = fmt.Sprint(v)
-	}
-	return texts
-}
-
-// firstBits are the first 32 of a UUID, as eight digits.
-func firstBits(value any) string {
-	id, _ := value.(libovsdb.UUID)
-	digits, _, _ := strings.Cut(id.GoUUID, "-")
-	return digits
 }

@@ -117,21 +117,12 @@ func (p *frontProxy) user(r *http.Request) (user.Info, error) {
 	return response.User, nil
 }
 
-// mayList asks the API server whether a user may list a resource, of all namespaces where namespace is empty.
-func mayList(ctx context.Context, client kubernetes.Interface, who user.Info, resource, namespace string) (bool,
-	error) {
-	return may(ctx, client, who, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "list",
-		Resource: resource})
-}
+// right is what a user may do with a resource of this API: in a namespace, in all where that is empty, or with one
+// object of the cluster, all where name is empty.
+type right struct{ verb, resource, namespace, name string }
 
-// mayGet asks the API server whether a user may get an object of a resource of the cluster.
-func mayGet(ctx context.Context, client kubernetes.Interface, who user.Info, resource, name string) (bool, error) {
-	return may(ctx, client, who, authorizationv1.ResourceAttributes{Verb: "get", Resource: resource, Name: name})
-}
-
-func may(ctx context.Context, client kubernetes.Interface, who user.Info,
-	what authorizationv1.ResourceAttributes) (bool, error) {
-	what.Group, what.Version = group, version
+// has asks the API server whether a user has a right.
+func has(ctx context.Context, client kubernetes.Interface, who user.Info, to right) (bool, error) {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range who.GetExtra() {
 		extra[key] = values
@@ -139,7 +130,8 @@ func may(ctx context.Context, client kubernetes.Interface, who user.Info,
 	review, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(), Extra: extra,
-			ResourceAttributes: &what,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: to.namespace, Verb: to.verb, Group: group,
+				Version: version, Resource: to.resource, Name: to.name},
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {

@@ -20,6 +20,8 @@ type Config struct {
 	Listen string
 	// ovn-northbound, ovn-southbound: sockets that are served read-only, unix:PATH.
 	Northbound, Southbound string
+	// ovn-trace: the program by which traces are made, by its path or its name.
+	OVNTrace string
 	// tunnel-ca, tunnel-certificate, tunnel-private-key: PEM files. The certificate has the DNS names observe.weft.net,
 	// for the nodes' agents, and weft-observe.weft-observe.svc, for the API server.
 	CA, Certificate, PrivateKey string
@@ -40,7 +42,7 @@ func DefaultConfig() Config {
 	hostname, _ := os.Hostname() // without one the key has no default, and its absence is reported
 	return Config{
 		Identity: hostname, Northbound: "unix:" + NorthboundSocket, Southbound: "unix:" + SouthboundSocket,
-		MetricsAddress: "127.0.0.1:9643",
+		OVNTrace: "ovn-trace", MetricsAddress: "127.0.0.1:9643",
 	}
 }
 
@@ -61,6 +63,9 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s: %q is not unix:PATH; give the socket that the server serves read-only", key,
 				value))
 		}
+	}
+	if c.OVNTrace == "" {
+		errs = append(errs, errors.New("ovn-trace: is empty; name the program, which the package ovn-common has"))
 	}
 	for key, value := range map[string]string{"tunnel-ca": c.CA, "tunnel-certificate": c.Certificate,
 		"tunnel-private-key": c.PrivateKey} {

@@ -30,6 +30,7 @@ import (
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/explain"
 	"github.com/weftnet/weft/ovn/hits"
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 	"github.com/weftnet/weft/test/apiserver"
 	"github.com/weftnet/weft/test/lab/pki"
 )
@@ -153,7 +154,9 @@ func (s *street) open(identity, listen string, counts hits.Counts) (leave func()
 	s.t.Helper()
 	file := func(name string) string { return filepath.Join(s.files, name) }
 	d, err := newDoor(Config{Identity: identity, Listen: listen, Northbound: s.northbound, Southbound: s.southbound,
-		CA: file("ca.crt"), Certificate: file("tls.crt"), PrivateKey: file("tls.key")}, s.clients("weft:observe"), s.agents)
+		OVNTrace: ovsdbtest.Program(s.t, "ovn-trace"),
+		CA:       file("ca.crt"), Certificate: file("tls.crt"), PrivateKey: file("tls.key")}, s.clients("weft:observe"),
+		s.agents)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -77,8 +77,8 @@ func TestKubectlPrintsFindings(t *testing.T) {
 	asks := "nora"
 	h := &handler{limits: &limits{}, answered: func(int) {}, who: func(*http.Request) (user.Info, error) {
 		return &user.DefaultInfo{Name: asks}, nil
-	}, may: func(_ context.Context, who user.Info, resource, namespace string) (bool, error) {
-		return who.GetName() == "nora" && resource == api.NetworkStatusResource && namespace == "", nil
+	}, may: func(_ context.Context, who user.Info, to right) (bool, error) {
+		return who.GetName() == "nora" && to == right{verb: "list", resource: api.NetworkStatusResource}, nil
 	}, status: func(context.Context) (*api.NetworkStatusList, error) { return list, nil }}
 	rows := func() string {
 		t.Helper()

@@ -27,7 +27,8 @@ func (h *handler) policyHits(r *http.Request, who user.Info, namespace string) (
 		return nil, err
 	}
 	resource := schema.GroupResource{Group: group, Resource: api.PolicyHitsResource}
-	allowed, err := h.may(r.Context(), who, api.PolicyHitsResource, namespace)
+	allowed, err := h.may(r.Context(), who, right{verb: "list", resource: api.PolicyHitsResource,
+		namespace: namespace})
 	if err != nil {
 		return nil, err
 	}

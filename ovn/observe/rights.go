@@ -30,7 +30,7 @@ func listPath(path, resource string) (namespace string, ok bool) {
 // demandList refuses a user that has no right to list a resource of a namespace, "" being all. role is the ClusterRole
 // that has the right.
 func (h *handler) demandList(ctx context.Context, who user.Info, resource, namespace, role string) error {
-	allowed, err := h.may(ctx, who, resource, namespace)
+	allowed, err := h.may(ctx, who, right{verb: "list", resource: resource, namespace: namespace})
 	if err != nil || allowed {
 		return err
 	}
@@ -42,7 +42,7 @@ func (h *handler) demandList(ctx context.Context, who user.Info, resource, names
 
 // demandGet refuses a user that has no right to get an object of a resource of the cluster.
 func (h *handler) demandGet(ctx context.Context, who user.Info, resource, name, role string) error {
-	allowed, err := h.mayGet(ctx, who, resource, name)
+	allowed, err := h.may(ctx, who, right{verb: "get", resource: resource, name: name})
 	if err != nil || allowed {
 		return err
 	}

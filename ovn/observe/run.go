@@ -29,7 +29,9 @@ import (
 	"github.com/weftnet/weft/ovn/hits"
 	"github.com/weftnet/weft/ovn/observe/dump"
 	"github.com/weftnet/weft/ovn/observe/topology"
+	"github.com/weftnet/weft/ovn/ovntrace"
 	"github.com/weftnet/weft/ovn/status"
+	"github.com/weftnet/weft/ovn/trace"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/certificates"
 )
@@ -83,6 +85,7 @@ type door struct {
 	topology *snapshots[*api.NetworkTopologyList]
 	dumps    *dumps
 	commands *commands
+	tracer   *trace.Tracer
 	metrics  *metrics
 	refused  sync.Map // why a node's agent is not asked, by name
 	serving  atomic.Bool
@@ -135,6 +138,8 @@ func (d *door) prepareAnswers(agents Agents) {
 	})
 	d.commands = newCommands(map[string]string{api.NorthboundCommand: d.config.Northbound,
 		api.SouthboundCommand: d.config.Southbound})
+	d.tracer = &trace.Tracer{Program: ovntrace.New(d.config.OVNTrace, d.config.Southbound, maxTraces),
+		Northbound: northbound, Southbound: southbound, Kubernetes: d.client.CoreV1().RESTClient(), Nodes: d.watchedNodes}
 }
 
 func (d *door) run(ctx context.Context) error {
@@ -225,12 +230,9 @@ func (d *door) handler() *handler {
 	return &handler{
 		identity: d.config.Identity, who: d.proxy.user, limits: &limits{}, answered: d.metrics.answered,
 		hits: d.hits.get, status: d.status.get, versions: d.versions.get, topology: d.topology.get,
-		dumps: d.dumps, commands: d.commands,
-		may: func(ctx context.Context, who user.Info, resource, namespace string) (bool, error) {
-			return mayList(ctx, d.client, who, resource, namespace)
-		},
-		mayGet: func(ctx context.Context, who user.Info, resource, name string) (bool, error) {
-			return mayGet(ctx, d.client, who, resource, name)
+		dumps: d.dumps, commands: d.commands, trace: d.tracer.Trace,
+		may: func(ctx context.Context, who user.Info, to right) (bool, error) {
+			return has(ctx, d.client, who, to)
 		},
 	}
 }

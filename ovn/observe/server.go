@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+	"github.com/weftnet/weft/ovn/trace"
 )
 
 const (
@@ -28,10 +29,8 @@ type handler struct {
 	identity string
 	// who is the user that a request is of.
 	who func(*http.Request) (user.Info, error)
-	// may says whether he may list a resource of a namespace, "" being all.
-	may func(ctx context.Context, who user.Info, resource, namespace string) (bool, error)
-	// mayGet says whether he may get an object of a resource of the cluster.
-	mayGet func(ctx context.Context, who user.Info, resource, name string) (bool, error)
+	// may says whether he has a right.
+	may func(ctx context.Context, who user.Info, to right) (bool, error)
 	// hits are those of all policies.
 	hits func(context.Context) (*api.PolicyHitsList, error)
 	// status is that of the network.
@@ -42,18 +41,23 @@ type handler struct {
 	topology func(context.Context) (*api.NetworkTopologyList, error)
 	dumps    *dumps
 	commands *commands
+	// trace answers a question, as far as the user may see the answer.
+	trace    func(context.Context, api.TraceSpec, trace.May) (*api.TraceStatus, error)
 	limits   *limits
 	answered func(code int)
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	answer, err := h.answer(r)
+	answer, err := h.answer(w, r)
 	if s, ok := answer.(stream); ok {
 		h.answered(http.StatusOK)
 		s.send(w, r)
 		return
 	}
 	code := http.StatusOK
+	if r.Method == http.MethodPost {
+		code = http.StatusCreated
+	}
 	if err != nil {
 		status := apierrors.NewInternalError(err).Status()
 		if known, ok := err.(apierrors.APIStatus); ok {
@@ -74,14 +78,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer) // who asked may be gone
 }
 
-func (h *handler) answer(r *http.Request) (any, error) {
+func (h *handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 	who, err := h.who(r)
 	if err != nil {
 		slog.WarnContext(r.Context(), "a request is of nobody whom the API server has let in", "peer", r.RemoteAddr, "error",
 			err)
 		return nil, apierrors.NewUnauthorized("the request does not come by the API server's front proxy, or names no user")
 	}
-	if r.Method != http.MethodGet {
+	namespace, creates := tracePath(r)
+	if r.Method != http.MethodGet && !creates {
 		return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Group: group}, strings.ToLower(r.Method))
 	}
 	if found := discovery(r.URL.Path); found != nil {
@@ -92,6 +97,14 @@ func (h *handler) answer(r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer release()
+	if creates {
+		return h.createTrace(w, r, who, namespace)
+	}
+	return h.read(r, who)
+}
+
+// read answers a GET of what is not discovery.
+func (h *handler) read(r *http.Request, who user.Info) (any, error) {
 	switch r.URL.Path {
 	case statusPath:
 		return h.networkStatus(r, who)
@@ -156,6 +169,7 @@ func discovery(path string) any {
 					Kind: api.NetworkTopologyKind, Verbs: []string{"list"}},
 				{Name: api.NetworkDumpResource, SingularName: "networkdump", Kind: api.NetworkDumpKind, Verbs: []string{"get"}},
 				{Name: api.OVNCommandResource, SingularName: "ovncommand", Kind: api.OVNCommandKind, Verbs: []string{"get"}},
+				{Name: api.TraceResource, SingularName: "trace", Namespaced: true, Kind: api.TraceKind, Verbs: []string{"create"}},
 			}}
 	}
 	return nil

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+	"github.com/weftnet/weft/node/doctor"
+)
+
+const traceHelp = `Follow the first packet of a connection, and the answer to it, and say where it ends, and why.
+
+It asks the API server, which asks weft observe: a kubeconfig is all that it needs, and the right to create traces of
+observe.weft.net in the namespaces of both ends. Nodes, addresses, names outside and --ovn need that right in the whole
+cluster. An administrator gives it, by a binding to the ClusterRole ` + api.TraceRole + `.
+
+SRC is a pod, [NAMESPACE/]NAME, or node/NAME. DST is one of these, svc/[NAMESPACE/]NAME, an address, or a name outside,
+which has a dot. A name outside is resolved on this machine. PORT is a number, or the name of a Service's port. Without
+a port, a Service's only one is meant, and others are asked for an echo (ICMP). An IPv6 address stands in brackets
+before its port.
+
+Nothing is sent. ovn-trace, OVN's simulator, follows the packet through the logical flows of the live Southbound. It
+knows no connections: what the request has translated is taken to be translated back for the answer. Of a Service's
+endpoints it takes one by chance. NodePorts are not followed, as ovn-trace does not know the variables of nodes by
+which OVN has them.
+
+The JSON is what the API server answers, a Trace.`
+
+func traceCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "trace SRC DST[:PORT]",
+		Short: "Follow a packet from a pod or a node to where it ends, and say why",
+		Long:  traceHelp,
+		Example: "  weft trace shop/web svc/shop/db:3306\n  weft trace -n shop web 198.51.100.1:53 --protocol udp\n" +
+			"  weft trace node/l1 shop/db:3306 --family 6 --ovn",
+	}
+	endsWith(cmd, exitCode{doctor.ExitOK, "the packet arrives, and so does its answer"},
+		exitCode{doctor.ExitWarning, "one of them is refused, or lost"},
+		exitCode{doctor.ExitNotAsked, "there is no answer; the error says why"})
+	f := cmd.Flags()
+	f.String("kubeconfig", "", userKubeconfigUsage)
+	f.String("context", "", "context of the kubeconfig file; empty: its current one")
+	f.StringP("namespace", "n", "", "namespace of pods and Services named without one; empty: that of the context")
+	f.String("protocol", "", "protocol of the connection: tcp, udp or sctp; empty: tcp, or that of the Service's port")
+	f.String("family", "", "address family: 4 or 6; empty: the first that both ends have")
+	f.Bool("ovn", false, "print the output of ovn-trace, too")
+	f.StringP("output", "o", "text", "form of the answer: text, wide, json or yaml")
+	return answering(cmd, doctor.ExitNotAsked, cobra.ExactArgs(2), func(ctx context.Context, s *settings,
+		args []string) error {
+		write, known := traceForms[s.text("output")]
+		config, namespace, err := contextConfig(s)
+		switch {
+		case s.err() != nil:
+			return s.err()
+		case !known:
+			return fmt.Errorf("output: %q is none of \"text\", \"wide\", \"json\" and \"yaml\"", s.text("output"))
+		case err != nil:
+			return err
+		}
+		spec, err := traceSpec(ctx, s, args, namespace, net.DefaultResolver)
+		if err != nil {
+			return err
+		}
+		text, trace, err := askTrace(ctx, config, spec)
+		if err == nil {
+			err = write(newScreen(cmd.OutOrStdout()), text, trace)
+		}
+		if err == nil && trace.Status.Result != api.Arrives {
+			err = &exitError{code: doctor.ExitWarning}
+		}
+		return err
+	})
+}
+
+// resolver finds the addresses of a name outside.
+type resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// traceFamilies are the API's words for the values of --family, and those of a resolver.
+var traceFamilies = map[string]struct{ api, network string }{"": {"", "ip"}, "4": {"IPv4", "ip4"}, "6": {"IPv6", "ip6"}}
+
+// traceSpec is the question that a command line asks.
+func traceSpec(ctx context.Context, s *settings, args []string, namespace string, names resolver) (spec api.TraceSpec,
+	err error) {
+	family, known := traceFamilies[s.text("family")]
+	if !known {
+		return spec, fmt.Errorf("family: %q is neither \"4\" nor \"6\"; leave it empty for the first that both ends have",
+			s.text("family"))
+	}
+	spec = api.TraceSpec{Protocol: s.text("protocol"), Family: family.api, OVN: s.boolean("ovn")}
+	if spec.Source, err = traceEnd(args[0], namespace); err != nil {
+		return spec, err
+	}
+	to, port := cutPort(args[1])
+	spec.Port = port
+	if spec.Destination, err = traceEnd(to, namespace); err != nil || spec.Destination.Kind != api.AddressEnd {
+		return spec, err
+	}
+	if _, err := netip.ParseAddr(to); err == nil {
+		return spec, nil
+	}
+	found, err := names.LookupNetIP(ctx, family.network, to)
+	if err != nil {
+		return spec, fmt.Errorf("resolve %s on this machine: %w; give its address", to, err)
+	}
+	spec.Destination.Name = found[0].Unmap().String()
+	return spec, s.err()
+}
+
+// cutPort parts a destination from its port, "" if it has none.
+func cutPort(text string) (to, port string) {
+	if rest, ok := strings.CutPrefix(text, "["); ok {
+		to, port, _ = strings.Cut(rest, "]")
+		return to, strings.TrimPrefix(port, ":")
+	}
+	if _, err := netip.ParseAddr(text); err == nil {
+		return text, ""
+	}
+	to, port, _ = strings.Cut(text, ":")
+	return to, port
+}
+
+// traceEnd reads an end of a connection. An address has no slash, and neither has a name outside, which has a dot.
+func traceEnd(text, namespace string) (e api.TraceEnd, err error) {
+	words := strings.Split(text, "/")
+	if _, err := netip.ParseAddr(text); err == nil || len(words) == 1 && strings.Contains(text, ".") {
+		return api.TraceEnd{Kind: api.AddressEnd, Name: text}, nil
+	}
+	e = api.TraceEnd{Kind: api.PodEnd, Namespace: namespace, Name: words[len(words)-1]}
+	first := words[0]
+	switch {
+	case len(words) == 2 && first == "node":
+		e.Kind, e.Namespace = api.NodeEnd, ""
+	case len(words) > 1 && len(words) < 4 && slices.Contains([]string{"svc", "service", "services"}, first):
+		e.Kind = api.ServiceEnd
+		words = words[1:]
+	case len(words) == 3 && first == "pod":
+		words = words[1:]
+	}
+	if e.Kind != api.NodeEnd && len(words) == 2 {
+		e.Namespace = words[0]
+	}
+	if len(words) > 2 || slices.Contains(words, "") {
+		return e, fmt.Errorf("%q is neither a pod, as [NAMESPACE/]NAME, nor svc/[NAMESPACE/]NAME, nor node/NAME, nor an "+
+			"address, nor a name with a dot", text)
+	}
+	return e, nil
+}
+
+func askTrace(ctx context.Context, config *rest.Config, spec api.TraceSpec) (text []byte, trace *api.Trace,
+	err error) {
+	text, err = question{resource: api.TraceResource, namespace: spec.Source.Namespace, object: &api.Trace{
+		TypeMeta: metav1.TypeMeta{Kind: api.TraceKind, APIVersion: api.GroupVersion}, Spec: spec}}.ask(ctx, config)
+	if apierrors.IsForbidden(err) {
+		return nil, nil, fmt.Errorf("%w\nAn administrator gives the right in a namespace: kubectl create rolebinding NAME "+
+			"--namespace=NAMESPACE --clusterrole=%[2]s --user=USER\nIn the whole cluster: kubectl create clusterrolebinding "+
+			"NAME --clusterrole=%[2]s --user=USER", err, api.TraceRole)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	trace = &api.Trace{}
+	if err := json.Unmarshal(text, trace); err != nil {
+		return nil, nil, fmt.Errorf("read what the API server answers: %w", err)
+	}
+	if trace.Status.Result == "" {
+		return nil, nil, fmt.Errorf("the API server answers without a result; weft observe is of another version")
+	}
+	return text, trace, nil
+}

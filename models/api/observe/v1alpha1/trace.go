@@ -1,0 +1,120 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Names of traces.
+const (
+	// TraceResource is created in the namespace of its source, and not kept: the answer to the request has the status.
+	TraceResource = "traces"
+	TraceKind     = "Trace"
+	// TraceRole is the ClusterRole that lets users trace between all ends, nodes and addresses outside. An administrator
+	// binds it.
+	TraceRole = "weft-observe-trace"
+)
+
+// Kinds of a trace's ends.
+const (
+	PodEnd     = "Pod"
+	ServiceEnd = "Service"
+	NodeEnd    = "Node"
+	AddressEnd = "Address"
+)
+
+// Results of a trace.
+const (
+	// Arrives is a connection whose first packet reaches its destination, and whose answer comes back.
+	Arrives = "arrives"
+	// Refused is one that somebody does not want: a policy, or a Service without endpoints.
+	Refused = "refused"
+	// Lost is one that finds no way, or no interface at the end of it.
+	Lost = "lost"
+)
+
+// Kinds of a trace's steps.
+const (
+	StepStart       = "start"       // a packet leaves its sender
+	StepPolicy      = "policy"      // a rule of a policy decides
+	StepService     = "service"     // a Service's load balancer chooses an endpoint
+	StepTunnel      = "tunnel"      // from node to node by GENEVE
+	StepGateway     = "gateway"     // into a gateway router
+	StepTranslation = "translation" // another source or destination address
+	StepOutside     = "outside"     // out of the cluster
+	StepEnd         = "end"         // where the packet ends, and why
+)
+
+// Trace asks what becomes of the first packet of a connection, and of the answer to it.
+type Trace struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	// Spec is the question.
+	Spec TraceSpec `json:"spec"`
+	// Status is the answer.
+	Status TraceStatus `json:"status"`
+}
+
+// TraceSpec is a connection.
+type TraceSpec struct {
+	// Source is who opens the connection: a Pod or a Node.
+	Source TraceEnd `json:"source"`
+	// Destination is where it goes: a Pod, a Service, a Node or an Address.
+	Destination TraceEnd `json:"destination"`
+	// Port is the number of the destination's port, or the name of a port of a Service. A Service with one port needs
+	// none. Without it, other destinations are asked for an echo (ICMP).
+	Port string `json:"port,omitempty"`
+	// Protocol is tcp, udp or sctp. Empty is tcp, or that of the Service's port.
+	Protocol string `json:"protocol,omitempty"`
+	// Family is IPv4 or IPv6. Empty is the first family that both ends have.
+	Family string `json:"family,omitempty"`
+	// OVN is true for the output of ovn-trace, too. It needs the right in the whole cluster.
+	OVN bool `json:"ovn,omitempty"`
+}
+
+// TraceEnd is an end of a connection.
+type TraceEnd struct {
+	// Kind is Pod, Service, Node or Address.
+	Kind string `json:"kind"`
+	// Namespace is that of a Pod or a Service.
+	Namespace string `json:"namespace,omitempty"`
+	// Name is the name of the object, or the address.
+	Name string `json:"name"`
+}
+
+// TraceStatus is what becomes of the connection.
+type TraceStatus struct {
+	// Result is arrives, refused or lost.
+	Result string `json:"result"`
+	// Reason is where the connection ends, and why.
+	Reason string `json:"reason"`
+	// Remedy is what to do about it.
+	Remedy string `json:"remedy,omitempty"`
+	// Notes is what else there is to know.
+	Notes []string `json:"notes,omitempty"`
+	// Endpoints is the addresses among which the Service's load balancer chooses, with their ports. One was followed.
+	Endpoints []string `json:"endpoints,omitempty"`
+	// Request is the steps of the first packet.
+	Request []TraceStep `json:"request"`
+	// Reply is the steps of the answer.
+	Reply []TraceStep `json:"reply,omitempty"`
+	// OVN is what ovn-trace has printed.
+	OVN []TraceOutput `json:"ovn,omitempty"`
+}
+
+// TraceStep is something that happens to a packet.
+type TraceStep struct {
+	// Kind is start, policy, service, tunnel, gateway, translation, outside or end.
+	Kind string `json:"kind"`
+	// Node is the Node on which it happens.
+	Node string `json:"node,omitempty"`
+	// Object is the kind, the namespace and the name of the object that does it, as "NetworkPolicy shop/db".
+	Object string `json:"object,omitempty"`
+	// Text is what happens.
+	Text string `json:"text"`
+}
+
+// TraceOutput is a run of ovn-trace.
+type TraceOutput struct {
+	// Packet is the packet, in the language of OVN's expressions.
+	Packet string `json:"packet"`
+	// Text is the output.
+	Text string `json:"text"`
+}

@@ -1,0 +1,196 @@
+// Package translated gives tests a small cluster whose objects a controller has translated, and ovn-northd after it.
+package translated
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/ovntest"
+	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+)
+
+// Shop is a cluster of two nodes with policies and Services.
+//
+//go:embed cluster.yaml
+var Shop string
+
+// Cluster are objects, and the databases that have what they ask for.
+type Cluster struct {
+	// Northbound and Southbound are endpoints of real servers.
+	Northbound, Southbound string
+	Objects                []runtime.Object
+}
+
+// Start makes a cluster. Nodes' chassis are chassis-1 and so on. All pods' ports are on the chassis of their nodes but
+// those that are named.
+func Start(t testing.TB, objects []runtime.Object, unbound ...string) *Cluster {
+	t.Helper()
+	d := ovsdbtest.Northbound(t)
+	north, south := ovsdbtest.Server(t, d), ovsdbtest.Server(t, ovsdbtest.Southbound(t))
+	ovsdbtest.Northd(t, north, south)
+	c := &Cluster{Northbound: north.Endpoint, Southbound: south.Endpoint, Objects: objects}
+	c.write(t, d)
+	for i := range c.Nodes() {
+		c.Sbctl(t, "chassis-add", chassis(i), "geneve", fmt.Sprintf("192.0.2.%d", 1+i))
+	}
+	c.sync(t)
+	c.bind(t, unbound)
+	c.sync(t)
+	return c
+}
+
+func chassis(node int) string { return fmt.Sprintf("chassis-%d", 1+node) }
+
+// write has a controller's rows in the Northbound.
+func (c *Cluster) write(t testing.TB, d ovsdbtest.Database) {
+	t.Helper()
+	config := ovntest.Config()
+	ovntest.Dual(&config)
+	config.AllocateNodeCIDRs = true
+	r, err := ovn.NewRehearsal(config)
+	if err == nil {
+		err = r.Update(c.Objects, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, problem := range r.Problems() {
+		t.Fatalf("the controller says: %s", problem)
+	}
+	engine := ovsdb.NewEngine(ovsdbtest.Connect(t, d, c.Northbound, northbound.Tables...))
+	if err := engine.Replace(t.Context(), r.Rows()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sync waits until ovn-northd has followed.
+func (c *Cluster) sync(t testing.TB) {
+	t.Helper()
+	ovsdbtest.Run(t, "ovn-nbctl", "--timeout=300", "--db="+c.Northbound, "--wait=sb", "sync")
+}
+
+// Sbctl runs ovn-sbctl.
+func (c *Cluster) Sbctl(t testing.TB, args ...string) string {
+	t.Helper()
+	return ovsdbtest.Run(t, "ovn-sbctl", append([]string{"--db=" + c.Southbound}, args...)...)
+}
+
+// bind does what ovn-controllers do.
+func (c *Cluster) bind(t testing.TB, unbound []string) {
+	t.Helper()
+	left, of := map[string]bool{}, map[string]string{}
+	for _, port := range unbound {
+		left[port] = true
+	}
+	for i, n := range c.Nodes() {
+		of[n.Name] = chassis(i)
+		c.Sbctl(t, "lsp-bind", contract.ManagementPort(n.Name), of[n.Name])
+	}
+	for _, o := range c.Objects {
+		if pod, ok := o.(*corev1.Pod); ok && !pod.Spec.HostNetwork && !left[contract.PodPort(pod.Namespace, pod.Name)] {
+			c.Sbctl(t, "lsp-bind", contract.PodPort(pod.Namespace, pod.Name), of[pod.Spec.NodeName])
+		}
+	}
+}
+
+// Nodes are the Nodes with what the controller writes to them, as far as users' verbs read it.
+func (c *Cluster) Nodes() (nodes []*corev1.Node) {
+	for _, o := range c.Objects {
+		n, ok := o.(*corev1.Node)
+		if !ok {
+			continue
+		}
+		n = n.DeepCopy()
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, contract.NodeNetworkAnnotation, contract.Format(contract.NodeNetwork{
+			ID: 1 + len(nodes), ClusterCIDRs: ranges("10.244.0.0/16", "fd00:10:244::/48"),
+			ServiceCIDRs: ranges("10.96.0.0/16", "fd00:10:96::/112")}))
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+func ranges(texts ...string) (list []netip.Prefix) {
+	for _, text := range texts {
+		list = append(list, netip.MustParsePrefix(text))
+	}
+	return list
+}
+
+// APIServer answers as one does that is asked for the pod or the Service of a name.
+func (c *Cluster) APIServer(t testing.TB) rest.Interface {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		items := []any{}
+		for _, o := range c.Objects {
+			if meta, ok := o.(metav1.Object); ok && r.URL.Path == "/api/v1/namespaces/"+meta.GetNamespace()+"/"+resource(o) &&
+				r.URL.Query().Get("fieldSelector") == "metadata.name="+meta.GetName() {
+				items = append(items, o)
+			}
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"items": items}) // the client tells what it lacks
+	}))
+	t.Cleanup(server.Close)
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.CoreV1().RESTClient()
+}
+
+func resource(o runtime.Object) string {
+	switch o.(type) {
+	case *corev1.Pod:
+		return "pods"
+	case *corev1.Service:
+		return "services"
+	}
+	return "none"
+}
+
+// Read reads objects. Nodes get facts by their numbers, and addresses of both families.
+func Read(t testing.TB, text string) (objects []runtime.Object) {
+	t.Helper()
+	kinds := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(kinds), v1alpha2.Install(kinds)); err != nil {
+		t.Fatal(err)
+	}
+	decoder := serializer.NewCodecFactory(kinds).UniversalDeserializer()
+	nodes := 0
+	for document := range strings.SplitSeq(text, "\n---\n") {
+		o, _, err := decoder.Decode([]byte(document), nil, nil)
+		if err != nil {
+			t.Fatalf("%v: %s", err, document)
+		}
+		if n, ok := o.(*corev1.Node); ok {
+			nodes++
+			facts := ovntest.Facts(nodes, true)
+			metav1.SetMetaDataAnnotation(&n.ObjectMeta, contract.NodeFactsAnnotation, facts)
+			for _, addr := range ovntest.ReadFacts(facts).Addresses {
+				n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP,
+					Address: addr.String()})
+			}
+		}
+		objects = append(objects, o)
+	}
+	return objects
+}

@@ -1,0 +1,79 @@
+package ovntrace
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// program makes one of a script.
+func program(t *testing.T, script string) *Program {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "ovn-trace")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return New(path, "unix:/run/sb.sock", 1)
+}
+
+// TestBounds: a run that prints too much, or takes too long, ends and is told.
+func TestBounds(t *testing.T) {
+	soon, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	late, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, c := range []struct {
+		name, script, want string
+		ctx                context.Context
+	}{
+		{"prints too much", "head -c 67108864 /dev/zero; exec sleep 3600", "more than 1048576 bytes", late},
+		{"does not end", "exec sleep 3600", "has not answered in time", soon},
+		{"fails", "echo no database >&2; exit 1", "no database", t.Context()},
+	} {
+		if text, err := program(t, c.script).Run(c.ctx, web()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %d bytes, %v, want %q", c.name, len(text), err, c.want)
+		}
+	}
+	if _, err := New("no-such-ovn-trace", "unix:x", 1).Run(t.Context(), web()); !errors.Is(err, exec.ErrNotFound) ||
+		!strings.Contains(err.Error(), "ovn-common") {
+		t.Errorf("a program that is not there: %v", err)
+	}
+}
+
+// TestArguments: the packet is one argument, and no variable of the door's is handed on.
+func TestArguments(t *testing.T) {
+	t.Setenv("OVN_SB_DB", "tcp:192.0.2.9:6642")
+	text, err := program(t, `for argument; do echo "[$argument]"; done; echo "$OVN_SB_DB"`).Run(t.Context(), web())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	expression, err := web().Expression()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines[0] != "[--db=unix:/run/sb.sock]" || lines[len(lines)-1] != "["+expression+"]" ||
+		strings.Count(text, "--ct=trk,new") != lookups {
+		t.Errorf("the arguments are %s", text)
+	}
+}
+
+// TestOneAtATime: a run waits until there is a place, and leaves when nobody waits for it.
+func TestOneAtATime(t *testing.T) {
+	p := program(t, "echo it ran")
+	p.slots <- struct{}{}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Run(gone, web()); !errors.Is(err, context.Canceled) {
+		t.Errorf("without a place: %v", err)
+	}
+	<-p.slots
+	if text, err := p.Run(t.Context(), web()); err != nil || text != "it ran\n" {
+		t.Errorf("with a place: %q, %v", text, err)
+	}
+}

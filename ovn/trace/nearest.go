@@ -1,0 +1,153 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/models/sb"
+	"github.com/weftnet/weft/ovn/acl"
+	"github.com/weftnet/weft/ovn/explain"
+	"github.com/weftnet/weft/ovn/ovntrace"
+	"github.com/weftnet/weft/ovn/policy"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// protocols are IP's numbers.
+var protocols = map[ovntrace.Protocol]uint8{ovntrace.TCP: acl.TCP, ovntrace.UDP: acl.UDP, ovntrace.SCTP: acl.SCTP}
+
+// judged is the packet as ACLs see it at a port.
+func (w *way) judged(port string, d policy.Direction) acl.Packet {
+	p := acl.Packet{Src: w.packet.Src, Dst: w.dst.Addr(), Proto: protocols[w.packet.Protocol], SrcPort: w.packet.SrcPort,
+		DstPort: w.dst.Port()}
+	switch {
+	case w.packet.Protocol == ovntrace.ICMP && p.Src.Is4():
+		p.Proto, p.ICMPType = acl.ICMP, 8
+	case w.packet.Protocol == ovntrace.ICMP:
+		p.Proto, p.ICMPType = acl.ICMPv6, 128
+	}
+	if d == policy.Egress {
+		p.Inport = port
+	} else {
+		p.Outport = port
+	}
+	return p
+}
+
+// miss is a rule about a pod that allows other packets than this one.
+type miss struct {
+	mark  explain.Mark
+	unmet []string // what its match asks for, and the packet has not
+}
+
+// nearest says which rule comes closest to allowing what an isolation has refused at a port, and what it asks for.
+func (w *way) nearest(port string, d policy.Direction) (string, error) {
+	groups, err := w.groupsOf(port)
+	if err != nil {
+		return "", err
+	}
+	var rules []*rule
+	for _, key := range slices.Sorted(maps.Keys(w.acls)) {
+		if m, ok := w.acls[key].mark(); ok && !w.acls[key].refuses() && m.Direction == d && m.Kind == policy.NetworkPolicy {
+			rules = append(rules, w.acls[key])
+		}
+	}
+	misses, err := w.misses(rules, w.judged(port, d), groups)
+	if err != nil || len(misses) == 0 {
+		return "", err
+	}
+	near := slices.MinFunc(misses, func(a, b miss) int {
+		return cmp.Or(len(a.unmet)-len(b.unmet), cmp.Compare(a.mark.Policy(), b.mark.Policy()), cmp.Compare(a.mark.Rule,
+			b.mark.Rule))
+	})
+	var lacks []string
+	for _, term := range near.unmet {
+		lacks = append(lacks, w.lacks(term, d))
+	}
+	return fmt.Sprintf("%s, %s, comes closest: %s", near.mark.Policy(), near.mark.Rule, strings.Join(lacks, ", and ")), nil
+}
+
+// lacks says why a packet does not meet a term of a match.
+func (w *way) lacks(term string, d policy.Direction) string {
+	if strings.Contains(term, "ip4.") || strings.Contains(term, "ip6.") {
+		if d == policy.Egress {
+			return fmt.Sprintf("%s is none of its peers", w.dst.Addr())
+		}
+		return fmt.Sprintf("%s is none of its peers", w.packet.Src)
+	}
+	what := string(w.packet.Protocol)
+	if w.dst.Port() != 0 {
+		what = fmt.Sprintf("%d/%s", w.dst.Port(), what)
+	}
+	return fmt.Sprintf("it allows %s, and not %s", portTerm.ReplaceAllString(term, "$2/$1"), what)
+}
+
+// portTerm is a port in a match.
+var portTerm = regexp.MustCompile(`(tcp|udp|sctp)\.dst == ([0-9]+)`)
+
+// groupsOf are the port groups that a port is in. The Southbound has one for each switch, whose number it puts before
+// the name.
+func (w *way) groupsOf(port string) (map[string]acl.Ports, error) {
+	rows, err := rowsOf(w.ctx, w.south.Client, libovsdb.Operation{Op: libovsdb.OperationSelect, Table: sb.PortGroupTable,
+		Columns: []string{"name"}, Where: []libovsdb.Condition{libovsdb.NewCondition("ports", libovsdb.ConditionIncludes,
+			libovsdb.OvsSet{GoSet: []any{port}})}})
+	groups := map[string]acl.Ports{}
+	for _, row := range rows {
+		text, _ := row["name"].(string)
+		if _, name, ok := strings.Cut(text, "_"); ok {
+			groups[name] = acl.Ports{port: {}}
+		}
+	}
+	return groups, err
+}
+
+// misses are those of some rules that are about a port of these groups.
+func (w *way) misses(rules []*rule, packet acl.Packet, groups map[string]acl.Ports) (list []miss, err error) {
+	matches, names := map[*rule]*acl.Match{}, map[string]bool{}
+	for _, r := range rules {
+		match, err := acl.Parse(r.match)
+		if err != nil || !slices.ContainsFunc(match.Groups(), func(name string) bool { return groups[name] != nil }) {
+			continue
+		}
+		matches[r] = match
+		for _, name := range match.Sets() {
+			names[name] = true
+		}
+	}
+	env := &acl.Env{Groups: groups}
+	if env.Sets, err = w.addressSets(slices.Sorted(maps.Keys(names))); err != nil {
+		return nil, err
+	}
+	for _, r := range rules {
+		if match := matches[r]; match != nil && match.Check(env) == nil {
+			mark, _ := r.mark()
+			list = append(list, miss{mark, match.Unmet(packet, env)})
+		}
+	}
+	return list, nil
+}
+
+// addressSets are those of some names.
+func (w *way) addressSets(names []string) (map[string]*acl.Set, error) {
+	var operations []libovsdb.Operation
+	for _, name := range names {
+		operations = append(operations, libovsdb.Operation{Op: libovsdb.OperationSelect, Table: nb.AddressSetTable,
+			Columns: []string{"name", "addresses"},
+			Where:   []libovsdb.Condition{libovsdb.NewCondition("name", libovsdb.ConditionEqual, name)}})
+	}
+	rows, err := rowsOf(w.ctx, w.north.Client, operations...)
+	sets := map[string]*acl.Set{}
+	for _, row := range rows {
+		name, _ := row["name"].(string)
+		if sets[name], err = acl.NewSet(ovsdb.Texts(row["addresses"])); err != nil {
+			return nil, fmt.Errorf("address set %s: %w", name, err)
+		}
+	}
+	return sets, err
+}

@@ -1,0 +1,239 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+	"github.com/weftnet/weft/ovn/ovntest/translated"
+	"github.com/weftnet/weft/ovn/ovntrace"
+	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+)
+
+func everything(context.Context, string) (bool, error) { return true, nil }
+
+// spec reads a question as "pod shop/web > Service shop/db 3306".
+func spec(t testing.TB, text string) api.TraceSpec {
+	t.Helper()
+	from, to, _ := strings.Cut(text, " > ")
+	end := func(text string) (e api.TraceEnd, rest string) {
+		words := strings.Fields(text)
+		e.Kind, e.Name = words[0], words[1]
+		if namespace, name, ok := strings.Cut(e.Name, "/"); ok {
+			e.Namespace, e.Name = namespace, name
+		}
+		return e, strings.Join(words[2:], " ")
+	}
+	var s api.TraceSpec
+	s.Source, _ = end(from)
+	s.Destination, to = end(to)
+	for _, word := range strings.Fields(to) {
+		switch word {
+		case "udp", "sctp":
+			s.Protocol = word
+		case ipv6:
+			s.Family = word
+		default:
+			s.Port = word
+		}
+	}
+	return s
+}
+
+// story is what a status tells, a line each.
+func story(s *api.TraceStatus) string {
+	var b strings.Builder
+	for _, way := range [][]api.TraceStep{s.Request, s.Reply} {
+		for _, step := range way {
+			fmt.Fprintf(&b, "%s %s %q: %s\n", step.Node, step.Kind, step.Object, step.Text)
+		}
+		b.WriteString("--\n")
+	}
+	fmt.Fprintf(&b, "%s: %s\nTo do: %s\nEndpoints: %s\n", s.Result, s.Reason, s.Remedy, strings.Join(s.Endpoints, " "))
+	return b.String()
+}
+
+// tracer asks a cluster.
+func tracer(t testing.TB, c *translated.Cluster) *Tracer {
+	t.Helper()
+	return &Tracer{Program: ovntrace.New(ovsdbtest.Program(t, "ovn-trace"), c.Southbound, 1),
+		Northbound: ovsdb.Config{Endpoints: c.Northbound}, Southbound: ovsdb.Config{Endpoints: c.Southbound},
+		Kubernetes: c.APIServer(t), Nodes: c.Nodes}
+}
+
+// TestTracesOfARealOVN asks about a cluster that a controller has written and ovn-northd has translated. The stories
+// are in testdata.
+func TestTracesOfARealOVN(t *testing.T) {
+	c := tracer(t, translated.Start(t, translated.Read(t, translated.Shop), "shop_asleep"))
+	for _, ask := range []struct{ name, question, result string }{
+		{"same-node", "Pod shop/web > Pod shop/cart 80", api.Arrives},
+		{"other-node", "Pod shop/web > Pod shop/db 3307", api.Arrives},
+		{"other-node-ipv6", "Pod shop/web > Pod shop/db 3307 IPv6", api.Arrives},
+		{"echo", "Pod shop/web > Pod guarded/crown", api.Refused},
+		{"wrong-peer", "Pod shop/cart > Pod shop/db 3307", api.Refused},
+		{"wrong-port", "Pod shop/web > Pod shop/db 3308", api.Refused},
+		{"wrong-protocol", "Pod shop/web > Pod shop/db 3307 udp", api.Refused},
+		{"other-namespace", "Pod shop/web > Pod bank/safe 3307", api.Refused},
+		{"service", "Pod shop/web > Service shop/db sql", api.Arrives},
+		{"to-itself", "Pod shop/web > Service shop/mirror", api.Arrives},
+		{"service-by-address", "Pod shop/web > Address 10.96.0.10 3306", api.Arrives},
+		{"service-without-endpoints", "Pod shop/web > Service shop/empty", api.Refused},
+		{"service-without-endpoints-udp", "Pod shop/web > Service shop/both dns", api.Refused},
+		{"no-service", "Pod shop/web > Address 10.96.0.99 80", api.Refused},
+		{"outside", "Pod shop/web > Address 198.51.100.1 443", api.Arrives},
+		{"outside-ipv6", "Pod shop/web > Address 2001:db8:9::1", api.Arrives},
+		{"unbound", "Pod shop/web > Pod shop/asleep 80", api.Lost},
+		{"nobodys-address", "Pod shop/web > Address 10.244.0.77 80", api.Lost},
+		{"nobodys-address-elsewhere", "Pod shop/web > Address 10.244.1.77 80", api.Lost},
+		{"from-a-host", "Node l1 > Pod shop/cart 80", api.Arrives},
+		{"from-a-host-elsewhere", "Node l1 > Service shop/db", api.Refused},
+		{"from-a-host-network-pod", "Pod shop/monitor > Pod shop/cart 80", api.Arrives},
+		{"to-its-host", "Pod shop/web > Node l1 22", api.Arrives},
+		{"to-another-host", "Pod shop/web > Node l2 22", api.Arrives},
+	} {
+		t.Run(ask.name, func(t *testing.T) {
+			status, err := c.Trace(t.Context(), spec(t, ask.question), everything)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if status.Result != ask.result {
+				t.Errorf("the result is %s, want %s", status.Result, ask.result)
+			}
+			golden(t, ask.name, ask.question+"\n"+story(status))
+		})
+	}
+	t.Run("one of two endpoints", func(t *testing.T) { c.oneOfTwo(t) })
+	t.Run("questions without an answer", func(t *testing.T) { c.unanswered(t) })
+	t.Run("rights", func(t *testing.T) { c.rights(t) })
+}
+
+// oneOfTwo: which endpoint is taken is a matter of chance, but it is the one that is told.
+func (c *Tracer) oneOfTwo(t *testing.T) {
+	status, err := c.Trace(t.Context(), spec(t, "Pod shop/db > Service shop/both http"), everything)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := story(status)
+	pods := map[string]string{"10.244.0.4:8080": "pod shop/cart", "10.244.0.5:8080": "pod shop/web"}
+	if !slices.Equal(status.Endpoints, slices.Sorted(maps.Keys(pods))) || status.Result != api.Arrives {
+		t.Errorf("the endpoints are %q:\n%s", status.Endpoints, text)
+	}
+	for endpoint, pod := range pods {
+		if strings.Contains(text, "becomes "+endpoint+", one of 2 endpoints") != strings.Contains(text, pod+" receives it") {
+			t.Errorf("another one than %s is told:\n%s", endpoint, text)
+		}
+	}
+}
+
+// unanswered: the error names the field and the remedy.
+func (c *Tracer) unanswered(t *testing.T) {
+	for question, want := range map[string]string{
+		"Pod shop/gone > Pod shop/db 80":              "spec.source: there is no pod shop/gone",
+		"Pod shop/web > Service shop/gone":            "spec.destination: there is no Service shop/gone",
+		"Pod shop/web > Service shop/both":            "2 ports of Service shop/both fit; name one of: http 80/tcp",
+		"Pod shop/web > Service shop/both 81":         "spec.port: 0 ports",
+		"Pod shop/web > Service shop/headless 80":     "headless",
+		"Pod shop/web > Service shop/db IPv6":         "Service shop/db have no addresses of the family IPv6",
+		"Pod shop/web > Pod shop/db http":             "spec.port: \"http\" is not a number",
+		"Pod shop/web > Pod shop/db 65536":            "spec.port",
+		"Pod shop/web > Pod shop/db udp":              "spec.port: is empty",
+		"Pod shop/web > Node l2 30080":                "spec.port: 30080 is a NodePort of Service shop/both",
+		"Pod shop/web > Node l9 22":                   "spec.destination: there is no node l9",
+		"Pod shop/web > Address localhost 22":         "spec.destination.name: \"localhost\" is not an address",
+		"Pod shop/web > Address 224.0.0.1 22":         "spec.destination.name: 224.0.0.1 is not the address of one host",
+		"Pod shop/web > Address fe80::1%eth0 22":      "spec.destination.name",
+		"Node l1 > Address 198.51.100.1 22":           "spec.destination: the host of node l1 reaches 198.51.100.1",
+		"Service shop/db > Pod shop/db 22":            "spec.source.kind: a trace begins at a Pod or a Node",
+		"Pod shop/web\"||1 > Pod shop/db 22":          "spec.source: \"shop/web\\\"||1\" is not the name of a Pod",
+		"Pod Shop/web > Pod shop/db 22":               "spec.source",
+		"Pod shop/web > Gateway l1 22":                "spec.destination.kind: \"Gateway\" is none of",
+		"Pod shop/web > Service shop/db --ovs=x":      "spec.port",
+		"Pod shop/web > Address --db=tcp:192.0.2.9 1": "spec.destination.name",
+	} {
+		status, err := c.Trace(t.Context(), spec(t, question), everything)
+		var wrong *QuestionError
+		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %+v, %v, want %q", question, status, err, want)
+		}
+	}
+}
+
+// rights: whoever asks is told nothing of namespaces whose right is missing, whatever endpoints a Service of an own
+// namespace has.
+func (c *Tracer) rights(t *testing.T) {
+	only := func(namespaces ...string) May {
+		return func(_ context.Context, namespace string) (bool, error) {
+			return slices.Contains(namespaces, namespace), nil
+		}
+	}
+	raw := spec(t, "Pod shop/web > Pod shop/db 3307")
+	raw.OVN = true
+	for _, ask := range []struct {
+		spec api.TraceSpec
+		may  May
+	}{
+		{spec(t, "Pod shop/web > Pod bank/safe 80"), only("shop")},
+		{spec(t, "Pod bank/safe > Pod shop/web 80"), only("shop")},
+		{spec(t, "Pod bank/nobody > Pod shop/web 80"), only("shop")},
+		{spec(t, "Pod shop/web > Service bank/gone 80"), only("shop")},
+		{spec(t, "Pod shop/web > Node l2 80"), only("shop", "bank")},
+		{spec(t, "Node l1 > Pod shop/web 80"), only("shop", "bank")},
+		{spec(t, "Pod shop/web > Address 10.244.1.3 80"), only("shop", "bank")},
+		{spec(t, "Pod shop/web > Service shop/thief 80"), only("shop")},
+		{raw, only("shop")},
+	} {
+		status, err := c.Trace(t.Context(), ask.spec, ask.may)
+		var forbidden *ForbiddenError
+		if !errors.As(err, &forbidden) || status != nil {
+			t.Errorf("%+v: %+v, %v", ask.spec, status, err)
+		} else if text := err.Error(); strings.Contains(text, "vault") || ask.spec.Destination.Name == "thief" &&
+			strings.Contains(text, "bank") {
+			t.Errorf("%+v: the refusal tells %q", ask.spec, text)
+		}
+	}
+	for _, ask := range []struct {
+		question, not string
+		may           May
+	}{
+		{"Pod shop/web > Pod shop/db 3307", "192.0.2.", only("shop")},
+		{"Pod shop/web > Pod guarded/crown 80", "ClusterNetworkPolicy guard", only("shop", "guarded")},
+	} {
+		status, err := c.Trace(t.Context(), spec(t, ask.question), ask.may)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := story(status); strings.Contains(text, ask.not) {
+			t.Errorf("%s: a user without the right in the cluster is told %q:\n%s", ask.question, ask.not, text)
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write what the stories are now")
+
+// golden compares a text with a file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

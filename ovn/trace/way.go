@@ -1,0 +1,421 @@
+package trace
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/ovntrace"
+)
+
+// way is what becomes of a packet.
+type way struct {
+	*tracing
+	packet ovntrace.Packet
+	// src and dst are the addresses that the packet has by now.
+	src netip.Addr
+	dst netip.AddrPort
+	// node is where the packet is by now.
+	node string
+	// endpoints are those among which a load balancer has chosen, and chosen is that one, if it is known.
+	endpoints []netip.AddrPort
+	chosen    netip.AddrPort
+	steps     []api.TraceStep
+	// denied is the rule that has refused the packet, at the port at.
+	denied *rule
+	at     string
+	// entered is the port of the join switch behind which the gateway router is that the packet has entered.
+	entered string
+	// out is the port at which it has left OVN, if it has.
+	out *port
+	// outside is the address to which an answer from outside comes; conntrack gives it the one of the packet.
+	outside                netip.Addr
+	result, reason, remedy string
+}
+
+func (w *way) step(kind, object, format string, args ...any) {
+	w.steps = append(w.steps, api.TraceStep{Kind: kind, Node: w.node, Object: object, Text: fmt.Sprintf(format, args...)})
+}
+
+// end is the last step, and says how the trace ends.
+func (w *way) end(result, reason, remedy string) {
+	w.result, w.reason, w.remedy = result, reason, remedy
+	w.step(api.StepEnd, "", "%s", reason)
+}
+
+// tell makes steps of a trace.
+func (w *way) tell(trace *ovntrace.Trace, from end) error {
+	ports, err := w.passed(trace)
+	if err != nil {
+		return err
+	}
+	rules, err := w.rulesOf(trace)
+	if err != nil {
+		return err
+	}
+	w.endpoints = trace.Endpoints()
+	w.chosen = w.choose(trace, ports)
+	w.start(from)
+	var last *ovntrace.Visit
+	for i := range trace.Visits {
+		v := &trace.Visits[i]
+		if v.Aside {
+			continue
+		}
+		if v.Instead != "" {
+			return w.refused(last)
+		}
+		if w.at = v.Outport; v.Pipeline == "ingress" {
+			w.at = v.Inport
+			w.enter(v, last, ports)
+		}
+		for j := range v.Flows {
+			if err := w.flow(&v.Flows[j], rules); err != nil {
+				return err
+			}
+		}
+		last = v
+	}
+	return w.finish(last, ports)
+}
+
+// start tells where the packet comes from.
+func (w *way) start(from end) {
+	to := w.dst
+	if w.outside.IsValid() {
+		to = netip.AddrPortFrom(w.outside, w.dst.Port())
+	}
+	w.step(api.StepStart, from.object, "%s sends %s from %s to %s", from.text, w.what(),
+		w.target(netip.AddrPortFrom(w.packet.Src, w.packet.SrcPort)), w.target(to))
+	if w.outside.IsValid() {
+		w.step(api.StepTranslation, "", "conntrack gives it its destination %s back, in place of %s", w.dst.Addr(), w.outside)
+	}
+}
+
+// what is the packet, in words.
+func (w *way) what() string {
+	switch {
+	case w.packet.Protocol == ovntrace.ICMP && w.packet.Reply:
+		return "an echo reply"
+	case w.packet.Protocol == ovntrace.ICMP:
+		return "an echo request"
+	case w.packet.Reply:
+		return "the answer"
+	}
+	return "the first packet of a connection by " + strings.ToUpper(string(w.packet.Protocol))
+}
+
+// target is an address, with its port if it has one.
+func (w *way) target(at netip.AddrPort) string {
+	if at.Port() == 0 {
+		return at.Addr().String()
+	}
+	return at.String()
+}
+
+// passed are the ports that the packet has passed, by name. That of a pod needs the right of its namespace: a Service's
+// endpoints may be any addresses.
+func (w *way) passed(trace *ovntrace.Trace) (map[string]port, error) {
+	var names []string
+	for i := range trace.Visits {
+		if v := &trace.Visits[i]; !v.Aside && v.Outport != "" {
+			names = append(names, v.Outport, redirect(v.Outport))
+		}
+	}
+	ports, err := w.south.ports(w.ctx, names...)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range ports {
+		if namespace, _, ok := podOf(p.owner); ok {
+			if allowed, err := w.may(w.ctx, namespace); err != nil {
+				return nil, err
+			} else if !allowed {
+				return nil, &ForbiddenError{"", "the packet goes to an endpoint outside of the namespaces whose right you have"}
+			}
+		}
+	}
+	return ports, nil
+}
+
+// redirect is the port that binds a router's port to a chassis.
+func redirect(port string) string { return "cr-" + port }
+
+// enter tells that the packet has come to another node, and to a gateway.
+func (w *way) enter(v, before *ovntrace.Visit, ports map[string]port) {
+	_, isSwitch := w.nodes[v.Datapath]
+	switch {
+	case isSwitch:
+		w.move(v.Datapath)
+	case strings.HasPrefix(v.Datapath, gatewayPrefix):
+		node := strings.TrimPrefix(v.Datapath, gatewayPrefix)
+		w.move(node)
+		w.gateway(before, "Node "+node, "the gateway router of node "+node)
+	case v.Datapath == sharedGateway:
+		w.gateway(before, "", "the gateway router that nodes share")
+	case strings.HasPrefix(v.Datapath, egressPrefix):
+		name := "EgressIP " + strings.TrimPrefix(v.Datapath, egressPrefix)
+		if !w.wide() {
+			name = "an EgressIP"
+		}
+		w.gateway(before, name, "the gateway router of "+name)
+	case strings.HasPrefix(v.Datapath, outsidePrefix) && before != nil:
+		if p, bound := ports[redirect(before.Outport)]; bound {
+			w.move(w.nodeName(p.chassis))
+		}
+	}
+}
+
+// Names of logical routers and switches, as package topology gives them.
+const (
+	gatewayPrefix = "gw-"
+	sharedGateway = "gw@shared"
+	egressPrefix  = "egress@"
+	outsidePrefix = "ext"
+)
+
+func (w *way) gateway(before *ovntrace.Visit, object, text string) {
+	if before != nil {
+		w.entered = before.Outport
+	}
+	w.step(api.StepGateway, object, "it enters %s", text)
+}
+
+// move tells that the packet goes from node to node.
+func (w *way) move(to string) {
+	if to == "" || to == w.node {
+		return
+	}
+	ends := ""
+	if a, b := w.tunnel(w.node), w.tunnel(to); w.wide() && a != "" && b != "" {
+		ends = fmt.Sprintf(", from %s to %s", a, b)
+	}
+	w.step(api.StepTunnel, "", "it goes from node %s to node %s by GENEVE%s", w.node, to, ends)
+	w.node = to
+}
+
+// tunnel is the address at which the tunnels of a node end; "" where the Southbound has none.
+func (t *tracing) tunnel(node string) string {
+	for _, c := range t.hosts {
+		if c.name == t.nodes[node].facts.Chassis {
+			return c.tunnel
+		}
+	}
+	return ""
+}
+
+// wide says whether whoever asks may see what is of no namespace.
+func (t *tracing) wide() bool {
+	allowed, err := t.may(t.ctx, "")
+	return allowed && err == nil
+}
+
+// flow tells what a flow does, if that is worth a step.
+func (w *way) flow(f *ovntrace.Flow, rules map[string]*rule) error {
+	if r := rules[f.UUID]; r != nil {
+		return w.decided(r)
+	}
+	if len(f.Endpoints()) > 0 && w.dst != w.chosen {
+		return w.balanced(f)
+	} else if addr, source, ok := f.Translation(); ok && source && addr != w.src {
+		w.step(api.StepTranslation, "", "its source %s becomes %s", w.src, addr)
+		w.src = addr
+	}
+	return nil
+}
+
+// balanced tells which endpoint of which Service the packet has got.
+func (w *way) balanced(f *ovntrace.Flow) error {
+	object, err := w.serviceOf(f)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !w.chosen.IsValid():
+		w.step(api.StepService, object, "%s: the destination %s becomes one of its %d endpoints", object, w.target(w.dst),
+			len(w.endpoints))
+		return nil
+	case len(w.endpoints) == 1:
+		w.step(api.StepService, object, "%s: the destination %s becomes %s, the only endpoint", object, w.target(w.dst),
+			w.target(w.chosen))
+	default:
+		w.step(api.StepService, object, "%s: the destination %s becomes %s, one of %d endpoints", object, w.target(w.dst),
+			w.target(w.chosen), len(w.endpoints))
+	}
+	w.dst = w.chosen
+	return nil
+}
+
+// choose finds the endpoint that a packet has got. ovn-trace does not say it; the port to which the packet goes has the
+// address of one of them.
+func (w *way) choose(trace *ovntrace.Trace, ports map[string]port) (chosen netip.AddrPort) {
+	if len(w.endpoints) == 1 {
+		return w.endpoints[0]
+	}
+	for i := range trace.Visits {
+		p, there := ports[trace.Visits[i].Outport]
+		if trace.Visits[i].Aside || !there || p.kind != "" {
+			continue
+		}
+		for _, at := range w.endpoints {
+			if p.has(at.Addr()) || w.hostHas(p.name, at.Addr()) {
+				return at
+			}
+		}
+	}
+	return chosen
+}
+
+// hostHas says whether a management port leads to the host that has an address.
+func (w *way) hostHas(managementPort string, addr netip.Addr) bool {
+	node, ok := strings.CutPrefix(managementPort, contract.ManagementPort(""))
+	return ok && (slices.Contains(w.nodes[node].addresses, addr) || slices.Contains(w.nodes[node].facts.Addresses, addr))
+}
+
+// serviceOf is the Service whose load balancer a flow is of.
+func (w *way) serviceOf(f *ovntrace.Flow) (string, error) {
+	if w.to.service != nil {
+		return "Service " + w.to.service.key, nil
+	}
+	hints, err := w.south.hints(w.ctx, []flow{{f.Match, f.Priority, f.UUID}})
+	if err != nil {
+		return "", err
+	}
+	owners, err := w.north.owners(w.ctx, nb.LoadBalancerTable)
+	if key, ok := strings.CutPrefix(owners[hints[f.UUID]], "Service/"); ok {
+		return "Service " + key, err
+	}
+	return "a load balancer", err
+}
+
+// refused ends a packet in whose place OVN sends a refusal to its sender.
+func (w *way) refused(last *ovntrace.Visit) error {
+	if w.denied != nil {
+		return w.deny()
+	}
+	if f := lastFlow(last); strings.HasSuffix(f.Stage, "_in_lb") || strings.HasSuffix(f.Stage, "_in_dnat") {
+		what, err := w.serviceOf(&f)
+		if err != nil {
+			return err
+		}
+		w.end(api.Refused, fmt.Sprintf("%s has no ready endpoint at %s for clients on node %s: the client is refused", what,
+			w.target(w.dst), w.node), "see `kubectl get endpointslices` of the Service: whether its selector finds pods, "+
+			"whether they are ready, and whether a policy of the Service (Local) leaves out those of other nodes")
+		return nil
+	}
+	return w.drop(last)
+}
+
+// finish tells where the packet has come to.
+func (w *way) finish(last *ovntrace.Visit, ports map[string]port) error {
+	if last == nil || len(last.Outputs) == 0 {
+		if w.denied != nil && strings.Contains(lastFlow(last).Stage, "_acl") {
+			return w.deny()
+		}
+		return w.drop(last)
+	}
+	out := last.Outputs[len(last.Outputs)-1]
+	p, there := ports[out.Port]
+	switch {
+	case out.Type == "localnet":
+		return w.leave(last, out)
+	case !there || out.Type != "":
+		w.end(api.Lost, fmt.Sprintf("it is given to the logical port %s, and goes no further", out.Port), seeOVN)
+		return nil
+	}
+	w.out = &p
+	return w.arrive(&p)
+}
+
+// gone is the remedy where nobody has an address.
+const gone = "see whether the pod that had the address is gone, and what has told its clients the address"
+
+// seeOVN is the remedy of what Weft has no words for.
+const seeOVN = "weft trace --ovn shows the flows of it"
+
+// arrive ends the packet at a pod's or a host's port, if a chassis has that.
+func (w *way) arrive(p *port) error {
+	who := p.owner
+	if namespace, name, ok := podOf(p.owner); ok {
+		who = "pod " + namespace + "/" + name
+	} else if node, ok := strings.CutPrefix(p.name, contract.ManagementPort("")); ok {
+		who = "the host of node " + node
+	}
+	if p.chassis == "" {
+		w.end(api.Lost, fmt.Sprintf("no chassis has the port of %s: it has no interface in the network", who),
+			"see whether the pod's sandbox is there, and whether the node's ovn-controller runs: weft status")
+		return nil
+	}
+	w.end(api.Arrives, who+" receives it", "")
+	return nil
+}
+
+// leave ends the packet outside of the cluster.
+func (w *way) leave(last *ovntrace.Visit, out ovntrace.Output) error {
+	if n, there := w.nodes[strings.TrimPrefix(last.Datapath, outsidePrefix+"-")]; there {
+		if g := n.facts.Gateway; g != nil && g.HostAddresses {
+			for _, own := range g.Addresses {
+				if own.Addr().Is4() == w.src.Is4() && own.Addr() != w.src {
+					w.step(api.StepTranslation, "Node "+n.name, "flows on the node's external bridge give it the source %s in place "+
+						"of %s", own.Addr(), w.src)
+					w.src = own.Addr()
+					break
+				}
+			}
+		}
+	}
+	w.step(api.StepOutside, "", "it leaves OVN by the port %s, with the source %s", out.Port, w.src)
+	w.end(api.Arrives, fmt.Sprintf("it leaves the cluster from %s to %s; the way beyond is not traced", w.src,
+		w.target(w.dst)), "")
+	return nil
+}
+
+// drop ends a packet that is given to nobody.
+func (w *way) drop(last *ovntrace.Visit) error {
+	f := lastFlow(last)
+	switch {
+	case last == nil:
+		w.end(api.Lost, "OVN knows no flow for it", seeOVN)
+	case strings.HasPrefix(f.Stage, "lr_in_policy") && w.isUnknownService():
+		w.end(api.Refused, fmt.Sprintf("no Service has %s by %s, and addresses of Services do not leave the cluster",
+			w.target(w.dst), strings.ToUpper(string(w.packet.Protocol))), "see `kubectl get services -A`: the address, the "+
+			"port and the protocol")
+	case strings.HasPrefix(f.Stage, "lr_in_ip_routing"):
+		w.end(api.Lost, fmt.Sprintf("node %s has no route to %s: it has no gateway, or that has none", w.node, w.dst.Addr()),
+			"give the node a gateway (docs/gateways.md)")
+	case f.Stage == "ls_in_l2_unknown":
+		w.end(api.Lost, fmt.Sprintf("nobody on node %s has the address %s", w.node, w.dst.Addr()), gone)
+	case strings.Contains(f.Stage, "port_sec"):
+		w.end(api.Lost, "port security drops it: its addresses are not those of the port", seeOVN)
+	default:
+		w.end(api.Lost, fmt.Sprintf("the logical flows of %s drop it (%s)", last.Datapath, f.Stage), seeOVN)
+	}
+	return nil
+}
+
+// isUnknownService says whether the destination is in a range of Services' addresses: Weft has the cluster's router
+// drop what no load balancer has taken.
+func (w *way) isUnknownService() bool {
+	for _, n := range w.nodes {
+		for _, p := range n.network.ServiceCIDRs {
+			if p.Contains(w.dst.Addr()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func lastFlow(v *ovntrace.Visit) ovntrace.Flow {
+	if v == nil || len(v.Flows) == 0 {
+		return ovntrace.Flow{}
+	}
+	return v.Flows[len(v.Flows)-1]
+}
+
+// routerPort is the name of a gateway router's port to the join switch, by that of the switch's own.
+func routerPort(joined string) string { return "rtoj" + strings.TrimPrefix(joined, "jtor") }
