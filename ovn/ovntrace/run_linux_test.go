@@ -23,21 +23,19 @@ func program(t *testing.T, script string) *Program {
 
 // TestBounds: a run that prints too much, or takes too long, ends and is told.
 func TestBounds(t *testing.T) {
-	soon, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	late, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
 	for _, c := range []struct {
 		name, script, want string
-		ctx                context.Context
+		within             time.Duration
 	}{
-		{"prints too much", "head -c 67108864 /dev/zero; exec sleep 3600", "more than 1048576 bytes", late},
-		{"does not end", "exec sleep 3600", "has not answered in time", soon},
-		{"fails", "echo no database >&2; exit 1", "no database", t.Context()},
+		{"prints too much", "head -c 67108864 /dev/zero; exec sleep 3600", "more than 1048576 bytes", time.Minute},
+		{"does not end", "exec sleep 3600", "has not answered in time", 200 * time.Millisecond},
+		{"fails", "echo no database >&2; exit 1", "no database", time.Minute},
 	} {
-		if text, err := program(t, c.script).Run(c.ctx, web()); err == nil || !strings.Contains(err.Error(), c.want) {
+		ctx, cancel := context.WithTimeout(t.Context(), c.within)
+		if text, err := program(t, c.script).Run(ctx, web()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %d bytes, %v, want %q", c.name, len(text), err, c.want)
 		}
+		cancel()
 	}
 	if _, err := New("no-such-ovn-trace", "unix:x", 1).Run(t.Context(), web()); !errors.Is(err, exec.ErrNotFound) ||
 		!strings.Contains(err.Error(), "ovn-common") {
