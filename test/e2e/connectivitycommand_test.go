@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft/connectivity"
 	weftlab "github.com/weftnet/weft/test/lab"
@@ -31,6 +33,16 @@ func TestConnectivityCommand(t *testing.T) {
 		}
 	}
 
+	t.Cleanup(func() { // after the planted policy's; groups and address sets outlive what they were made for
+		eventually(t, 60*time.Second, "the Northbound has nothing of the test's pods", func() error {
+			for _, row := range northbound(t) {
+				if strings.Contains(row, "weft-connectivity-") {
+					return fmt.Errorf("it has %s", row)
+				}
+			}
+			return nil
+		})
+	})
 	const pods = "{pods: {namespaceSelector: {matchLabels: {app.kubernetes.io/name: " + connectivity.Name +
 		"}}, podSelector: {matchLabels: {role: %s}}}}"
 	cluster.Apply(t, fmt.Sprintf("\n---\napiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\n"+
