@@ -55,8 +55,7 @@ func connectivityTestCommand() *cobra.Command {
 		exitCode{exitNotPassed, "something has failed, or the namespace could not be removed"},
 		exitCode{doctor.ExitNotAsked, "there is no report; the error says why"})
 	f := cmd.Flags()
-	f.String("kubeconfig", "", userKubeconfigUsage)
-	f.String("context", "", "context of the kubeconfig file; empty: its current one")
+	contextFlags(f)
 	f.StringP("output", "o", "text", "form of the report: text, json or yaml")
 	f.StringSlice("nodes", nil, "nodes to test, cordoned and tainted ones too; empty: two Ready ones of each system")
 	f.Int("max-nodes", 8, "how many nodes are tested at most; twice as many have four times as many questions")

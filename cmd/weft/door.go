@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 
+	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -16,6 +17,12 @@ import (
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 )
+
+// contextFlags are the flags that [contextConfig] reads.
+func contextFlags(f *pflag.FlagSet) {
+	f.String("kubeconfig", "", userKubeconfigUsage)
+	f.String("context", "", "context of the kubeconfig file; empty: its current one")
+}
 
 // contextConfig are the credentials and the namespace of a kubeconfig's context, as kubectl finds them.
 func contextConfig(s *settings) (*rest.Config, string, error) {
@@ -152,9 +159,21 @@ func writeYAMLAnswer(w io.Writer, text []byte) error {
 // form writes an answer: its text, and what it says.
 type form[T any] func(w screen, text []byte, answer T) error
 
-// answerForms are those of the commands that ask weft observe, by the values of -o. write writes text and wide.
-func answerForms[T any](write func(w screen, answer T, wide bool) error) map[string]form[T] {
-	return map[string]form[T]{
+// forms are those of an answer, by the values of -o.
+type forms[T any] map[string]form[T]
+
+// chosen is the form that -o names.
+func (f forms[T]) chosen(s *settings) (form[T], error) {
+	write, known := f[s.text("output")]
+	if !known {
+		return nil, fmt.Errorf("output: %q is none of \"text\", \"wide\", \"json\" and \"yaml\"", s.text("output"))
+	}
+	return write, nil
+}
+
+// answerForms are those of the commands that ask weft observe. write writes text and wide.
+func answerForms[T any](write func(w screen, answer T, wide bool) error) forms[T] {
+	return forms[T]{
 		"text": func(w screen, _ []byte, answer T) error { return write(w, answer, false) },
 		"wide": func(w screen, _ []byte, answer T) error { return write(w, answer, true) },
 		"json": func(w screen, text []byte, _ T) error { return writeJSONAnswer(w, text) },

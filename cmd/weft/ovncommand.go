@@ -38,8 +38,7 @@ func ovnCommand(name, example string) *cobra.Command {
 		exitCode{doctor.ExitNotAsked, "it was not run; the error says why"})
 	f := cmd.Flags()
 	f.SetInterspersed(false)
-	f.String("kubeconfig", "", userKubeconfigUsage)
-	f.String("context", "", "context of the kubeconfig file; empty: its current one")
+	contextFlags(f)
 	return answering(cmd, doctor.ExitNotAsked, cobra.ArbitraryArgs, func(ctx context.Context, s *settings,
 		arguments []string) error {
 		config, _, err := contextConfig(s)

@@ -37,8 +37,7 @@ func hitsCommand() *cobra.Command {
 	endsWith(cmd, exitCode{0, "all nodes have answered"},
 		exitCode{exitUnasked, "there is no answer, or some nodes have not answered; the error says why"})
 	f := cmd.Flags()
-	f.String("kubeconfig", "", userKubeconfigUsage)
-	f.String("context", "", "context of the kubeconfig file; empty: its current one")
+	contextFlags(f)
 	f.StringP("namespace", "n", "", "namespace of the policies; empty: that of the context")
 	f.BoolP("all-namespaces", "A", false, "the policies of all namespaces, and cluster-wide ones")
 	f.Bool("per-node", false, "one line for each node that has the rule's flows")

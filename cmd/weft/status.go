@@ -40,20 +40,19 @@ func statusCommand() *cobra.Command {
 		exitCode{doctor.ExitFailed, "something has failed"},
 		exitCode{doctor.ExitNotAsked, "there is no answer; the error says why"})
 	f := cmd.Flags()
-	f.String("kubeconfig", "", userKubeconfigUsage)
-	f.String("context", "", "context of the kubeconfig file; empty: its current one")
+	contextFlags(f)
 	f.StringP("output", "o", "text", "form of the answer: text, wide, json or yaml")
 	f.BoolP("watch", "w", false, "ask again and again, until interrupted")
 	f.Duration("interval", 5*time.Second, "how long to wait between two questions, with --watch")
 	return answering(cmd, doctor.ExitNotAsked, cobra.NoArgs, func(ctx context.Context, s *settings, _ []string) error {
 		watch, interval, timeout := s.boolean("watch"), s.duration("interval"), s.duration("timeout")
-		write, known := statusForms[s.text("output")]
+		write, unknown := statusForms.chosen(s)
 		config, _, err := contextConfig(s)
 		switch {
 		case s.err() != nil:
 			return s.err()
-		case !known:
-			return fmt.Errorf("output: %q is none of \"text\", \"wide\", \"json\" and \"yaml\"", s.text("output"))
+		case unknown != nil:
+			return unknown
 		case interval < time.Second:
 			return fmt.Errorf("interval: %v is less than 1s, and answers are as new as 5s; give more", interval)
 		case err != nil:

@@ -48,8 +48,7 @@ func sysdumpCommand() *cobra.Command {
 		exitCode{doctor.ExitWarning, "something is missing in the archive; standard error and index.json say what"},
 		exitCode{doctor.ExitNotAsked, "there is no archive; the error says why"})
 	f := cmd.Flags()
-	f.String("kubeconfig", "", userKubeconfigUsage)
-	f.String("context", "", "context of the kubeconfig file; empty: its current one")
+	contextFlags(f)
 	f.String("file", "", "the archive, which must not be there yet; empty: weft-sysdump-TIME.tar.gz in this folder; -: "+
 		"standard output")
 	answering(cmd, doctor.ExitNotAsked, cobra.NoArgs, func(ctx context.Context, s *settings, _ []string) error {

@@ -33,20 +33,19 @@ func topologyCommand() *cobra.Command {
 		exitCode{doctor.ExitWarning, "it is shown in part, as a database could not be read"},
 		exitCode{doctor.ExitNotAsked, "there is no answer; the error says why"})
 	f := cmd.Flags()
-	f.String("kubeconfig", "", userKubeconfigUsage)
-	f.String("context", "", "context of the kubeconfig file; empty: its current one")
+	contextFlags(f)
 	f.StringP("namespace", "n", "", "show the pods of this namespace alone; empty: the whole network")
 	f.String("node", "", "show the part of this node alone; empty: all nodes")
 	f.StringP("output", "o", "text", "form of the answer: text, wide, json or yaml")
 	return answering(cmd, doctor.ExitNotAsked, cobra.NoArgs, func(ctx context.Context, s *settings, _ []string) error {
 		node, namespace := s.text("node"), s.text("namespace")
-		write, known := topologyForms[s.text("output")]
+		write, unknown := topologyForms.chosen(s)
 		config, _, err := contextConfig(s)
 		switch {
 		case s.err() != nil:
 			return s.err()
-		case !known:
-			return fmt.Errorf("output: %q is none of \"text\", \"wide\", \"json\" and \"yaml\"", s.text("output"))
+		case unknown != nil:
+			return unknown
 		case err != nil:
 			return err
 		}

@@ -48,8 +48,7 @@ func traceCommand() *cobra.Command {
 		exitCode{doctor.ExitWarning, "one of them is refused, or lost"},
 		exitCode{doctor.ExitNotAsked, "there is no answer; the error says why"})
 	f := cmd.Flags()
-	f.String("kubeconfig", "", userKubeconfigUsage)
-	f.String("context", "", "context of the kubeconfig file; empty: its current one")
+	contextFlags(f)
 	f.StringP("namespace", "n", "", "namespace of pods and Services named without one; empty: that of the context")
 	f.String("protocol", "", "protocol of the connection: tcp, udp or sctp; empty: tcp, or that of the Service's port")
 	f.String("family", "", "address family: 4 or 6; empty: the first that both ends have")
@@ -57,13 +56,13 @@ func traceCommand() *cobra.Command {
 	f.StringP("output", "o", "text", "form of the answer: text, wide, json or yaml")
 	return answering(cmd, doctor.ExitNotAsked, cobra.ExactArgs(2), func(ctx context.Context, s *settings,
 		args []string) error {
-		write, known := traceForms[s.text("output")]
+		write, unknown := traceForms.chosen(s)
 		config, namespace, err := contextConfig(s)
 		switch {
 		case s.err() != nil:
 			return s.err()
-		case !known:
-			return fmt.Errorf("output: %q is none of \"text\", \"wide\", \"json\" and \"yaml\"", s.text("output"))
+		case unknown != nil:
+			return unknown
 		case err != nil:
 			return err
 		}

@@ -41,8 +41,7 @@ func versionCommand() *cobra.Command {
 	endsWith(cmd, exitCode{doctor.ExitOK, "all versions are printed; without a kubeconfig, this program's"},
 		exitCode{doctor.ExitNotAsked, "only this program's versions are printed, if any; the error says why"})
 	f := cmd.Flags()
-	f.String("kubeconfig", "", userKubeconfigUsage)
-	f.String("context", "", "context of the kubeconfig file; empty: its current one")
+	contextFlags(f)
 	f.Bool("client", false, "print the versions of this program alone, and ask nobody")
 	f.StringP("output", "o", "text", "form of the answer: text or json")
 	return answering(cmd, doctor.ExitNotAsked, cobra.NoArgs, func(ctx context.Context, s *settings, _ []string) error {
