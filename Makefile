@@ -155,8 +155,9 @@ test-kernel: ovn $(KERNEL) $(CHARON) ## the tests with packets, on the datapath 
 	WEFT_TEST_KERNEL_USR=$(abspath $(LAB)/strongswan/usr) $(UNIT_TEST) -p 1 -timeout 20m \
 		-exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -bench . -benchtime 3x ./node/ipsec
 
-$(CHARON): $(LAB_SCRIPTS)/strongswan.sh | lab-deps
-	@$(LAB_SCRIPTS)/progress.sh "unpacking strongSwan" $(LAB_SCRIPTS)/strongswan.sh $(@D)
+$(CHARON): $(LAB_SCRIPTS)/unpack.sh | lab-deps
+	@$(LAB_SCRIPTS)/progress.sh "unpacking strongSwan" $(LAB_SCRIPTS)/unpack.sh $(@D) charon-systemd \
+		strongswan-libcharon strongswan-swanctl libstrongswan libstrongswan-standard-plugins
 
 .PHONY: test-kernel-nodes
 test-kernel-nodes: lab lab-kernels bin/steady bin/ask ## nodes with kernels of their own, installed by the playbooks: Debian 12's and 13's

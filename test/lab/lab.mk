@@ -47,8 +47,8 @@ ovn: $(LAB)/ovn/.complete ## OVN 25.03 and Open vSwitch 3.5 in bin/lab/ovn, inst
 
 prometheus: $(LAB)/prometheus/.complete ## this distribution's Prometheus in bin/lab/prometheus, installed nowhere
 
-$(LAB)/prometheus/.complete: $(LAB_SCRIPTS)/prometheus.sh | lab-deps
-	@$(PROGRESS) "unpacking Prometheus" $(LAB_SCRIPTS)/prometheus.sh $(@D)
+$(LAB)/prometheus/.complete: $(LAB_SCRIPTS)/unpack.sh | lab-deps
+	@$(PROGRESS) "unpacking Prometheus" $(LAB_SCRIPTS)/unpack.sh $(@D) prometheus
 
 lab-hosts: lab-deps $(LAB)/hosts/.complete $(LAB)/ovn-25.03.tar.gz ## what `weftlab up --hosts` needs beyond the lab: Ansible here, servers' root file systems and packages in bin/lab/hosts
 	@$(LAB_SCRIPTS)/hosts-deps.sh
