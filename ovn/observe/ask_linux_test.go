@@ -1,12 +1,9 @@
 package observe
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -24,6 +21,7 @@ import (
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/hits"
 	"github.com/weftnet/weft/ovn/observe/sysdump"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
@@ -233,7 +231,7 @@ func (s *street) collects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := unpack(t, &out)
+	files := nodetest.Untar(t, &out)
 	for _, name := range []string{"status.json", "version.json", "topology.json", "kubernetes/nodes.jsonl",
 		"kubernetes/pods.jsonl", "kubernetes/events-node.jsonl", "kubernetes/networkpolicies.jsonl",
 		"kubernetes/egressips.jsonl", "kubernetes/apiservice.jsonl", "kubernetes/leases-observe.jsonl", "metrics/n2",
@@ -264,29 +262,5 @@ func (s *street) collects(t *testing.T) {
 		if missing := e.File == "metrics/n1" || e.File == "logs/bank/agent/c.log"; missing != (e.Error != "") {
 			t.Errorf("the index says of %s: %q", e.File, e.Error)
 		}
-	}
-}
-
-// unpack gives the files of an archive.
-func unpack(t *testing.T, archive io.Reader) map[string]string {
-	t.Helper()
-	plain, err := gzip.NewReader(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := map[string]string{}
-	for reader := tar.NewReader(plain); ; {
-		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return files
-		}
-		var text []byte
-		if err == nil {
-			text, err = io.ReadAll(reader)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[header.Name] = string(text)
 	}
 }

@@ -1,13 +1,14 @@
 package ovntrace
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/weftnet/weft/ovn/bounded"
 )
 
 // Bounds of a run.
@@ -60,7 +61,7 @@ func (p *Program) Run(ctx context.Context, packet Packet) (string, error) {
 func (p *Program) run(ctx context.Context, args []string) (string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	out, complaints := &bounded{most: maxOutput, full: cancel}, &bounded{most: maxComplaint}
+	out, complaints := &bounded.Buffer{Most: maxOutput, Full: cancel}, &bounded.Buffer{Most: maxComplaint}
 	cmd := exec.CommandContext(ctx, p.Path, args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = []string{"PATH=/usr/bin:/bin"}, out, complaints, closing
 	err := cmd.Run()
@@ -68,32 +69,12 @@ func (p *Program) run(ctx context.Context, args []string) (string, error) {
 	case errors.Is(err, exec.ErrNotFound):
 		return "", fmt.Errorf("%w: install the package ovn-common of the Southbound's OVN, or name the program by the key "+
 			"ovn-trace", err)
-	case out.over:
+	case out.Over():
 		return "", fmt.Errorf("%s has printed more than %d bytes", p.Path, maxOutput)
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("%s has not answered in time: %w", p.Path, ctx.Err())
 	case err != nil:
-		return "", fmt.Errorf("%s: %w: %s", p.Path, err, strings.TrimSpace(complaints.text.String()))
+		return "", fmt.Errorf("%s: %w: %s", p.Path, err, strings.TrimSpace(complaints.String()))
 	}
-	return out.text.String(), nil
-}
-
-// bounded keeps the first bytes that are written to it.
-type bounded struct {
-	text bytes.Buffer // no embedded one, whose ReadFrom would take all
-	most int
-	over bool
-	full func() // is called when there are more; nil: the others are dropped
-}
-
-func (b *bounded) Write(text []byte) (int, error) {
-	room := b.most - b.text.Len()
-	if len(text) > room {
-		if b.over = true; b.full != nil {
-			b.full()
-		}
-		b.text.Write(text[:room])
-		return len(text), nil
-	}
-	return b.text.Write(text)
+	return out.String(), nil
 }

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+	"github.com/weftnet/weft/ovn/bounded"
 )
 
 // Bounds of what one command does.
@@ -27,7 +27,7 @@ const (
 func (t *Tool) Run(ctx context.Context, database string, arguments []string) (*api.OVNCommand, error) {
 	ctx, cancel := context.WithTimeout(ctx, MaxTime)
 	defer cancel()
-	out, errs := &bounded{most: maxOutput}, &bounded{most: maxErrors}
+	out, errs := &bounded.Buffer{Most: maxOutput}, &bounded.Buffer{Most: maxErrors}
 	cmd := exec.CommandContext(ctx, t.Program, append([]string{"--db=" + database, "--no-leader-only", "--no-syslog",
 		"--dry-run"}, arguments...)...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")} // without OVN_NB_DAEMON and the like
@@ -45,20 +45,6 @@ func (t *Tool) Run(ctx context.Context, database string, arguments []string) (*a
 	return &api.OVNCommand{
 		TypeMeta:   metav1.TypeMeta{Kind: api.OVNCommandKind, APIVersion: api.GroupVersion},
 		ObjectMeta: metav1.ObjectMeta{Name: t.Name}, Arguments: arguments, ExitCode: cmd.ProcessState.ExitCode(),
-		Output: out.text.String(), Errors: errs.text.String(), Truncated: out.full,
+		Output: out.String(), Errors: errs.String(), Truncated: out.Over(),
 	}, nil
-}
-
-// bounded keeps what fits, and takes the rest, so that the program goes on to its end.
-type bounded struct {
-	text bytes.Buffer // no embedded one, whose ReadFrom would take all
-	most int
-	full bool
-}
-
-func (b *bounded) Write(text []byte) (int, error) {
-	room := b.most - b.text.Len()
-	b.full = b.full || len(text) > room
-	b.text.Write(text[:min(len(text), room)])
-	return len(text), nil
 }

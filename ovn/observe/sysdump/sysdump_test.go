@@ -1,9 +1,7 @@
 package sysdump
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +14,8 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 // cluster is an API server that answers some paths, has no right for others, and does not know the rest.
@@ -78,7 +78,7 @@ func TestWhatFailsIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := unpack(t, &out)
+	files := nodetest.Untar(t, &out)
 	for name, want := range map[string]string{
 		"status.json":                    `{"items":[{"note":"token=[left out]","result":"ok"}]}` + "\n",
 		"logs/kube-system/good/weft.log": "line\nAuthorization: Bearer [left out]\n",
@@ -124,7 +124,7 @@ func TestTimeAndSizeAreBounded(t *testing.T) {
 	var out bytes.Buffer
 	collector := Collector{Kubernetes: cluster(t, nil), Folder: "case", Progress: func(Entry) {}}
 	index, err := collector.Collect(over, &out)
-	if err != nil || !index.Incomplete() || unpack(t, &out)["case/index.json"] == "" {
+	if err != nil || !index.Incomplete() || nodetest.Untar(t, &out)["case/index.json"] == "" {
 		t.Errorf("the time is over: %v, %+v", err, index)
 	}
 	out.Reset()
@@ -140,33 +140,10 @@ func TestTimeAndSizeAreBounded(t *testing.T) {
 			t.Errorf("%v, %+v, want %d bytes", err, entry, want)
 		}
 	}
-	if err := a.end(Index{}); err != nil || len(unpack(t, &out)) != 2 {
+	if err := a.end(Index{}); err != nil || len(nodetest.Untar(t, &out)) != 2 {
 		t.Errorf("the archive does not end: %v", err)
 	}
 	if text, err := tail(strings.NewReader(strings.Repeat("a", 1<<20)+"end"), 5); err != nil || string(text) != "aaend" {
 		t.Errorf("the tail is %q, %v", text, err)
-	}
-}
-
-func unpack(t *testing.T, archive io.Reader) map[string]string {
-	t.Helper()
-	plain, err := gzip.NewReader(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := map[string]string{}
-	for reader := tar.NewReader(plain); ; {
-		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return files
-		}
-		var text []byte
-		if err == nil {
-			text, err = io.ReadAll(reader)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[header.Name] = string(text)
 	}
 }
