@@ -27,6 +27,7 @@ type Rehearsal struct {
 	cluster  *cluster
 	objects  map[part.Event]any
 	rows     map[ovsdb.Owner]ovsdb.Change
+	last     []ovsdb.Change
 	notes    []part.Patch
 }
 
@@ -56,7 +57,8 @@ func (r *Rehearsal) Update(now, gone []runtime.Object) error {
 		}
 	}
 	r.cluster.update(keys, r.get)
-	for _, change := range r.cluster.takeChanges() {
+	r.last = r.cluster.takeChanges()
+	for _, change := range r.last {
 		if r.rows[change.Owner] = change; len(change.Rows) == 0 {
 			delete(r.rows, change.Owner)
 		}
@@ -71,6 +73,9 @@ func (r *Rehearsal) get(e part.Event) any { return r.objects[e] }
 func (r *Rehearsal) Rows() []ovsdb.Change {
 	return slices.SortedFunc(maps.Values(r.rows), compareOwners)
 }
+
+// Changes are those that the last update has made, in the order in which they are written.
+func (r *Rehearsal) Changes() []ovsdb.Change { return r.last }
 
 // Notes are what the controller would have written to objects since the last call.
 func (r *Rehearsal) Notes() []part.Patch {

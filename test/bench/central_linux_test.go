@@ -114,15 +114,14 @@ func (d *database) expect(want content) error {
 // logicalFlows runs a northd over a Northbound and counts what it makes of it, by stage; cpu is the northd's.
 func logicalFlows(b *testing.B, l load.Load, nb *database) (total int, stages map[string]int, took, cpu time.Duration) {
 	b.Helper()
-	sb := startDatabase(b, "sb", "ovn-sb.ovsschema")
+	sb := startSouthbound(b)
 	var chassis []string
 	for i := range l.Nodes {
 		chassis = append(chassis, "--", "chassis-add", load.Chassis(i), "geneve", load.NodeAddress(i).String())
 	}
 	run(b, ovnProgram(b, "ovn-sbctl"), append([]string{"--db=" + sb.remote}, chassis[1:]...)...)
 	began := time.Now()
-	northd := start(b, "northd", sb.dir, ovnProgram(b, "ovn-northd"), "--ovnnb-db="+nb.remote, "--ovnsb-db="+sb.remote,
-		"--unixctl="+filepath.Join(sb.dir, "northd.ctl"), "-vconsole:warn")
+	northd := startNorthd(b, nb, sb)
 	run(b, ovnProgram(b, "ovn-nbctl"), "--db="+nb.remote, "--timeout=500", "--wait=sb", "sync")
 	took = time.Since(began)
 	cpu, err := northd.cpu()

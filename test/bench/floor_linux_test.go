@@ -1,12 +1,9 @@
 package bench
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +22,7 @@ func ovsdbFloor(b testing.TB, db *ovsdblog.Database) (took time.Duration, transa
 	b.Helper()
 	nb := startNorthbound(b)
 	defer nb.server.stop(b)
-	client := dialBare(b, nb.remote)
+	client := dialBare(b, nb.remote, "OVN_Northbound")
 	defer client.conn.Close()
 	batches := [][]any{floorContainers(db)}
 	batches = append(batches, floorMembers(db, "Logical_Switch", "ports", "Logical_Switch_Port", "Pod/")...)
@@ -81,55 +78,6 @@ func floorMembers(db *ovsdblog.Database, container, column, table, owners string
 		batches = append(batches, operations)
 	}
 	return batches
-}
-
-// bareClient speaks just enough OVSDB to write.
-type bareClient struct {
-	conn    net.Conn
-	encoder *json.Encoder
-	decoder *json.Decoder
-	id      int
-}
-
-func dialBare(b testing.TB, remote string) *bareClient {
-	b.Helper()
-	conn, err := net.Dial("unix", strings.TrimPrefix(remote, "unix:"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	return &bareClient{conn: conn, encoder: json.NewEncoder(conn),
-		decoder: json.NewDecoder(bufio.NewReaderSize(conn, 1<<20))}
-}
-
-func (c *bareClient) transact(b testing.TB, operations []any) {
-	b.Helper()
-	c.id++
-	request := map[string]any{"id": c.id, "method": "transact", "params": append([]any{"OVN_Northbound"}, operations...)}
-	if err := c.encoder.Encode(request); err != nil {
-		b.Fatal(err)
-	}
-	for {
-		var answer struct {
-			ID     any
-			Method string
-			Result []struct{ Error, Details string }
-		}
-		if err := c.decoder.Decode(&answer); err != nil {
-			b.Fatal(err)
-		}
-		if answer.Method == "echo" {
-			if err := c.encoder.Encode(map[string]any{"id": answer.ID, "result": []any{}, "error": nil}); err != nil {
-				b.Fatal(err)
-			}
-			continue
-		}
-		for _, result := range answer.Result {
-			if result.Error != "" {
-				b.Fatalf("the bare client's transaction: %s: %s", result.Error, result.Details)
-			}
-		}
-		return
-	}
 }
 
 // listFloor is how long the API server takes to hand out, all at once and as protobuf, what a

@@ -29,7 +29,7 @@ type floorBalancer struct {
 // newFloorBalancer puts it where a Service's is: among all others, in the group of all nodes' switches.
 func newFloorBalancer(b *testing.B, nb *database) *floorBalancer {
 	b.Helper()
-	f := &floorBalancer{client: dialBare(b, nb.remote), id: "00000000-0000-4000-8000-000000000001"}
+	f := &floorBalancer{client: dialBare(b, nb.remote, "OVN_Northbound"), id: "00000000-0000-4000-8000-000000000001"}
 	for i := range 10 {
 		f.backends = append(f.backends, fmt.Sprintf("10.244.0.%d:8080", 3+i))
 	}
@@ -87,7 +87,7 @@ func groupID(b *testing.B, db *ovsdblog.Database, name string) string {
 // Northbound that weft wrote of the load, which says what addresses and ports the API server has chosen.
 func writeMinimal(b *testing.B, nb *database, like *ovsdblog.Database) {
 	b.Helper()
-	client := dialBare(b, nb.remote)
+	client := dialBare(b, nb.remote, "OVN_Northbound")
 	defer client.conn.Close()
 	switches, gateways := groupID(b, like, "weft-cluster"), groupID(b, like, "weft-gateways")
 	var operations []any

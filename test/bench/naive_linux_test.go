@@ -170,7 +170,7 @@ func writeNaive(b *testing.B, nb *database, list []naiveACL) {
 			switches[only(db.Tables["Logical_Switch_Port"][port]["name"])] = id
 		}
 	}
-	client := dialBare(b, nb.remote)
+	client := dialBare(b, nb.remote, "OVN_Northbound")
 	defer client.conn.Close()
 	const batch = 1000
 	var operations []any

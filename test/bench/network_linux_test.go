@@ -29,16 +29,26 @@ type chassis struct {
 
 func startNetwork(b testing.TB, nb *database, nodes int) *network {
 	b.Helper()
-	n := &network{nb: nb, sb: startDatabase(b, "sb", "ovn-sb.ovsschema")}
-	// ovn-controller of 25.03 ends by a null pointer while there is no row SB_Global, which northd writes with the rest.
-	run(b, ovnProgram(b, "ovn-sbctl"), "--db="+n.sb.remote, "init")
-	n.northd = start(b, "northd", n.sb.dir, ovnProgram(b, "ovn-northd"), "--ovnnb-db="+nb.remote,
-		"--ovnsb-db="+n.sb.remote,
-		"--unixctl="+filepath.Join(n.sb.dir, "northd.ctl"), "-vconsole:warn")
+	n := &network{nb: nb, sb: startSouthbound(b)}
+	n.northd = startNorthd(b, nb, n.sb)
 	for i := range nodes {
 		n.nodes = append(n.nodes, startChassis(b, n.sb, i))
 	}
 	return n
+}
+
+func startSouthbound(b testing.TB) *database {
+	b.Helper()
+	sb := startDatabase(b, "sb", "ovn-sb.ovsschema")
+	// ovn-controller of 25.03 ends by a null pointer while there is no row SB_Global, which northd writes with the rest.
+	run(b, ovnProgram(b, "ovn-sbctl"), "--db="+sb.remote, "init")
+	return sb
+}
+
+func startNorthd(b testing.TB, nb, sb *database) *process {
+	b.Helper()
+	return start(b, "northd", sb.dir, ovnProgram(b, "ovn-northd"), "--ovnnb-db="+nb.remote, "--ovnsb-db="+sb.remote,
+		"--unixctl="+filepath.Join(sb.dir, "northd.ctl"), "-vconsole:warn")
 }
 
 func startChassis(b testing.TB, sb *database, i int) *chassis {
@@ -84,7 +94,13 @@ func (c *chassis) await(b testing.TB, p *process, socket string) {
 // sync waits until all of the Northbound is in the flows of every node.
 func (n *network) sync(b testing.TB) {
 	b.Helper()
-	run(b, ovnProgram(b, "ovn-nbctl"), "--db="+n.nb.remote, "--timeout=500", "--wait=hv", "sync")
+	n.wait(b, "hv")
+}
+
+// wait until all of the Northbound is in the Southbound ("sb"), or in the flows of every node ("hv").
+func (n *network) wait(b testing.TB, until string) {
+	b.Helper()
+	run(b, ovnProgram(b, "ovn-nbctl"), "--db="+n.nb.remote, "--timeout=500", "--wait="+until, "sync")
 }
 
 func (n *network) stop(b testing.TB) {

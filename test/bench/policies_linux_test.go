@@ -126,7 +126,7 @@ func (c *cluster) nbText(b *testing.B) []byte {
 // the first node, and waits until ovn-controller says that all flows of theirs are there.
 func (c *cluster) measureCrowds(b *testing.B, r *report, members int) {
 	b.Helper()
-	client := dialBare(b, c.nb.remote)
+	client := dialBare(b, c.nb.remote, "OVN_Northbound")
 	defer client.conn.Close()
 	pods := c.load.Pods
 	var floor float64

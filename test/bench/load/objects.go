@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weftnet/weft/models/contract"
@@ -48,9 +49,9 @@ func (l Load) BackendsAfterChurn() int {
 	return l.Backends() + l.Ports*l.ChurnServices*(l.ChurnEndpoints-l.Endpoints)
 }
 
-// The cluster's ranges, which the controller has to be told.
+// The cluster's ranges, which the controller has to be told. There is room for 3,000 nodes.
 const (
-	PodCIDR     = "10.244.0.0/16"
+	PodCIDR     = "10.240.0.0/12"
 	ServiceCIDR = "10.96.0.0/16"
 )
 
@@ -68,6 +69,11 @@ func NodeAddress(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{172, 18, byte((i + 10) / 250), byte((i + 10) % 250)})
 }
 
+// PodAddress is one of node i's, by its last number. A node has a subnet of 256 addresses.
+func PodAddress(i, last int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, byte(244 + i/256), byte(i % 256), byte(last)})
+}
+
 func (l Load) namespace(i int) string { return fmt.Sprintf("ns%02d", i%l.Namespaces) }
 
 // CreateNodes makes nodes with a pod subnet each. No agent runs on them, so what agents publish
@@ -83,7 +89,7 @@ func (l Load) CreateNodes(ctx context.Context, api *API) (Phase, error) {
 }
 
 func (l Load) node(i int) *corev1.Node {
-	name, address, subnet := NodeName(i), NodeAddress(i), fmt.Sprintf("10.244.%d.0/24", i)
+	name, address, subnet := NodeName(i), NodeAddress(i), netip.PrefixFrom(PodAddress(i, 0), 24).String()
 	gateway := netip.AddrFrom4([4]byte{172, 18, 100, byte(i + 10)})
 	facts := contract.NodeFacts{
 		Chassis: Chassis(i), MTU: 1442, Addresses: []netip.Addr{address},
@@ -175,6 +181,9 @@ func (l Load) createPod(ctx context.Context, api *API, i int) error {
 	return api.create(ctx, "/api/v1/namespaces/"+l.namespace(i)+"/pods", l.pod(i))
 }
 
+// Pod i of the load.
+func (l Load) Pod(i int) *corev1.Pod { return l.pod(i) }
+
 // pod has its port "http" at 8080 or 8081, as it differs among the pods of one app.
 func (l Load) pod(i int) *corev1.Pod {
 	k := i / l.Namespaces // which pod of its namespace
@@ -197,17 +206,40 @@ func (l Load) app(k int) string { return fmt.Sprintf("a%d", k%l.Apps) }
 // CreateServices is W2: each Service and its EndpointSlice.
 func (l Load) CreateServices(ctx context.Context, api *API) (Phase, error) {
 	return api.run(ctx, "services", l.Services+l.NodePorts, func(ctx context.Context, i int) error {
-		if i < l.Services {
-			return l.createService(ctx, api, serviceName(i), corev1.ServiceTypeClusterIP, i)
-		}
-		i -= l.Services
-		return l.createService(ctx, api, fmt.Sprintf("np-%02d", i), corev1.ServiceTypeNodePort, i)
+		return l.createService(ctx, api, i)
 	})
 }
 
 func serviceName(i int) string { return fmt.Sprintf("svc-%04d", i) }
 
-func (l Load) createService(ctx context.Context, api *API, name string, kind corev1.ServiceType, i int) error {
+// ServiceObjects are those that CreateServices makes, with the ClusterIPs that an API server would have given.
+func (l Load) ServiceObjects() []runtime.Object {
+	var list []runtime.Object
+	for i := range l.Services + l.NodePorts {
+		service, slice := l.service(i)
+		service.Spec.ClusterIP = netip.AddrFrom4([4]byte{10, 96, byte(1 + i/250), byte(1 + i%250)}).String()
+		service.Spec.ClusterIPs = []string{service.Spec.ClusterIP}
+		service.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+		list = append(list, service, slice)
+	}
+	return list
+}
+
+func (l Load) createService(ctx context.Context, api *API, i int) error {
+	service, slice := l.service(i)
+	if err := api.create(ctx, "/api/v1/namespaces/"+service.Namespace+"/services", service); err != nil {
+		return err
+	}
+	return api.create(ctx, "/apis/discovery.k8s.io/v1/namespaces/"+service.Namespace+"/endpointslices", slice)
+}
+
+// service i is of type ClusterIP, and of type NodePort after all of these.
+func (l Load) service(i int) (*corev1.Service, *discoveryv1.EndpointSlice) {
+	name, kind := serviceName(i), corev1.ServiceTypeClusterIP
+	if i >= l.Services {
+		i -= l.Services
+		name, kind = fmt.Sprintf("np-%02d", i), corev1.ServiceTypeNodePort
+	}
 	ports := []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080),
 		Protocol: corev1.ProtocolTCP}}
 	if kind == corev1.ServiceTypeNodePort {
@@ -218,7 +250,7 @@ func (l Load) createService(ctx context.Context, api *API, name string, kind cor
 	}
 	slice := &discoveryv1.EndpointSlice{
 		TypeMeta: metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
-		ObjectMeta: metav1.ObjectMeta{Name: name + "-x", Labels: map[string]string{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace(i), Name: name + "-x", Labels: map[string]string{
 			discoveryv1.LabelServiceName: name, discoveryv1.LabelManagedBy: "load"}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Endpoints:   l.endpoints(i, l.Endpoints),
@@ -227,16 +259,12 @@ func (l Load) createService(ctx context.Context, api *API, name string, kind cor
 		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &ports[i].Name, Port: &ports[i].TargetPort.IntVal,
 			Protocol: &ports[i].Protocol})
 	}
-	service := &corev1.Service{
+	return &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
-		ObjectMeta: metav1.ObjectMeta{Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace(i), Name: name},
 		// Nothing here makes EndpointSlices from the selector: it is what a Service has.
 		Spec: corev1.ServiceSpec{Type: kind, Ports: ports, Selector: map[string]string{"app": l.app(i)}},
-	}
-	if err := api.create(ctx, "/api/v1/namespaces/"+l.namespace(i)+"/services", service); err != nil {
-		return err
-	}
-	return api.create(ctx, "/apis/discovery.k8s.io/v1/namespaces/"+l.namespace(i)+"/endpointslices", slice)
+	}, slice
 }
 
 func (l Load) endpoints(service, n int) []discoveryv1.Endpoint {
@@ -247,7 +275,7 @@ func (l Load) endpoints(service, n int) []discoveryv1.Endpoint {
 		k := (service*10 + j*(1+service/72)) % min(2000, 240*l.Nodes)
 		node := NodeName(k % l.Nodes)
 		list[j] = discoveryv1.Endpoint{
-			Addresses:  []string{fmt.Sprintf("10.244.%d.%d", k%l.Nodes, 3+(k/l.Nodes)%240)},
+			Addresses:  []string{PodAddress(k%l.Nodes, 3+k/l.Nodes%240).String()},
 			NodeName:   &node,
 			Conditions: discoveryv1.EndpointConditions{Ready: &yes, Serving: &yes, Terminating: &no},
 		}
@@ -265,8 +293,14 @@ func (l Load) ScaleServices(ctx context.Context, api *API) (Phase, error) {
 
 // ReplaceEndpoint puts an address in the place of the first endpoint of Service i, of type ClusterIP.
 func (l Load) ReplaceEndpoint(ctx context.Context, api *API, i int, addr netip.Addr) error {
-	list := l.endpoints(i, l.Endpoints)
-	list[0].Addresses = []string{addr.String()}
-	return api.patch(ctx, "/apis/discovery.k8s.io/v1/namespaces/"+l.namespace(i)+"/endpointslices/"+serviceName(i)+"-x",
-		map[string]any{"endpoints": list})
+	slice := l.WithEndpoint(i, addr)
+	return api.patch(ctx, "/apis/discovery.k8s.io/v1/namespaces/"+slice.Namespace+"/endpointslices/"+slice.Name,
+		map[string]any{"endpoints": slice.Endpoints})
+}
+
+// WithEndpoint is the slice of Service i, of type ClusterIP, with an address in the place of the first endpoint's.
+func (l Load) WithEndpoint(i int, addr netip.Addr) *discoveryv1.EndpointSlice {
+	_, slice := l.service(i)
+	slice.Endpoints[0].Addresses = []string{addr.String()}
+	return slice
 }

@@ -1,0 +1,350 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+	"github.com/weftnet/weft/test/bench/load"
+)
+
+const (
+	nodesVariable = "WEFT_BENCH_NODES" // sizes of clusters; 20,100,500,1000
+	// what all clusters have alike: Services of type ClusterIP, of type NodePort, and policies; 9900,100,2000
+	sharedVariable = "WEFT_BENCH_SHARED"
+)
+
+// Bounds of a node in a cluster of 1,000.
+const (
+	aimNodeFlows             = 200_000
+	aimNodeMegabytes         = 550
+	aimNodeRecomputeSeconds  = 2
+	aimNorthdPodMilliseconds = 20
+	// aimGrowth is of a node's flows, from the smallest cluster to the largest.
+	aimGrowth = 1.5
+)
+
+// BenchmarkScale is the gauge of large clusters. The rows are those of the translation, in a real Northbound; northd
+// and the Southbound are real, and so are the ovn-controller and the Open vSwitch of one node, whose datapath has no
+// packets. The other nodes are rows: a chassis each, to which their pods and routers are bound.
+func BenchmarkScale(b *testing.B) {
+	var r report
+	sizes, shared := numbers(b, nodesVariable, "20,100,500,1000"), numbers(b, sharedVariable, "9900,100,2000")
+	if len(shared) != 3 {
+		b.Fatalf("%s: needs three numbers, of ClusterIP and NodePort Services and of policies", sharedVariable)
+	}
+	for _, nodes := range sizes {
+		measureScale(b, &r, nodes, shared)
+	}
+	r.grow(scaleScenario(sizes[0]), scaleScenario(sizes[len(sizes)-1]))
+	r.publish(b)
+	r.print(os.Stdout)
+}
+
+func scaleScenario(nodes int) string { return fmt.Sprintf("%d nodes", nodes) }
+
+// podsPerNode is kubelet's limit.
+const podsPerNode = 110
+
+// largeCluster is a cluster whose rows a translation without an API server makes.
+type largeCluster struct {
+	load       load.Load
+	translated *ovn.Rehearsal
+	engine     *ovsdb.Engine
+	*network
+}
+
+func measureScale(b *testing.B, r *report, nodes int, shared []int) {
+	b.Helper()
+	l := mixed(nodes)
+	l.Pods, l.Services, l.NodePorts, l.Policies = podsPerNode*nodes, shared[0], shared[1], shared[2]/l.Namespaces
+	scenario := scaleScenario(nodes)
+	c := &largeCluster{load: l, network: &network{nb: startNorthbound(b), sb: startSouthbound(b)}}
+	c.translate(b, r, scenario)
+	c.begin(b, r, scenario)
+	c.bindOthers(b)
+	c.measureNode(b, r, scenario)
+	c.measureEvents(b, r, scenario)
+	c.stop(b)
+	c.nb.server.stop(b)
+}
+
+// translate writes what all objects become.
+func (c *largeCluster) translate(b *testing.B, r *report, scenario string) {
+	b.Helper()
+	config := settings.DefaultConfig()
+	config.PodCIDRs, config.ServiceCIDRs = []string{load.PodCIDR}, []string{load.ServiceCIDR}
+	config.DefaultGatewayNetwork, config.Northbound = load.Network, []string{c.nb.remote}
+	var err error
+	if c.translated, err = ovn.NewRehearsal(config); err != nil {
+		b.Fatal(err)
+	}
+	before := spent(b)
+	if err := c.translated.Update(append(c.load.Objects(), c.load.ServiceObjects()...), nil); err != nil {
+		b.Fatal(err)
+	}
+	for _, p := range c.translated.Problems() {
+		if !p.Lasting { // Windows nodes are told what they lack
+			b.Fatalf("an object is not as it should be: %v", p)
+		}
+	}
+	c.translated.Notes()
+	r.add(scenario, "translation, CPU", "s", (spent(b) - before).Seconds())
+	c.engine = ovsdb.NewEngine(ovsdbtest.Connect(b, ovsdbtest.Northbound(b), c.nb.remote, northbound.Tables...))
+	before = spent(b)
+	if err := c.engine.Replace(b.Context(), c.translated.Rows()); err != nil {
+		b.Fatal(err)
+	}
+	r.add(scenario, "writing, CPU", "s", (spent(b) - before).Seconds())
+	var memory runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&memory)
+	r.add(scenario, "heap with all objects, rows and the replica", "MB", float64(memory.HeapAlloc)/1e6)
+}
+
+// begin has northd make the Southbound, which knows all chassis but one.
+func (c *largeCluster) begin(b *testing.B, r *report, scenario string) {
+	b.Helper()
+	var chassis []string
+	for i := 1; i < c.load.Nodes; i++ {
+		chassis = append(chassis, "--", "chassis-add", load.Chassis(i), "geneve", load.NodeAddress(i).String())
+	}
+	run(b, ovnProgram(b, "ovn-sbctl"), append([]string{"--db=" + c.sb.remote}, chassis[1:]...)...)
+	c.northd = startNorthd(b, c.nb, c.sb)
+	c.wait(b, "sb")
+	r.add(scenario, "northd from nothing, CPU", "s", c.cpu(b, c.northd).Seconds())
+	rows := parts{}
+	for table, all := range c.nb.read(b).Tables {
+		rows[table] = float64(len(all))
+	}
+	r.add(scenario, "Northbound rows", "rows", rows.total())
+	r.add(scenario, "logical flows", "flows", float64(len(c.sb.read(b).Tables["Logical_Flow"])))
+}
+
+// bindOthers binds the ports of all nodes but the first, as their ovn-controllers would.
+func (c *largeCluster) bindOthers(b *testing.B) {
+	b.Helper()
+	client := dialBare(b, c.sb.remote, "OVN_Southbound")
+	defer client.conn.Close()
+	all := func(table string, columns ...string) any {
+		return map[string]any{"op": "select", "table": table, "where": []any{}, "columns": columns}
+	}
+	found := client.transact(b, []any{all("Chassis", "_uuid", "name"), all("HA_Chassis", "_uuid", "chassis"),
+		all("HA_Chassis_Group", "_uuid", "ha_chassis"),
+		all("Port_Binding", "_uuid", "type", "requested_chassis", "options", "ha_chassis_group")})
+	byName := map[string]string{}
+	for _, row := range found[0].Rows {
+		byName[stringOf(b, row["name"])] = uuidOf(b, row["_uuid"])
+	}
+	byMember, byGroup := map[string]string{}, map[string]string{}
+	for _, row := range found[1].Rows {
+		byMember[uuidOf(b, row["_uuid"])] = uuidOf(b, row["chassis"])
+	}
+	for _, row := range found[2].Rows {
+		byGroup[uuidOf(b, row["_uuid"])] = byMember[uuidOf(b, row["ha_chassis"])]
+	}
+	var operations []any
+	for _, row := range found[3].Rows {
+		chassis := uuidOf(b, row["requested_chassis"])
+		switch stringOf(b, row["type"]) {
+		case "l3gateway":
+			chassis = byName[mapOf(b, row["options"])["l3gateway-chassis"]]
+		case "chassisredirect":
+			chassis = byGroup[uuidOf(b, row["ha_chassis_group"])]
+		}
+		if chassis != "" {
+			operations = append(operations, map[string]any{"op": "update", "table": "Port_Binding",
+				"where": whereID(uuidOf(b, row["_uuid"])), "row": map[string]any{"chassis": []string{"uuid", chassis}, "up": true}})
+		}
+	}
+	if least := c.load.Pods * (c.load.Nodes - 1) / c.load.Nodes * 9 / 10; len(operations) < least {
+		b.Fatalf("only %d ports have a chassis to be bound to, of %d pods", len(operations), c.load.Pods)
+	}
+	for batch := range slices.Chunk(operations, 5000) {
+		client.transact(b, batch)
+	}
+	c.wait(b, "sb")
+}
+
+// measureNode starts the first node, with all its pods.
+func (c *largeCluster) measureNode(b *testing.B, r *report, scenario string) {
+	b.Helper()
+	node := startChassis(b, c.sb, 0)
+	c.nodes = append(c.nodes, node)
+	c.plugPods(b, node)
+	run(b, ovnProgram(b, "ovn-sbctl"), "--db="+c.sb.remote, "--timeout=500", "wait-until", "Chassis_Private",
+		load.Chassis(0))
+	c.sync(b)
+	r.add(scenario, "ovn-controller from nothing, CPU", "s", c.cpu(b, node.controls).Seconds())
+	counted := c.amount(b)
+	r.add(scenario, "OpenFlow flows", "flows", counted.openFlow.total()).atMost(aimNodeFlows)
+	tables := slices.SortedFunc(maps.Keys(counted.openFlow), func(x, y string) int {
+		return int(counted.openFlow[y] - counted.openFlow[x])
+	})
+	for _, table := range tables[:min(6, len(tables))] {
+		r.add(scenario, "… in "+table, "flows", counted.openFlow[table])
+	}
+	r.add(scenario, "OpenFlow groups", "groups", counted.groups.total())
+	before := c.cpu(b, node.controls)
+	run(b, ovnProgram(b, "ovn-appctl"), "-t", filepath.Join(node.dir, "ovn-controller.ctl"), "inc-engine/recompute")
+	c.sync(b)
+	r.add(scenario, "recompute, CPU", "s", (c.cpu(b, node.controls) - before).Seconds()).atMost(aimNodeRecomputeSeconds)
+	for _, one := range []struct {
+		name string
+		*process
+		aim float64
+	}{
+		{"ovn-controller", node.controls, aimNodeMegabytes}, {"ovs-vswitchd", node.vswitchd, 0}, {"northd", c.northd, 0},
+		{"Northbound's server", c.nb.server, 0}, {"Southbound's server", c.sb.server, 0},
+	} {
+		r.add(scenario, one.name+", peak memory", "MB", float64(one.peak(b))/1e6).atMost(one.aim)
+	}
+}
+
+// plugPods gives the first node the interfaces of its pods.
+func (c *largeCluster) plugPods(b *testing.B, node *chassis) {
+	b.Helper()
+	args := []string{"--db=unix:" + filepath.Join(node.dir, "db.sock"), "--timeout=60"}
+	for i := range c.load.Pods {
+		if pod := c.load.Pod(i); pod.Spec.NodeName == load.NodeName(0) {
+			name := fmt.Sprint("pod", i)
+			args = append(args, "--", "add-port", "br-int", name, "--", "set", "interface", name, "type=dummy",
+				"external_ids:iface-id="+contract.PodPort(pod.Namespace, pod.Name))
+		}
+	}
+	run(b, ovnProgram(b, "ovs-vsctl"), args...)
+}
+
+// eventRounds is how often each event is made.
+const eventRounds = 10
+
+// measureEvents makes single changes, one after the other, each until it is in the first node's flows.
+func (c *largeCluster) measureEvents(b *testing.B, r *report, scenario string) {
+	b.Helper()
+	for _, event := range []struct {
+		name string
+		make func(i int) k8sruntime.Object
+	}{
+		{"nothing", func(int) k8sruntime.Object { return nil }},
+		{"a pod", func(i int) k8sruntime.Object { return c.load.Member(c.load.Pod(0).Namespace, fmt.Sprint("member-", i)) }},
+		{"an endpoint", func(i int) k8sruntime.Object {
+			return c.load.WithEndpoint(i, load.PodAddress(0, 244+i))
+		}},
+		{"a policy", func(i int) k8sruntime.Object { return c.load.SidePolicies()[i] }},
+	} {
+		parts := map[string]*process{"northd": c.northd, "ovn-controller": c.nodes[0].controls,
+			"Southbound's server": c.sb.server}
+		before := map[string]time.Duration{}
+		for name, p := range parts {
+			before[name] = c.cpu(b, p)
+		}
+		var took []time.Duration
+		var own time.Duration
+		for i := range eventRounds {
+			start, began := time.Now(), spent(b)
+			if o := event.make(i); o != nil {
+				if err := c.translated.Update([]k8sruntime.Object{o}, nil); err != nil {
+					b.Fatal(err)
+				}
+				if err := c.engine.Apply(b.Context(), c.translated.Changes()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			own += spent(b) - began
+			c.sync(b)
+			took = append(took, time.Since(start))
+		}
+		r.add(scenario, event.name+" to the flows, p50", "ms", percentile(took, 50))
+		r.add(scenario, event.name+", CPU of the translation and the engine", "ms", own.Seconds()*1000/eventRounds)
+		for _, name := range []string{"northd", "ovn-controller", "Southbound's server"} {
+			f := r.add(scenario, event.name+", CPU of "+name, "ms", (c.cpu(b, parts[name])-before[name]).Seconds()*1000/eventRounds)
+			if event.name == "a pod" && name == "northd" {
+				f.atMost(aimNorthdPodMilliseconds)
+			}
+		}
+	}
+}
+
+func (c *largeCluster) cpu(b testing.TB, p *process) time.Duration {
+	b.Helper()
+	used, err := p.cpu()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return used
+}
+
+// grow adds how much larger each figure of one scenario is in another.
+func (r *report) grow(small, large string) {
+	if small == large {
+		return
+	}
+	for _, f := range slices.Clone(r.figures) {
+		if f.scenario != small || f.median() == 0 {
+			continue
+		}
+		for _, other := range r.figures {
+			if other.scenario == large && other.name == f.name {
+				grown := r.add(large+" to "+small, f.name, "x", other.median()/f.median())
+				if f.name == "OpenFlow flows" {
+					grown.atMost(aimGrowth)
+				}
+			}
+		}
+	}
+}
+
+// stringOf, uuidOf and mapOf read values of OVSDB (RFC 7047, 5.1). An empty set of UUIDs is "".
+func stringOf(b testing.TB, text json.RawMessage) (value string) {
+	b.Helper()
+	if err := json.Unmarshal(text, &value); err != nil {
+		b.Fatal(err)
+	}
+	return value
+}
+
+func uuidOf(b testing.TB, text json.RawMessage) string {
+	b.Helper()
+	var atom [2]json.RawMessage
+	if err := json.Unmarshal(text, &atom); err != nil {
+		b.Fatal(err)
+	}
+	if stringOf(b, atom[0]) == "uuid" {
+		return stringOf(b, atom[1])
+	}
+	var set []json.RawMessage
+	if err := json.Unmarshal(atom[1], &set); err != nil {
+		b.Fatal(err)
+	}
+	if len(set) == 0 {
+		return ""
+	}
+	return uuidOf(b, set[0])
+}
+
+func mapOf(b testing.TB, text json.RawMessage) map[string]string {
+	b.Helper()
+	var value struct{ pairs [][2]string }
+	if err := json.Unmarshal(text, &[2]any{new(string), &value.pairs}); err != nil {
+		b.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, pair := range value.pairs {
+		all[pair[0]] = pair[1]
+	}
+	return all
+}
