@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -252,6 +254,7 @@ func (c *largeCluster) measureEvents(b *testing.B, r *report, scenario string) {
 		for name, p := range parts {
 			before[name] = c.cpu(b, p)
 		}
+		recomputed := c.recomputes(b)
 		var took []time.Duration
 		var own time.Duration
 		for i := range eventRounds {
@@ -276,7 +279,39 @@ func (c *largeCluster) measureEvents(b *testing.B, r *report, scenario string) {
 				f.atMost(aimNorthdPodMilliseconds)
 			}
 		}
+		for _, stage := range slices.Sorted(maps.Keys(recomputed)) {
+			if more := c.recomputes(b)[stage] - recomputed[stage]; more > 0 {
+				r.add(scenario, event.name+", recomputes of northd's "+stage, "times", float64(more)/eventRounds)
+			}
+		}
 	}
+}
+
+// recomputes is how often northd has worked out each of its stages from nothing, see ovn-northd(8), inc-engine. Stages
+// that only read a table, or that wait for a time, do nothing else.
+func (c *largeCluster) recomputes(b *testing.B) map[string]int {
+	b.Helper()
+	all, stage := map[string]int{}, ""
+	text := run(b, ovnProgram(b, "ovn-appctl"), "-t", filepath.Join(c.sb.dir, "northd.ctl"), "inc-engine/show-stats")
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.Trim(line, "- \n"), ": ")
+		switch name {
+		case "Node":
+			stage = value
+		case "recompute":
+			n, err := strconv.Atoi(strings.TrimSpace(value))
+			if err != nil {
+				b.Fatalf("inc-engine/show-stats: %q: %v", line, err)
+			}
+			if !strings.HasPrefix(stage, "NB_") && !strings.HasPrefix(stage, "SB_") && !strings.HasSuffix(stage, "_waker") {
+				all[stage] = n
+			}
+		}
+	}
+	if len(all) == 0 {
+		b.Fatalf("inc-engine/show-stats says no numbers of recomputes:\n%s", text)
+	}
+	return all
 }
 
 func (c *largeCluster) cpu(b testing.TB, p *process) time.Duration {
