@@ -21,5 +21,10 @@ func TestImportsPointOneWay(t *testing.T) {
 		"attach":      "platform nodeconfig openvswitch health pods",
 		"encryption":  "nodeconfig openvswitch health ipsec",
 		"gateway":     "platform nodeconfig openvswitch health extbridge ctlookup ctprobe openflow local",
+
+		// Who listens on the host is known without Services, and sockets are opened without a plan.
+		"hostservice":           "hostservice/listeners hostservice/proxy extbridge",
+		"hostservice/proxy":     "hostservice/listeners",
+		"hostservice/listeners": "statefile",
 	})
 }
