@@ -211,7 +211,9 @@ func TestEndpointsAreFollowed(t *testing.T) {
 		return leads() == fmt.Sprintf("10.244.2.5 by 172.31.0.2:%d", port)
 	})
 	w.slice("web-4", discoveryv1.AddressTypeIPv4, endpointOn("n1", "10.244.1.5", isReady))
-	hosttest.Eventually(t, "the endpoint moves here", func() bool { return leads() == "10.244.1.5 by 10.244.1.5:8080 near" })
+	hosttest.Eventually(t, "the endpoint moves here", func() bool {
+		return leads() == "10.244.1.5 by 10.244.1.5:8080 near"
+	})
 	w.slice("web-4", discoveryv1.AddressTypeIPv4)
 	hosttest.Eventually(t, "no endpoint", func() bool { return leads() == "" })
 	local.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
