@@ -16,7 +16,7 @@ type locality struct {
 	remote bool // some of these are not on this node
 	// own are those of the backends that are addresses of the host, which may be sockets of a plan.
 	own []netip.AddrPort
-	// acyclic is what it is without looping, which are those of its own that the last plan with any has as sockets.
+	// acyclic is the same without looping, which are those of own that were sockets of the last plan with any.
 	acyclic *locality
 	looping []netip.AddrPort
 }

@@ -21,7 +21,7 @@ type problem struct {
 // yieldsTo says whether a program of the host's has a socket, and keeps what comes there from outside. err is why the
 // socket is not open.
 func (h holder) yieldsTo(at listeners.Socket, err error) bool {
-	return h.yields && listeners.IsDaemons(at, err)
+	return h.yields && listeners.IsTakenByDaemon(at, err)
 }
 
 // busyOf are the sockets that programs of the host's have, and keep.

@@ -13,7 +13,7 @@ const clientPorts = 1 << 15
 // that of bind(2), or [ErrDaemon].
 func IsTaken(err error) bool { return errors.Is(err, ErrDaemon) || taken(err) }
 
-// IsDaemons is [IsTaken] by a daemon alone: at a client's port the other one may be a connection.
-func IsDaemons(at Socket, err error) bool {
+// IsTakenByDaemon says the same of a daemon alone: at a client's port the other socket may be a connection.
+func IsTakenByDaemon(at Socket, err error) bool {
 	return errors.Is(err, ErrDaemon) || at.At.Port() < clientPorts && taken(err)
 }

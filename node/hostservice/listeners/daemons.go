@@ -52,8 +52,8 @@ func NewDaemons(file string, period time.Duration) *Daemons {
 }
 
 // Scan takes in who listens now. It says whether anything is, or is not any more, in the way of the agent, or to be
-// told. Where the system does not say who listens, everything stays. What the agent has opened itself, its own, is no
-// daemon's, whosever the system says that it is: Wine gives other processes for sockets of TCP.
+// told. Where the system does not say who listens, everything stays. The agent's own sockets are no daemon's, even if
+// the system names another process: Wine does so for TCP.
 func (d *Daemons) Scan(own func(Socket) bool) (changed bool) {
 	now, err := d.listening()
 	d.report("look", "cannot see who listens on the host; daemons that start later than the agent may find their "+

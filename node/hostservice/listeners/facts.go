@@ -59,7 +59,7 @@ func (f *facts) list(own contract.HostPorts, addresses []netip.Addr) (list contr
 // it.
 func (f *facts) listener(at Socket, addresses []netip.Addr) (one contract.Listener, tell bool) {
 	one = contract.Listener{Protocol: at.Protocol, Addr: at.At.Addr(), Port: at.At.Port()}
-	four, six := f.at(at, netip.IPv4Unspecified()), f.at(at, netip.IPv6Unspecified())
+	four, six := f.hasAt(netip.IPv4Unspecified(), at), f.hasAt(netip.IPv6Unspecified(), at)
 	switch {
 	case !one.Addr.IsUnspecified():
 		stands := one.Addr.Is4() && four || one.Addr.Is6() && six
@@ -72,9 +72,9 @@ func (f *facts) listener(at Socket, addresses []netip.Addr) (one contract.Listen
 	return one, true
 }
 
-// at says whether the port of a socket has a listener at another address, too.
-func (f *facts) at(socket Socket, addr netip.Addr) bool {
-	socket.At = netip.AddrPortFrom(addr, socket.At.Port())
-	_, found := slices.BinarySearchFunc(f.told, socket, compareSockets)
+// hasAt says whether there is a listener at an address with the port of a socket.
+func (f *facts) hasAt(addr netip.Addr, port Socket) bool {
+	port.At = netip.AddrPortFrom(addr, port.At.Port())
+	_, found := slices.BinarySearchFunc(f.told, port, compareSockets)
 	return found
 }

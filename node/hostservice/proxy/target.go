@@ -13,8 +13,8 @@ type Target struct {
 	To netip.AddrPort
 	// Direct: To is a pod, with which its connections end.
 	Direct bool
-	// Backends are the endpoints of a Service with externalTrafficPolicy Local; nil for other targets. To has all of its
-	// endpoints then.
+	// Backends are those of a Service with externalTrafficPolicy Local; nil for other targets. To then leads to all
+	// endpoints of the Service.
 	Backends *Backends
 	// Restricted: the target serves the clients in Ranges, and no others but the host.
 	Restricted bool
