@@ -1,4 +1,4 @@
-package node
+package ovncontroller
 
 import (
 	"context"
@@ -9,16 +9,15 @@ import (
 	"github.com/weftnet/weft/ovsdb/certificates"
 )
 
-// controllerCertificates are those that the node's ovn-controller has on its command line.
-func controllerCertificates(c nodeconfig.Config) []certificates.Watched {
-	const daemon = "ovn-controller"
+// Certificates are those that the node's ovn-controller has on its command line; none while it does not run.
+func Certificates(c nodeconfig.Config) []certificates.Watched {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	for _, socket := range unixctl.Sockets(controllerFolders(c), daemon) {
+	for _, socket := range unixctl.Sockets(Folders(c), program) {
 		if _, err := unixctl.Call(ctx, socket, "version"); err != nil {
 			continue // left over from a process that died
 		}
-		arguments, err := unixctl.Arguments(socket, daemon)
+		arguments, err := unixctl.Arguments(socket, program)
 		if err != nil {
 			return nil
 		}

@@ -1,4 +1,4 @@
-package node
+package ovncontroller
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/node/nodeconfig"
 )
 
-func TestControllerFolders(t *testing.T) {
+func TestFolders(t *testing.T) {
 	for _, test := range []struct {
 		database, rundir string
 		want             []string
@@ -17,7 +17,7 @@ func TestControllerFolders(t *testing.T) {
 		{"unix:/var/run/openvswitch/db.sock", "/opt/ovn", []string{"/opt/ovn"}},
 		{"tcp:127.0.0.1:6640", "", []string{"/var/run/ovn"}},
 	} {
-		if diff := cmp.Diff(test.want, controllerFolders(nodeconfig.Config{OVSDatabase: test.database,
+		if diff := cmp.Diff(test.want, Folders(nodeconfig.Config{OVSDatabase: test.database,
 			OVNRunDir: test.rundir})); diff != "" {
 			t.Errorf("%s: %s", test.database, diff)
 		}

@@ -1,4 +1,5 @@
-package node
+// Package ovncontroller asks the ovn-controller that runs on the node itself, by the control socket that ovn-appctl uses.
+package ovncontroller
 
 import (
 	"context"
@@ -11,8 +12,11 @@ import (
 	"github.com/weftnet/weft/node/unixctl"
 )
 
-// controllerFolders are where ovn-controller may have its control socket.
-func controllerFolders(c nodeconfig.Config) []string {
+// program is the one whose control sockets are looked for.
+const program = "ovn-controller"
+
+// Folders are where ovn-controller may have its control socket.
+func Folders(c nodeconfig.Config) []string {
 	if c.OVNRunDir != "" {
 		return []string{c.OVNRunDir}
 	}
@@ -25,12 +29,13 @@ func controllerFolders(c nodeconfig.Config) []string {
 	return []string{folder, filepath.Join(filepath.Dir(folder), "ovn")}
 }
 
-// controllerStatus returns nil when this node's ovn-controller runs and is connected to the
-// Southbound: without it no new pod gets flows. It asks by the control socket that ovn-appctl uses.
-func controllerStatus(ctx context.Context, folders []string) error {
+// Status returns nil when the node's ovn-controller runs and is connected to the Southbound: without it no new pod gets
+// flows. The error says what to do.
+func Status(ctx context.Context, c nodeconfig.Config) error {
+	folders := Folders(c)
 	problem := fmt.Errorf("ovn-controller is not running: no control socket answers in %s; start it, or set ovn-rundir "+
 		"to its folder", strings.Join(folders, " or "))
-	for _, socket := range unixctl.Sockets(folders, "ovn-controller") {
+	for _, socket := range unixctl.Sockets(folders, program) {
 		answer, err := connectionStatus(ctx, socket)
 		if err != nil {
 			continue // left over from a process that died
