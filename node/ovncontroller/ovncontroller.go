@@ -1,4 +1,5 @@
-// Package ovncontroller asks the ovn-controller that runs on the node itself, by the control socket that ovn-appctl uses.
+// Package ovncontroller asks the ovn-controller that runs on the node itself, by the control socket that ovn-appctl
+// uses.
 package ovncontroller
 
 import (
