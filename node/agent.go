@@ -27,6 +27,7 @@ import (
 	"github.com/weftnet/weft/node/ipsec"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
+	"github.com/weftnet/weft/node/ovncontroller"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/node/pods"
 )
@@ -261,7 +262,7 @@ func (a *agent) watchDatabase(ctx context.Context) error {
 
 func (a *agent) watchController(ctx context.Context) error {
 	for ctx.Err() == nil {
-		err := controllerStatus(ctx, controllerFolders(a.config))
+		err := ovncontroller.Status(ctx, a.config)
 		a.health.Set(health.Controller, err)
 		if err == nil {
 			signal.Sleep(ctx, controllerProbe)

@@ -18,10 +18,11 @@
 //	domains     what DNS servers on the node answer
 //
 // The other parts are packages below: attach (from ADD to sweep), gateway (the bridges, the shared uplink and the flows
-// of the bridge to the outside), encryption, pods, health, openvswitch (the database), local (sockets on the node) and
+// of the bridge to the outside), encryption, pods, hostservice (which ports of the host are Services' and pods'),
+// health, openvswitch (the database), ovncontroller (the program on the node), local (sockets on the node) and
 // nodeconfig (the keys). What the operating system does is behind package platform, whose two implementations are linux
 // and windows. Imports point one way:
 //
-//	node ──► attach, gateway, encryption ──► pods, health, openvswitch ──► nodeconfig, platform
+//	node ──► attach, gateway, encryption ──► pods, health, openvswitch ──► nodeconfig, platform, hostservice
 //	     └─► linux, windows ──────────────────────────────────────────────► platform
 package node

@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/models/telemetry"
 	"github.com/weftnet/weft/node/daemons"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/ovncontroller"
 	"github.com/weftnet/weft/node/unixctl"
 	"github.com/weftnet/weft/ovsdb/certificates"
 )
@@ -41,7 +42,7 @@ func daemonsOf(c nodeconfig.Config) (list []daemons.Daemon) {
 		add("ovs-vswitchd", filepath.Dir(socket))
 	}
 	if c.Chassis != nodeconfig.ChassisHosted {
-		add("ovn-controller", controllerFolders(c)...)
+		add("ovn-controller", ovncontroller.Folders(c)...)
 	}
 	return list
 }
@@ -53,6 +54,6 @@ func certificatesOf(c nodeconfig.Config, access rest.TLSClientConfig) certificat
 		{Purpose: "encryption-certificate", File: c.EncryptionCertificate},
 		{Purpose: "encryption-ca", File: c.EncryptionCA}}...)
 	return certificates.NewExpiryOf(func() []certificates.Watched {
-		return slices.Concat(own, controllerCertificates(c))
+		return slices.Concat(own, ovncontroller.Certificates(c))
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/endpointslice"
 	"github.com/weftnet/weft/models/outside"
+	"github.com/weftnet/weft/node/hostservice/listeners"
+	"github.com/weftnet/weft/node/hostservice/proxy"
 )
 
 // costly is a Service with policy Local of many ports with so many endpoints, a hundred in a slice.
@@ -53,13 +55,13 @@ func (s *state) serves(one *service, from []*slice) {
 	s.endpoints[one.key()] = from
 }
 
-// ways are those of a plan, each locality's once.
-func (p plan) ways() (count int) {
-	seen := map[*locality]bool{}
+// backends are those of a plan, each locality's once.
+func (p plan) backends() (count int) {
+	seen := map[*proxy.Backends]bool{}
 	for _, to := range p.sockets {
-		if to.local != nil && !seen[to.local] {
-			seen[to.local] = true
-			count += len(to.local.ways)
+		if to.Backends != nil && !seen[to.Backends] {
+			seen[to.Backends] = true
+			count += len(to.Backends.List)
 		}
 	}
 	return count
@@ -83,7 +85,7 @@ func TestCostlyServices(t *testing.T) {
 		protocol         string
 		ports, endpoints int
 		edit             func(*service, []*slice)
-		most             int // ways of each port and family
+		most             int // backends of each port and family
 	}{
 		{"ports", tcp, 1000, 300, nil, 25},
 		{"ports and endpoints", tcp, 1000, 14000, nil, 25},
@@ -138,8 +140,8 @@ func TestCostlyServices(t *testing.T) {
 				t.Errorf("%d MiB are allocated", bytes>>20)
 			}
 			want := c.most * c.ports * len(one.clusterIPs)
-			if ways := p.ways(); ways != want || ways > outside.MostBackends {
-				t.Errorf("%d ways, want %d, and at most %d", ways, want, outside.MostBackends)
+			if count := p.backends(); count != want || count > outside.MostBackends {
+				t.Errorf("%d backends, want %d, and at most %d", count, want, outside.MostBackends)
 			}
 			if bytes := allocated(func() { p = makePlan(s) }); bytes > again {
 				t.Errorf("%d MiB are allocated again", bytes>>20)
@@ -156,14 +158,15 @@ func eachEndpoint(from []*slice, edit func(*endpoint)) {
 	}
 }
 
-// localityOf is that of a plan's socket at the first address of the host.
-func localityOf(t *testing.T, p plan, number uint16) *locality {
+// localityOf has the backends of a plan's socket at the first address of the host.
+func localityOf(t *testing.T, p plan, number uint16) *proxy.Backends {
 	t.Helper()
-	to, ok := p.sockets[socket{tcp, netip.AddrPortFrom(netip.MustParseAddr("172.31.0.1"), number)}]
-	if !ok || to.local == nil {
+	at := netip.AddrPortFrom(netip.MustParseAddr("172.31.0.1"), number)
+	to, ok := p.sockets[listeners.Socket{Protocol: tcp, At: at}]
+	if !ok || to.Backends == nil {
 		t.Fatalf("no socket with a locality at %d", number)
 	}
-	return to.local
+	return to.Backends
 }
 
 // A Service's localities are made anew where something changes by which they are what they are, and stay otherwise.
@@ -200,7 +203,7 @@ func TestLocalitiesStay(t *testing.T) {
 		"the host":        {func(s *state) { s.host.Addresses = addrs("172.31.0.1") }, false, false},
 		"pods' addresses": {func(s *state) { s.host.Network.PodCIDRs = prefixes("10.244.7.0/24") }, false, false},
 		"what is nothing to them": {func(s *state) {
-			s.host.Reserved, s.busy = nil, map[socket]struct{}{{tcp, netip.MustParseAddrPort("172.31.0.1:9")}: {}}
+			s.host.Reserved, s.busy = nil, listeners.Set{{Protocol: tcp, At: netip.MustParseAddrPort("172.31.0.1:9")}: {}}
 		}, true, true},
 		"a Service more": {func(s *state) {
 			more, slices := costly("more", tcp, 1, 1)
@@ -234,8 +237,8 @@ func TestLocalitiesStay(t *testing.T) {
 	}
 }
 
-// A way that led back to a socket of the host's is there again when the socket is gone.
-func TestWayThatLedBackComesAgain(t *testing.T) {
+// A backend that was a socket of the host's is there again when the socket is gone.
+func TestBackendThatLoopedComesAgain(t *testing.T) {
 	s := costState()
 	one, _ := costly("big", tcp, 1, 0)
 	s.serves(one, []*slice{{service: "big", ports: []slicePort{{"p0", tcp, 8080}}, endpoints: []endpoint{
@@ -245,13 +248,13 @@ func TestWayThatLedBackComesAgain(t *testing.T) {
 		Ports: []PodPort{{HostPort: 8080, Port: 80, Protocol: tcp}}}
 	less := "10.244.1.5 by 10.244.1.5:8080 near"
 	all := less + ", 172.31.0.1 by 172.31.0.1:8080 near"
-	var last *locality
+	var last *proxy.Backends
 	for i, want := range []string{all, less, less, all, less} {
 		if s.pods = nil; want == less {
 			s.pods = []Pod{pod}
 		}
 		now := localityOf(t, makePlan(s), 30000)
-		if got := textOf(now.ways); got != want {
+		if got := textOf(now.List); got != want {
 			t.Errorf("plan %d: %s, want %s", i, got, want)
 		}
 		if i == 2 && now != last {

@@ -2,7 +2,6 @@ package hostservice
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -11,6 +10,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weftnet/weft/node/hostservice/hosttest"
+	"github.com/weftnet/weft/node/hostservice/listeners"
 )
 
 // A daemon has its ports while the agent looks. Then the node boots, and the agent is first: neither a hostPort, nor a
@@ -18,11 +20,13 @@ import (
 // it has been gone for long, its ports are free.
 func TestDaemonThatStartsAfterTheAgentHasItsPorts(t *testing.T) {
 	own := netip.MustParseAddr("172.31.0.1")
-	address(t, "172.31.0.1/32")
+	hosttest.Address(t, "172.31.0.1/32")
 	host := dual()
 	host.Addresses = []netip.Addr{own}
 	file := filepath.Join(t.TempDir(), "data", "daemons.json")
-	remembers := func(w *Watcher) { w.daemons.path, w.daemons.period = file, 10*time.Millisecond }
+	remembers := func(period time.Duration) func(*Watcher) {
+		return func(w *Watcher) { w.daemons = listeners.NewDaemons(file, period) }
+	}
 	const hostPort, balanced, checked = 22224, 22225, 22226
 	daemons := []string{
 		fmt.Sprintf("tcp :%d", hostPort), fmt.Sprintf("tcp4 172.31.0.1:%d", balanced),
@@ -33,7 +37,7 @@ func TestDaemonThatStartsAfterTheAgentHasItsPorts(t *testing.T) {
 		t.Helper()
 		var all []func()
 		for _, at := range daemons {
-			stop, err := startDaemon(t, at)
+			stop, err := hosttest.StartDaemon(t, at)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,8 +51,8 @@ func TestDaemonThatStartsAfterTheAgentHasItsPorts(t *testing.T) {
 	}
 
 	end := start()
-	_, stop := watchAs(t, host, remembers)
-	eventually(t, "the agent remembers", func() bool {
+	_, stop := watchAs(t, host, remembers(10*time.Millisecond))
+	hosttest.Eventually(t, "the agent remembers", func() bool {
 		content, err := os.ReadFile(file)
 		return err == nil && strings.Count(string(content), fmt.Sprint(":", hostPort)) == 2 && // of both families
 			strings.Count(string(content), fmt.Sprint(":", testPort)) == 2 && strings.Contains(string(content),
@@ -57,18 +61,15 @@ func TestDaemonThatStartsAfterTheAgentHasItsPorts(t *testing.T) {
 	stop()
 	end() // the node boots
 
-	w, _ := watchAs(t, host, func(w *Watcher) {
-		remembers(w)
-		// forgets after 15 s, by which time the daemons have started on a busy machine, too
-		w.daemons.period = 250 * time.Millisecond
-	})
+	// It forgets after 15 s, by which time the daemons have started on a busy machine, too.
+	w, _ := watchAs(t, host, remembers(250*time.Millisecond))
 	service := everyFamily("10.96.0.20", "fd96::20")
 	service.Spec.Type, service.Spec.ExternalTrafficPolicy,
 		service.Spec.HealthCheckNodePort = corev1.ServiceTypeLoadBalancer, corev1.ServiceExternalTrafficPolicyLocal, checked
 	service.Spec.Ports[0].Port = balanced
 	service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: own.String()}}
 	w.apply(service)
-	w.SetPods([]Pod{podAt(greeter(t, "a"), hostPort)})
+	w.SetPods([]Pod{podAt(hosttest.Greeter(t, "a"), hostPort)})
 	for _, want := range []string{
 		"Pod shop/cache HostPortUnavailable: Node n1: hostPort: on this node tcp port 22224 is not served at the host's " +
 			"addresses [127.0.0.1 172.31.0.1]: another program there has the port, or had it",
@@ -79,7 +80,7 @@ func TestDaemonThatStartsAfterTheAgentHasItsPorts(t *testing.T) {
 			"served at the host's addresses [172.31.0.1]",
 		"Service shop/web HealthCheckPortUnavailable: Node n1: spec.healthCheckNodePort: 22226",
 	} {
-		eventually(t, "an Event says "+want, func() bool {
+		hosttest.Eventually(t, "an Event says "+want, func() bool {
 			return strings.Contains(strings.Join(w.events.all(), "\n"), want)
 		})
 	}
@@ -90,11 +91,11 @@ func TestDaemonThatStartsAfterTheAgentHasItsPorts(t *testing.T) {
 	end = start() // late, and no port is taken
 	end()
 	// It has been there in this run, so that only a boot would have the agent wait for it.
-	eventually(t, "the pod has a port that is nobody's any more", func() bool {
+	hosttest.Eventually(t, "the pod has a port that is nobody's any more", func() bool {
 		entries, _ := w.Entries()
 		return said(tcp, netip.AddrPortFrom(own, hostPort)) == "a" && strings.Contains(fmt.Sprint(entries), "22224")
 	})
-	eventually(t, "the file has forgotten it", func() bool {
+	hosttest.Eventually(t, "the file has forgotten it", func() bool {
 		content, err := os.ReadFile(file)
 		return err == nil && !strings.Contains(string(content), ":22224")
 	})
@@ -104,81 +105,32 @@ func TestDaemonThatStartsAfterTheAgentHasItsPorts(t *testing.T) {
 // opened is no daemon's.
 func TestTheClusterIsToldOfTheHostsDaemons(t *testing.T) {
 	own := netip.MustParseAddr("172.31.0.1")
-	address(t, "172.31.0.1/32")
+	hosttest.Address(t, "172.31.0.1/32")
 	host := dual()
 	host.Addresses = []netip.Addr{own}
-	end, err := startDaemon(t, "tcp4 172.31.0.1:22227")
+	end, err := hosttest.StartDaemon(t, "tcp4 172.31.0.1:22227")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, _ := watchAs(t, host, func(w *Watcher) { w.daemons.period = 100 * time.Millisecond })
+	w, _ := watchAs(t, host, func(w *Watcher) {
+		w.daemons = listeners.NewDaemons("", 100*time.Millisecond)
+	})
 	told := func(what string) bool {
 		list, known := w.Listeners()
 		return known && strings.Contains(fmt.Sprint(list), what)
 	}
 	changed := w.Changed()
-	eventually(t, "the cluster is told", func() bool { return told("tcp/172.31.0.1:22227") })
+	hosttest.Eventually(t, "the cluster is told", func() bool { return told("tcp/172.31.0.1:22227") })
 	<-changed
-	w.SetPods([]Pod{podAt(greeter(t, "a"), 22228)})
-	eventually(t, "a pod has a port of the host's", func() bool {
+	w.SetPods([]Pod{podAt(hosttest.Greeter(t, "a"), 22228)})
+	hosttest.Eventually(t, "a pod has a port of the host's", func() bool {
 		return said(tcp, netip.AddrPortFrom(own, 22228)) == "a"
 	})
 	if end(); !told("tcp/172.31.0.1:22227") {
 		t.Error("a daemon that starts anew is forgotten at once")
 	}
-	eventually(t, "it is forgotten", func() bool { return !told("22227") })
+	hosttest.Eventually(t, "it is forgotten", func() bool { return !told("22227") })
 	if told("22228") {
 		t.Error("the agent takes itself for a daemon")
-	}
-}
-
-// The kernel's list of sockets, by what each is.
-func TestWhoListensOnLinux(t *testing.T) {
-	address(t, "2001:db8::1/128")
-	counts := map[string]string{ // daemons by what the agent sees
-		"tcp4 127.0.0.1:21001":     "tcp 127.0.0.1:21001",
-		"tcp4 0.0.0.0:21002":       "tcp 0.0.0.0:21002",
-		"tcp6 [::]:21003":          "tcp [::]:21003", // package net asks for IPv6 alone
-		"tcp :21004":               "tcp 0.0.0.0:21004, tcp [::]:21004",
-		"tcp6 [2001:db8::1]:21005": "tcp [2001:db8::1]:21005",
-		"udp4 127.0.0.1:21006":     "udp 127.0.0.1:21006",
-		"udp :21007":               "udp 0.0.0.0:21007, udp [::]:21007",
-		"tcp4 127.0.0.1:50051":     "tcp 127.0.0.1:50051", // a port of clients, but it listens
-		"udp4 127.0.0.1:50052":     "",                    // as a resolver's
-	}
-	for at := range counts {
-		if _, err := startDaemon(t, at); err != nil {
-			t.Fatal(err)
-		}
-	}
-	mine, err := net.Listen("tcp4", "127.0.0.1:21010")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer mine.Close()
-	asking, err := net.Dial("udp4", "127.0.0.1:21006")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer asking.Close()
-	client, err := net.Dial("tcp4", "127.0.0.1:21001")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	want := listeners{}
-	for _, text := range counts {
-		for one := range strings.SplitSeq(text, ", ") {
-			if protocol, at, ok := strings.Cut(one, " "); ok {
-				want[socket{protocol, netip.MustParseAddrPort(at)}] = struct{}{}
-			}
-		}
-	}
-	got, err := listening()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("got %v\nwant %v", got, want)
 	}
 }

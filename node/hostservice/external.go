@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/outside"
+	"github.com/weftnet/weft/node/hostservice/proxy"
 )
 
 // external serves a Service at addresses of a field of its. Where one is wanted by two Services for the same
@@ -26,13 +27,13 @@ func (b *builder) external(s *service, vips []netip.Addr, field string, restrict
 				b.entry(vip, port.protocol, port.port)
 			}
 			if slices.Contains(b.host.Addresses, vip) {
-				to := target{to: netip.AddrPortFrom(clusterIP, port.port), owner: s.object(), field: field, yields: true,
-					returns: b.returns}
-				to.local = b.locality(s, port, to.to)
+				to := proxy.Target{To: netip.AddrPortFrom(clusterIP, port.port), Returns: b.returns}
 				if restricted {
-					to.restricted, to.ranges = true, s.ranges
+					to.Restricted, to.Ranges = true, s.ranges
 				}
-				b.open(port.protocol, netip.AddrPortFrom(vip, port.port), to)
+				b.open(port.protocol, netip.AddrPortFrom(vip, port.port), request{
+					holder: holder{object: s.object(), field: field, yields: true}, to: to,
+					local: b.locality(s, port, to.To)})
 			}
 		}
 	}
@@ -83,4 +84,8 @@ func (b *builder) servable(vip netip.Addr) bool {
 	inside := slices.Concat(network.PodCIDRs, network.ClusterCIDRs, network.ServiceCIDRs, network.JoinCIDRs,
 		contract.OwnRanges[:])
 	return outside.Fit(vip) == "" && b.host.family(vip.Is4()) && !contain(inside, vip)
+}
+
+func contain(prefixes []netip.Prefix, addr netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 }

@@ -110,14 +110,3 @@ func (c *checks) closeAll() {
 		delete(c.open, port)
 	}
 }
-
-func checkProblem(check healthCheck, err error) problem {
-	why := err.Error()
-	if isAnothers(err) {
-		why = "another program on the node has that port, or had it before the agent began"
-	}
-	return problem{object: check.owner, reason: healthCheckPortUnavailable, message: fmt.Sprintf(
-		"spec.healthCheckNodePort: %d is not served on this node: %s; end that program, or make the Service anew with "+
-			"another port; the node looks unhealthy to the load balancer until then",
-		check.port, why)}
-}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/outside"
+	"github.com/weftnet/weft/node/hostservice/proxy"
 )
 
 // Host is what the agent knows of its node.
@@ -42,6 +43,19 @@ func (h Host) equal(o Host) bool {
 		slices.Equal(h.Network.HostPorts, o.Network.HostPorts) &&
 		slices.Equal(h.Network.HostExternalIPs, o.Network.HostExternalIPs) &&
 		slices.Equal(h.Network.Hosts, o.Network.Hosts)
+}
+
+// linkLocal are addresses that every interface has beside its own, a pod's too.
+var linkLocal = netip.MustParsePrefix("fe80::/10")
+
+// clients are those of the host's sockets. Pods come with their addresses or with link-local ones, unless a gateway has
+// given them another.
+func (h Host) clients() *proxy.Clients {
+	c := &proxy.Clients{Host: slices.Clone(h.Addresses), Pods: append(slices.Clone(h.Network.ClusterCIDRs), linkLocal)}
+	for _, subnet := range h.Network.PodCIDRs {
+		c.Host = append(c.Host, contract.ManagementAddress(subnet))
+	}
+	return c
 }
 
 // family says whether the node's pods have addresses of a family.

@@ -5,45 +5,23 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/hostservice/hosttest"
 )
-
-// address gives the host an address more, and takes it at the end of the test, or before.
-func address(t testing.TB, text string) (take func()) {
-	t.Helper()
-	lo, err := netlink.LinkByName("lo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr, err := netlink.ParseAddr(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr.Flags = unix.IFA_F_NODAD // usable at once
-	if err := netlink.AddrReplace(lo, addr); err != nil {
-		t.Fatal(err)
-	}
-	take = func() { _ = netlink.AddrDel(lo, addr) } // it may be gone already
-	t.Cleanup(take)
-	return take
-}
 
 // nodePorts stands for OVN: whoever asks a HostVIP is told at which address and by whom.
 func nodePorts(t testing.TB, port uint16) {
 	t.Helper()
 	for i, vip := range contract.HostVIPs {
-		address(t, netip.PrefixFrom(vip, vip.BitLen()).String())
+		hosttest.Address(t, netip.PrefixFrom(vip, vip.BitLen()).String())
 		at := netip.AddrPortFrom(vip, port).String()
 		listener, err := net.Listen("tcp", at)
 		if err != nil {
@@ -124,9 +102,9 @@ func everyFamily(families ...string) *corev1.Service {
 // A host reaches a NodePort at each of its addresses, by each family that the Service has.
 func TestNodePortsOfTheHostItself(t *testing.T) {
 	nodePorts(t, testPort)
-	address(t, "172.31.0.1/32")
-	takeSecond := address(t, "172.29.0.1/32")
-	address(t, "2001:db8::1/128")
+	hosttest.Address(t, "172.31.0.1/32")
+	takeSecond := hosttest.Address(t, "172.29.0.1/32")
+	hosttest.Address(t, "2001:db8::1/128")
 	host := dual()
 	host.Addresses = addrs("172.29.0.1", "172.31.0.1", "2001:db8::1")
 	w := watch(t, host)
@@ -146,15 +124,15 @@ func TestNodePortsOfTheHostItself(t *testing.T) {
 			})
 		}
 	}
-	eventually(t, "every address answers", answers(all...))
+	hosttest.Eventually(t, "every address answers", answers(all...))
 	w.apply(everyFamily("10.96.0.20"))
-	eventually(t, "no IPv6 for a Service without", answers(all[:3]...))
+	hosttest.Eventually(t, "no IPv6 for a Service without", answers(all[:3]...))
 	takeSecond()
 	host.Addresses = addrs("172.31.0.1", "2001:db8::1")
 	w.SetHost(host)
-	eventually(t, "an address that is gone", answers(all[0], all[2]))
+	hosttest.Eventually(t, "an address that is gone", answers(all[0], all[2]))
 	w.apply(everyFamily("10.96.0.20", "fd96::20"))
-	eventually(t, "both families again", answers(all[0], all[2], all[3], all[4]))
+	hosttest.Eventually(t, "both families again", answers(all[0], all[2], all[3], all[4]))
 	if list := w.events.all(); len(list) > 0 {
 		t.Errorf("events %q", list)
 	}
@@ -168,13 +146,15 @@ func TestAnAddressMayComeLate(t *testing.T) {
 	w := watch(t, host)
 	w.apply(everyFamily("10.96.0.20"))
 	at := netip.AddrPortFrom(host.Addresses[0], testPort)
-	eventually(t, "the loopback answers", func() bool { return said(tcp, netip.AddrPortFrom(loopback, testPort)) == "4" })
+	hosttest.Eventually(t, "the loopback answers", func() bool {
+		return said(tcp, netip.AddrPortFrom(hosttest.Loopback, testPort)) == "4"
+	})
 	if got := said(tcp, at); got == "4" {
 		t.Fatal("an address that is not there answers")
 	}
-	address(t, "172.31.0.77/32")
+	hosttest.Address(t, "172.31.0.77/32")
 	w.enqueue()
-	eventually(t, "the address answers", func() bool { return said(tcp, at) == "4" })
+	hosttest.Eventually(t, "the address answers", func() bool { return said(tcp, at) == "4" })
 	if list := w.events.all(); len(list) > 0 {
 		t.Errorf("events %q", list)
 	}
@@ -183,7 +163,7 @@ func TestAnAddressMayComeLate(t *testing.T) {
 // One program on a wildcard is in the way of all addresses, and one Event.
 func TestOneEventForAllAddresses(t *testing.T) {
 	nodePorts(t, testPort)
-	address(t, "172.31.0.1/32")
+	hosttest.Address(t, "172.31.0.1/32")
 	other, err := net.Listen("tcp", "172.31.0.1:"+fmt.Sprint(testPort))
 	if err != nil {
 		t.Fatal(err)
@@ -198,83 +178,13 @@ func TestOneEventForAllAddresses(t *testing.T) {
 	host.Addresses = addrs("172.31.0.1")
 	w := watch(t, host)
 	w.apply(everyFamily("10.96.0.20", "fd96::20"))
-	eventually(t, "the rest answers", func() bool {
+	hosttest.Eventually(t, "the rest answers", func() bool {
 		return said(tcp, netip.AddrPortFrom(netip.IPv6Loopback(), testPort)) == "6" &&
-			said(udp, netip.AddrPortFrom(loopback, testPort)) == "4"
+			said(udp, netip.AddrPortFrom(hosttest.Loopback, testPort)) == "4"
 	})
-	eventually(t, "one Event", func() bool { return len(w.events.all()) == 1 })
+	hosttest.Eventually(t, "one Event", func() bool { return len(w.events.all()) == 1 })
 	if event := w.events.all()[0]; !strings.Contains(event, "spec.ports[port=80].nodePort") || !strings.Contains(event,
-		"[127.0.0.1 172.31.0.1]") {
+		"[127.0.0.1 172.31.0.1]") || !strings.Contains(event, "clients elsewhere and other ports are not concerned") {
 		t.Errorf("event %q", event)
-	}
-}
-
-// Sockets of datagrams are as many as NodePorts and addresses of the host: each costs little while it is silent.
-func TestSilentDatagramSocketsAreCheap(t *testing.T) {
-	const many = 500
-	s := newSockets(newMetrics())
-	defer s.closeAll()
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	for range many { // each has a port of the kernel's
-		one, err := s.listen(t.Context(), socket{udp, netip.AddrPortFrom(loopback, 0)},
-			target{to: netip.AddrPortFrom(loopback, 9)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { one.close(true); one.wait() }()
-	}
-	runtime.ReadMemStats(&after)
-	if each := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / many; each > largestDatagram/4 {
-		t.Errorf("a silent socket takes %d bytes of the heap", each)
-	}
-}
-
-// The ranges of a load balancer's address that is the host's own are for others than the host.
-func TestSourceRangesOfTheHostsOwnAddress(t *testing.T) {
-	own := netip.MustParseAddr("192.0.2.11")
-	address(t, "192.0.2.11/32")
-	for _, c := range []struct {
-		client, ranges string
-		served         bool
-	}{{"127.0.0.1", "198.51.100.0/24", false}, {"127.0.0.1", "127.0.0.0/8", true}, {"192.0.2.11", "198.51.100.0/24",
-		true}} {
-		to := target{restricted: true, ranges: prefixes(c.ranges)}
-		to.to = greeter(t, "a")
-		s, err := listenStreams(t.Context(), netip.AddrPortFrom(own, 0), to, newMetrics(), &limit{most: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { s.close(true); s.wait() }()
-		dialer := net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: net.ParseIP(c.client)}}
-		conn, err := dialer.Dial("tcp4", s.listener.Addr().String())
-		if err == nil {
-			defer conn.Close()
-			_, err = io.ReadFull(conn, make([]byte, 1))
-		}
-		if (err == nil) != c.served {
-			t.Errorf("%+v: %v", c, err)
-		}
-		to.to = datagramBackend(t, "a")
-		d, err := listenDatagrams(t.Context(), netip.AddrPortFrom(own, 0), to, newMetrics(), &limit{most: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { d.close(true); d.wait() }()
-		asking, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.ParseIP(c.client)}, d.at())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer asking.Close()
-		if _, err := asking.Write([]byte("?")); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, "the datagram has come", func() bool {
-			return measured(t, d.metrics.failures.WithLabelValues(udp, failedRange))+measured(t, d.metrics.sessions) == 1
-		})
-		if served := measured(t, d.metrics.sessions) == 1; served != c.served {
-			t.Errorf("%+v: a datagram is served: %t", c, served)
-		}
 	}
 }

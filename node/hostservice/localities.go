@@ -6,7 +6,20 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/models/outside"
+	"github.com/weftnet/weft/node/hostservice/listeners"
+	"github.com/weftnet/weft/node/hostservice/proxy"
 )
+
+// locality is what the sockets of a port lead to, of a Service with externalTrafficPolicy Local.
+type locality struct {
+	proxy.Backends
+	remote bool // some of these are not on this node
+	// own are those of the backends that are addresses of the host, which may be sockets of a plan.
+	own []netip.AddrPort
+	// acyclic is the same without looping, which are those of own that were sockets of the last plan with any.
+	acyclic *locality
+	looping []netip.AddrPort
+}
 
 // localities are those that plans have in common. A Service's are made once, and are kept until its slices, the Service
 // itself, the host, or InternalIPs of nodes that its endpoints are on change: whoever may write slices changes one of
@@ -103,11 +116,11 @@ func (b *builder) locality(s *service, port servicePort, otherwise netip.AddrPor
 	k := b.localities.ensure(s, from)
 	l := k.known[at]
 	if l == nil {
-		l = &locality{sticky: s.sticky}
+		l = &locality{Backends: proxy.Backends{Sticky: s.sticky}}
 		for _, e := range k.serving(s, from, port, otherwise.Addr().Is4(), b.host.Network.ClusterCIDRs) {
-			w := b.wayTo(e, port, otherwise)
-			if l.ways = append(l.ways, w); w.near && slices.Contains(b.host.Addresses, w.to.Addr()) {
-				l.own = append(l.own, w.to)
+			one := b.backend(e, port, otherwise)
+			if l.List = append(l.List, one); one.Local && slices.Contains(b.host.Addresses, one.At.Addr()) {
+				l.own = append(l.own, one.At)
 			}
 			l.remote = l.remote || e.node != b.node
 			k.nodes[e.node] = struct{}{}
@@ -138,19 +151,56 @@ func (s *service) mostEndpoints() int {
 	return outside.Backends(len(s.clusterIPs), len(s.external)+len(s.balancer), len(s.ports), nodePorts)
 }
 
-// wayTo goes to the node of an endpoint, which sends what comes there to its own endpoints and shows them the
+// backend leads to the node of an endpoint, which sends what comes there to its own endpoints and shows them the
 // client's address. What is nobody's on this node's networks is OVN's to reach.
-func (b *builder) wayTo(e served, port servicePort, otherwise netip.AddrPort) way {
+func (b *builder) backend(e served, port servicePort, otherwise netip.AddrPort) proxy.Backend {
 	if e.node == b.node {
 		if contain(b.host.Network.PodCIDRs, e.at.Addr()) || slices.Contains(b.host.Addresses, e.at.Addr()) {
-			return way{endpoint: e.at.Addr(), to: e.at, near: true}
+			return proxy.Backend{Endpoint: e.at.Addr(), At: e.at, Local: true}
 		}
-		return way{endpoint: e.at.Addr(), to: otherwise}
+		return proxy.Backend{Endpoint: e.at.Addr(), At: otherwise}
 	}
 	for _, addr := range b.internal[e.node] {
 		if addr.Is4() == e.at.Addr().Is4() && port.nodePort != 0 {
-			return way{endpoint: e.at.Addr(), to: netip.AddrPortFrom(addr, port.nodePort)}
+			return proxy.Backend{Endpoint: e.at.Addr(), At: netip.AddrPortFrom(addr, port.nodePort)}
 		}
 	}
-	return way{endpoint: e.at.Addr(), to: otherwise}
+	return proxy.Backend{Endpoint: e.at.Addr(), At: otherwise}
+}
+
+// breakLoops takes out backends that are sockets of the plan: somebody has written an endpoint that is the host itself,
+// at a port that the host passes on.
+func (b *builder) breakLoops() {
+	looked := map[*locality]*locality{}
+	for at, l := range b.ownBackends {
+		if looked[l] == nil {
+			looked[l] = l.without(slices.DeleteFunc(slices.Clone(l.own), func(own netip.AddrPort) bool {
+				_, loops := b.sockets[listeners.Socket{Protocol: at.Protocol, At: own}]
+				return !loops
+			}))
+		}
+		to := b.sockets[at]
+		to.Backends = &looked[l].Backends
+		b.sockets[at] = to
+	}
+}
+
+// without is the locality without some of its own backends.
+func (l *locality) without(looping []netip.AddrPort) *locality {
+	switch {
+	case len(looping) == 0:
+		return l
+	case l.acyclic == nil || !slices.Equal(l.looping, looping):
+		taken := map[netip.AddrPort]struct{}{}
+		for _, at := range looping {
+			taken[at] = struct{}{}
+		}
+		l.looping, l.acyclic = looping, &locality{Backends: proxy.Backends{Sticky: l.Sticky}, remote: l.remote}
+		for _, one := range l.List {
+			if _, loops := taken[one.At]; !loops || !one.Local {
+				l.acyclic.List = append(l.acyclic.List, one)
+			}
+		}
+	}
+	return l.acyclic
 }

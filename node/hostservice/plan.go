@@ -12,6 +12,8 @@ import (
 	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/node/extbridge"
+	"github.com/weftnet/weft/node/hostservice/listeners"
+	"github.com/weftnet/weft/node/hostservice/proxy"
 )
 
 // Object names who is told of a problem.
@@ -22,53 +24,26 @@ type Object struct {
 
 func (o Object) String() string { return fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name) }
 
-// socket is what the host listens at.
-type socket struct {
-	protocol string
-	at       netip.AddrPort
-}
-
-func (s socket) String() string { return s.protocol + " " + s.at.String() }
-
-// target is where the connections of a socket go.
-type target struct {
-	to netip.AddrPort
-	// direct: it is a pod, with which its connections end.
-	direct bool
-	// ranges are whom it serves, where it does not serve all.
-	ranges     []netip.Prefix
-	restricted bool
-	// local is there where the policy is Local; to is then what has all endpoints.
-	local *locality
-	// returns are clients that are the cluster's routers: what they bring was for an endpoint that is this socket,
-	// and may have gone out by it, or is a pod's.
-	returns []netip.Addr
-	callers *callers
-	owner   Object
-	field   string // of the owner, as the user wrote it
+// holder is who has a port of the host's: a field of an object, as the user wrote it.
+type holder struct {
+	object Object
+	field  string
 	// yields: a program of the host's that has the port keeps it, from outside too.
 	yields bool
 }
 
-// whose is what a port is already.
-func (t target) whose() string {
-	if t.owner == (Object{}) {
-		return t.field
+func (h holder) String() string {
+	if h.object == (Object{}) {
+		return h.field
 	}
-	return t.field + " of " + t.owner.String()
+	return h.field + " of " + h.object.String()
 }
 
-func (t target) equal(o target) bool {
-	return t.to == o.to && t.direct == o.direct && t.restricted == o.restricted && slices.Equal(t.ranges, o.ranges) &&
-		t.owner == o.owner && t.field == o.field && t.yields == o.yields && slices.Equal(t.returns, o.returns) &&
-		t.callers.equal(o.callers) && t.local.equal(o.local)
-}
-
-// problem is something that the owner of an object is told by an Event.
-type problem struct {
-	object  Object
-	reason  *reasons.Event
-	message string
+// request is what a socket of the host is asked for.
+type request struct {
+	holder
+	to    proxy.Target
+	local *locality // nil: without policy Local
 }
 
 // healthCheck is a healthCheckNodePort.
@@ -93,17 +68,19 @@ type state struct {
 	// endpoints are those of the Services that follow theirs, by namespace/name.
 	endpoints map[string][]*slice
 	// busy is where programs of the host's listen, of what was tried.
-	busy map[socket]struct{}
+	busy listeners.Set
 	// daemons are where they listen, or did, whether or not it was tried.
-	daemons listeners
+	daemons listeners.Set
 	// localities are kept from plan to plan, and decide nothing; nil: they are made anew.
 	localities *localities
 }
 
 // plan is what there must be.
 type plan struct {
-	entries  []extbridge.Entry      // sorted
-	sockets  map[socket]target      // what the host listens at
+	entries []extbridge.Entry                 // sorted
+	sockets map[listeners.Socket]proxy.Target // what the host listens at
+	// holders have the sockets, and ports at which the host does not listen.
+	holders  map[listeners.Socket]holder
 	routes   []netip.Addr           // that the host reaches by its management port, sorted
 	known    bool                   // with all that there is to know
 	partial  bool                   // more routes may follow when all nodes are known
@@ -122,10 +99,11 @@ func makePlan(s state) plan {
 	if s.localities == nil {
 		s.localities = newLocalities()
 	}
-	b := builder{state: s, plan: plan{sockets: map[socket]target{}, checks: map[uint16]healthCheck{}},
-		everyNode: map[port]*service{}, entries: map[extbridge.Entry]struct{}{}, taken: map[socket]target{},
-		vips: map[netip.Addr]struct{}{}, yielded: map[port]struct{}{}, outsideOf: map[string]int{},
-		told: map[problem]struct{}{}}
+	b := builder{state: s, plan: plan{sockets: map[listeners.Socket]proxy.Target{},
+		holders: map[listeners.Socket]holder{}, checks: map[uint16]healthCheck{}},
+		everyNode: map[port]*service{}, entries: map[extbridge.Entry]struct{}{},
+		ownBackends: map[listeners.Socket]*locality{}, vips: map[netip.Addr]struct{}{},
+		yielded: map[port]struct{}{}, outsideOf: map[string]int{}, told: map[problem]struct{}{}}
 	b.localities.begin(s)
 	defer b.localities.end()
 	b.rules = b.hostRules()
@@ -133,7 +111,7 @@ func makePlan(s state) plan {
 		b.claim(service)
 	}
 	b.returns = slices.Concat(contract.HostClients[:], s.host.Routers, s.host.Network.SharedGateways)
-	b.callers = s.host.callers()
+	b.clients = s.host.clients()
 	for _, service := range s.services {
 		b.healthCheck(service)
 	}
@@ -159,17 +137,17 @@ func makePlan(s state) plan {
 type builder struct {
 	state
 	plan
-	rules     outside.Hosts
-	everyNode map[port]*service // who has a port of all nodes, as a NodePort or for its health check
-	entries   map[extbridge.Entry]struct{}
-	taken     map[socket]target // by whom, also where the host does not listen
-	vips      map[netip.Addr]struct{}
-	yielded   map[port]struct{} // at which it listens, of targets that yield
-	told      map[problem]struct{}
-	outside   int            // entries of external addresses
-	outsideOf map[string]int // by the namespace of their Service
-	returns   []netip.Addr
-	callers   *callers
+	rules       outside.Hosts
+	everyNode   map[port]*service // who has a port of all nodes, as a NodePort or for its health check
+	entries     map[extbridge.Entry]struct{}
+	ownBackends map[listeners.Socket]*locality // of sockets, those with addresses of the host among their backends
+	vips        map[netip.Addr]struct{}
+	yielded     map[port]struct{} // at which it listens, of holders that yield
+	told        map[problem]struct{}
+	outside     int            // entries of external addresses
+	outsideOf   map[string]int // by the namespace of their Service
+	returns     []netip.Addr
+	clients     *proxy.Clients
 }
 
 // port is one of a protocol, at whatever address.
@@ -186,8 +164,8 @@ const mostYielding = 1000
 
 var loopbacks = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 
-// listeners are where the host is asked at a port that is not of one address.
-func (b *builder) listeners() []netip.Addr { return slices.Concat(b.host.Addresses, loopbacks) }
+// addresses are those at which the host is asked for a port that is not of one address.
+func (b *builder) addresses() []netip.Addr { return slices.Concat(b.host.Addresses, loopbacks) }
 
 // hostRules are what stays the hosts' own.
 func (b *builder) hostRules() outside.Hosts {
@@ -236,7 +214,7 @@ func (b *builder) hasEverywhere(protocol string, at netip.AddrPort) (s *service,
 }
 
 // hosts says what of the hosts' own has a port, whatever Services and pods ask for.
-func (b *builder) hosts(protocol string, at netip.AddrPort) (taken target, ok bool) {
+func (b *builder) hosts(protocol string, at netip.AddrPort) (taken holder, ok bool) {
 	asked := at
 	if at.Addr().IsLoopback() {
 		asked = netip.AddrPortFrom(netip.Addr{}, at.Port())
@@ -244,12 +222,12 @@ func (b *builder) hosts(protocol string, at netip.AddrPort) (taken target, ok bo
 	switch b.rules.Keep(protocol, asked) {
 	case outside.Nobody:
 	case outside.APIServer:
-		return target{field: "the API server's"}, true
+		return holder{field: "the API server's"}, true
 	default:
-		return target{field: "one of the host's own (host-ports)"}, true
+		return holder{field: "one of the host's own (host-ports)"}, true
 	}
 	check, ok := b.checks[at.Port()]
-	return target{owner: check.owner, field: "spec.healthCheckNodePort"}, ok && protocol == tcp
+	return holder{object: check.owner, field: "spec.healthCheckNodePort"}, ok && protocol == tcp
 }
 
 // entry notes what comes from outside for OVN.
@@ -274,44 +252,55 @@ func (b *builder) everywhere(protocol string, number uint16, has func(netip.Addr
 
 // isBusy says whether a program of the host's has the port.
 func (b *builder) isBusy(protocol string, addr netip.Addr, number uint16) bool {
-	at := socket{protocol, netip.AddrPortFrom(addr, number)}
-	_, busy := b.busy[at]
-	return busy || slices.Contains(b.host.Addresses, addr) && b.daemons.has(at)
+	at := listeners.Socket{Protocol: protocol, At: netip.AddrPortFrom(addr, number)}
+	return b.busy.Has(at) || slices.Contains(b.host.Addresses, addr) && b.daemons.Has(at)
 }
 
 // whose is who has a port of the host's already, if anybody has.
-func (b *builder) whose(protocol string, at netip.AddrPort) (taken target, ok bool) {
+func (b *builder) whose(protocol string, at netip.AddrPort) (taken holder, ok bool) {
 	if own, ok := b.hosts(protocol, at); ok {
 		return own, true
 	}
-	taken, ok = b.taken[socket{protocol, at}]
+	taken, ok = b.holders[listeners.Socket{Protocol: protocol, At: at}]
 	return taken, ok
 }
 
 // open lets the host listen, where it can. It says who has the port already.
-func (b *builder) open(protocol string, at netip.AddrPort, to target) (taken target, ok bool) {
+func (b *builder) open(protocol string, at netip.AddrPort, r request) (taken holder, ok bool) {
 	if other, ok := b.whose(protocol, at); ok {
-		return other, other.owner == to.owner
+		return other, other.object == r.object
 	}
-	key := socket{protocol, at}
-	to.callers = b.callers
-	b.taken[key] = to
-	if protocol != sctp && b.host.family(at.Addr().Is4()) && b.mayListen(port{protocol, at.Port()}, to) {
-		b.sockets[key] = to
+	key := listeners.Socket{Protocol: protocol, At: at}
+	b.holders[key] = r.holder
+	if protocol != sctp && b.host.family(at.Addr().Is4()) && b.mayListen(port{protocol, at.Port()}, r.holder) {
+		b.listen(key, r)
 	}
-	return target{}, true
+	return holder{}, true
 }
 
-// mayListen counts the ports of targets that yield.
-func (b *builder) mayListen(at port, to target) bool {
-	if _, counted := b.yielded[at]; counted || !to.yields {
+// listen adds a socket.
+func (b *builder) listen(at listeners.Socket, r request) {
+	to := r.to
+	to.Clients, to.Owner, to.Field = b.clients, r.object, r.field
+	if r.local != nil {
+		to.Backends = &r.local.Backends
+		if len(r.local.own) > 0 {
+			b.ownBackends[at] = r.local
+		}
+	}
+	b.sockets[at] = to
+}
+
+// mayListen counts the ports of holders that yield.
+func (b *builder) mayListen(at port, h holder) bool {
+	if _, counted := b.yielded[at]; counted || !h.yields {
 		return true
 	}
 	if len(b.yielded) >= mostYielding {
-		b.report(to.owner, tooManyHostPorts, fmt.Sprintf(
+		b.report(h.object, tooManyHostPorts, fmt.Sprintf(
 			"%s: this node listens at %d ports of hostPorts and of Services at addresses of its own, and at no more, so that "+
 				"its own programs do not reach all of these; clients elsewhere are not concerned; use fewer ports",
-			to.field, mostYielding))
+			h.field, mostYielding))
 		return false
 	}
 	b.yielded[at] = struct{}{}
@@ -340,12 +329,13 @@ func (b *builder) nodePort(s *service, port servicePort) {
 			local[vip.Is4()] = b.locality(s, port, netip.AddrPortFrom(vip, port.nodePort))
 		}
 	}
-	for _, addr := range b.listeners() {
+	for _, addr := range b.addresses() {
 		if family(addr.Is4()) {
-			b.open(port.protocol, netip.AddrPortFrom(addr, port.nodePort), target{
-				to:    netip.AddrPortFrom(contract.OfFamily(contract.HostVIPs, addr), port.nodePort),
-				local: local[addr.Is4()], returns: b.returns, owner: s.object(), field: fmt.Sprintf("spec.ports[port=%d].nodePort",
-					port.port),
+			b.open(port.protocol, netip.AddrPortFrom(addr, port.nodePort), request{
+				holder: holder{object: s.object(), field: fmt.Sprintf("spec.ports[port=%d].nodePort", port.port)},
+				to: proxy.Target{To: netip.AddrPortFrom(contract.OfFamily(contract.HostVIPs, addr), port.nodePort),
+					Returns: b.returns},
+				local: local[addr.Is4()],
 			})
 		}
 	}
@@ -376,22 +366,22 @@ func (b *builder) hostPort(pod Pod, port PodPort) {
 	family := func(ipv4 bool) bool { _, ok := backend(ipv4); return ok }
 	has := func(addr netip.Addr) bool {
 		other, taken := b.whose(port.Protocol, netip.AddrPortFrom(addr, port.HostPort))
-		return family(addr.Is4()) && !b.isBusy(port.Protocol, addr, port.HostPort) && (!taken || other.owner == pod.object())
+		return family(addr.Is4()) && !b.isBusy(port.Protocol, addr, port.HostPort) && (!taken || other.object == pod.object())
 	}
-	listeners := b.listeners()
+	addresses := b.addresses()
 	switch {
 	case !port.HostIP.IsValid():
 		b.everywhere(port.Protocol, port.HostPort, has)
 	case slices.Contains(b.host.Routers, port.HostIP): // whoever asks the router needs nothing of its host
 		return
-	case !slices.Contains(listeners, port.HostIP) && !port.HostIP.IsLoopback():
+	case !slices.Contains(addresses, port.HostIP) && !port.HostIP.IsLoopback():
 		b.report(pod.object(), noHostAddress, fmt.Sprintf(
 			"hostPort %d/%s: hostIP %v is no address of this node, which has %v; the port is not served; correct hostIP or "+
 				"leave it out",
 			port.HostPort, port.Protocol, port.HostIP, b.host.Addresses))
 		return
 	default:
-		listeners = []netip.Addr{port.HostIP}
+		addresses = []netip.Addr{port.HostIP}
 		if !port.HostIP.IsLoopback() && has(port.HostIP) {
 			b.entry(port.HostIP, port.Protocol, port.HostPort)
 		}
@@ -400,23 +390,23 @@ func (b *builder) hostPort(pod Pod, port PodPort) {
 	if port.Protocol == udp { // pods' datagrams to their host come by its router, as the controller has it
 		returns = slices.Concat(contract.HostClients[:], b.host.Routers)
 	}
-	var holder target
-	for _, addr := range listeners {
+	var before holder
+	for _, addr := range addresses {
 		to, ok := backend(addr.Is4())
 		if !ok {
 			continue
 		}
-		other, ok := b.open(port.Protocol, netip.AddrPortFrom(addr, port.HostPort), target{
-			to: netip.AddrPortFrom(to, port.Port), direct: true, returns: returns, owner: pod.object(), field: "hostPort",
-			yields: true})
-		if !ok && holder.field == "" {
-			holder = other
+		other, ok := b.open(port.Protocol, netip.AddrPortFrom(addr, port.HostPort), request{
+			holder: holder{object: pod.object(), field: "hostPort", yields: true},
+			to:     proxy.Target{To: netip.AddrPortFrom(to, port.Port), Direct: true, Returns: returns}})
+		if !ok && before.field == "" {
+			before = other
 		}
 	}
-	if holder.field != "" {
+	if before.field != "" {
 		b.report(pod.object(), hostPortTaken, fmt.Sprintf(
 			"hostPort %d/%s: on this node the port is %s; the pod is not reached by it; choose another hostPort",
-			port.HostPort, port.Protocol, holder.whose()))
+			port.HostPort, port.Protocol, before))
 	}
 }
 
@@ -432,7 +422,7 @@ func (b *builder) finish() plan {
 		return cmp.Or(x.Addr.Compare(y.Addr), cmp.Compare(x.Protocol, y.Protocol), cmp.Compare(x.Port, y.Port))
 	})
 	b.wants = len(b.vips)+len(b.state.pods) > 0
-	b.uncircle()
+	b.breakLoops()
 	if !b.host.Management { // what is sent to a virtual address now would leave by some other route
 		clear(b.sockets)
 	}

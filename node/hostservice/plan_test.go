@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/extbridge"
+	"github.com/weftnet/weft/node/hostservice/listeners"
 )
 
 // dual is a node of a dual-stack cluster.
@@ -42,15 +42,15 @@ func (p plan) text() string {
 	}
 	var listens []string
 	for at, to := range p.sockets {
-		line := fmt.Sprintf("listen %v -> %v %v %s", at, to.to, to.owner, to.field)
-		if to.direct {
+		line := fmt.Sprintf("listen %v -> %v %v %s", at, to.To, p.holders[at].object, p.holders[at].field)
+		if to.Direct {
 			line += " direct"
 		}
-		if to.local != nil {
-			line += strings.TrimSuffix(" local "+textOf(to.local.ways), " ")
+		if to.Backends != nil {
+			line += strings.TrimSuffix(" local "+textOf(to.Backends.List), " ")
 		}
-		if to.restricted {
-			line += fmt.Sprint(" for ", to.ranges)
+		if to.Restricted {
+			line += fmt.Sprint(" for ", to.Ranges)
 		}
 		listens = append(listens, line)
 	}
@@ -329,9 +329,9 @@ route fd69::4`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := state{pods: c.pods, host: dual(), nodes: c.nodes, apiServers: map[netip.AddrPort]bool{},
-				busy: map[socket]struct{}{}}
+				busy: listeners.Set{}}
 			for _, at := range c.busy {
-				s.busy[socket{tcp, netip.MustParseAddrPort(at)}] = struct{}{}
+				s.busy[listeners.Socket{Protocol: tcp, At: netip.MustParseAddrPort(at)}] = struct{}{}
 			}
 			if c.host != nil {
 				c.host(&s.host)
@@ -356,9 +356,9 @@ func TestOlderPodHasTheHostPort(t *testing.T) {
 	if len(p.sockets) != 2 || len(p.problems) != 1 || p.problems[0].object != two.object() {
 		t.Errorf("plan:\n%s", p.text())
 	}
-	for at, to := range p.sockets {
-		if to.owner != one.object() {
-			t.Errorf("%v is %v's", at, to.owner)
+	for at := range p.sockets {
+		if owner := p.holders[at].object; owner != one.object() {
+			t.Errorf("%v is %v's", at, owner)
 		}
 	}
 }

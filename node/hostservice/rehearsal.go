@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/extbridge"
+	"github.com/weftnet/weft/node/hostservice/listeners"
 )
 
 // Socket is where a host listens for what is not its own.
@@ -49,7 +50,7 @@ func (r Rehearsal) Run() (Outcome, error) {
 	s := state{host: r.Host, nodes: map[netip.Addr]struct{}{}, nodeHosts: map[netip.Addr]struct{}{},
 		internal:   map[string][]netip.Addr{},
 		apiServers: map[netip.AddrPort]bool{}, listening: map[netip.Addr][]contract.Listeners{},
-		node: r.Node, endpoints: map[string][]*slice{}, daemons: found(r.Listeners)}
+		node: r.Node, endpoints: map[string][]*slice{}, daemons: listeners.Reported(r.Listeners)}
 	for _, o := range r.Objects {
 		if err := s.add(o); err != nil {
 			return Outcome{}, err
@@ -60,13 +61,13 @@ func (r Rehearsal) Run() (Outcome, error) {
 	p := makePlan(s)
 	outcome := Outcome{Entries: p.entries, Routes: p.routes}
 	for at, to := range p.sockets {
-		if s.daemons.has(at) { // as sockets.apply has it
+		if s.daemons.Has(at) { // as [proxy.Sockets.Apply] has it
 			continue
 		}
-		one := Socket{Protocol: at.protocol, At: at.at, Owner: to.owner, To: to.to}
-		if to.local != nil {
-			for _, w := range to.local.ways {
-				one.Endpoints = append(one.Endpoints, w.endpoint)
+		one := Socket{Protocol: at.Protocol, At: at.At, Owner: p.holders[at].object, To: to.To}
+		if to.Backends != nil {
+			for _, b := range to.Backends.List {
+				one.Endpoints = append(one.Endpoints, b.Endpoint)
 			}
 		}
 		outcome.Sockets = append(outcome.Sockets, one)
@@ -75,21 +76,6 @@ func (r Rehearsal) Run() (Outcome, error) {
 		return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), a.At.Compare(b.At))
 	})
 	return outcome, nil
-}
-
-// found are told listeners as an agent finds them.
-func found(told contract.Listeners) listeners {
-	all := listeners{}
-	for _, l := range told {
-		addrs := []netip.Addr{l.Addr}
-		if !l.Addr.IsValid() {
-			addrs = []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
-		}
-		for _, addr := range addrs {
-			all[socket{l.Protocol, netip.AddrPortFrom(addr, l.Port)}] = struct{}{}
-		}
-	}
-	return all
 }
 
 func (s *state) add(o runtime.Object) error {

@@ -22,6 +22,8 @@ import (
 	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/extbridge"
+	"github.com/weftnet/weft/node/hostservice/listeners"
+	"github.com/weftnet/weft/node/hostservice/proxy"
 )
 
 // Config is what a [Watcher] needs.
@@ -55,12 +57,11 @@ type Watcher struct {
 	servers  cache.SharedIndexInformer // slices of the API server's Service
 	follow   sync.Once                 // the watch of slices, likewise
 	serve    sync.Once                 // the watch of the API server's, likewise
-	metrics  *metrics
-	sockets  *sockets
+	sockets  *proxy.Sockets
 	checks   *checks
 	told     map[problem]struct{}
-	busy     map[socket]struct{} // where programs of the host's listen, of what was tried
-	daemons  *daemons
+	busy     listeners.Set // where programs of the host's listen, of what was tried
+	daemons  *listeners.Daemons
 
 	wanted signal.Signal // the plan may be another one
 
@@ -78,16 +79,15 @@ type Watcher struct {
 
 // New makes a Watcher. It does nothing until [Watcher.Run].
 func New(config Config) (*Watcher, error) {
-	w := &Watcher{config: config, metrics: newMetrics(), told: map[problem]struct{}{}, wanted: signal.New(),
-		daemons: newDaemons(config.DaemonsFile, listening), outside: map[string]*service{}, local: newLocalities(),
-		changed: make(chan struct{})}
-	w.sockets = newSockets(w.metrics)
+	w := &Watcher{config: config, sockets: proxy.New(), told: map[problem]struct{}{}, wanted: signal.New(),
+		daemons: listeners.NewDaemons(config.DaemonsFile, listeners.Period), outside: map[string]*service{},
+		local: newLocalities(), changed: make(chan struct{})}
 	w.checks = &checks{open: map[uint16]*checkServer{}, start: func(ctx context.Context, c healthCheck) (*checkServer,
 		error) {
 		// Of these no more is left to a daemon than what it had before the agent began: kube-proxy's go over to the agent at
 		// once.
-		if w.daemons.awaits(tcp, c.port) {
-			return nil, errDaemon
+		if w.daemons.Awaits(tcp, c.port) {
+			return nil, listeners.ErrDaemon
 		}
 		return startCheck(ctx, c, func() []*slice { return w.slicesOf(c.owner.Namespace + "/" + c.owner.Name) }, config.Node,
 			config.Sound)
@@ -163,18 +163,18 @@ func (w *Watcher) Run(ctx context.Context) error {
 	defer w.watches.Wait()
 	w.watches.Go(func() { w.services.RunWithContext(ctx) })
 	defer w.checks.closeAll()
-	defer w.sockets.closeAll()
-	w.daemons.load()
+	defer w.sockets.Close()
+	w.daemons.Load()
 	if !cache.WaitForCacheSync(ctx.Done(), w.synced) {
 		return nil
 	}
-	w.daemons.scan(w.has)
+	w.daemons.Scan(w.has)
 	for {
 		var retry <-chan time.Time
 		if w.apply(ctx) {
 			retry = time.After(retryTime)
 		}
-		w.daemons.await(ctx, w.has, w.wanted, retry)
+		w.daemons.Await(ctx, w.has, w.wanted, retry)
 		select {
 		case <-time.After(debounce):
 		case <-ctx.Done():
@@ -184,9 +184,9 @@ func (w *Watcher) Run(ctx context.Context) error {
 }
 
 // has says whether the Watcher itself listens somewhere.
-func (w *Watcher) has(at socket) bool {
-	_, socket := w.sockets.open[at]
-	return socket || at.protocol == tcp && at.at.Addr().IsUnspecified() && w.checks.open[at.at.Port()] != nil
+func (w *Watcher) has(at listeners.Socket) bool {
+	return w.sockets.IsOpen(at) ||
+		at.Protocol == tcp && at.At.Addr().IsUnspecified() && w.checks.open[at.At.Port()] != nil
 }
 
 // SetHost says what the node is like now.
@@ -242,7 +242,7 @@ func (w *Watcher) Changed() <-chan struct{} {
 }
 
 // Collectors are the metrics.
-func (w *Watcher) Collectors() []prometheus.Collector { return w.metrics.collectors() }
+func (w *Watcher) Collectors() []prometheus.Collector { return w.sockets.Collectors() }
 
 func (w *Watcher) enqueue() { w.wanted.Set() }
 
@@ -285,8 +285,8 @@ func (w *Watcher) apply(ctx context.Context) (again bool) {
 	if p.follows {
 		w.follow.Do(func() { w.watch(ctx, w.slices) })
 	}
-	failed := w.sockets.apply(ctx, p.sockets, w.daemons.inTheWay())
-	if busy := busyOf(p.sockets, failed); !maps.Equal(busy, w.busy) {
+	failed := w.sockets.Apply(ctx, p.sockets, w.daemons.InTheWay())
+	if busy := busyOf(p.holders, failed); !maps.Equal(busy, w.busy) {
 		w.busy = busy
 		p = w.makePlan()
 	}
@@ -298,7 +298,7 @@ func (w *Watcher) apply(ctx context.Context) (again bool) {
 		w.serve.Do(func() { w.watch(ctx, w.servers) })
 	}
 	unchecked := w.checks.apply(ctx, p.checks)
-	problems := append(p.problems, listenProblems(p.sockets, failed)...)
+	problems := append(p.problems, listenProblems(p.holders, failed)...)
 	for port, err := range unchecked {
 		problems = append(problems, checkProblem(p.checks[port], err))
 	}
@@ -349,7 +349,7 @@ func (w *Watcher) makePlan() plan {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := state{pods: w.pods, host: w.host, node: w.config.Node, endpoints: map[string][]*slice{}, busy: w.busy,
-		daemons: w.daemons.inTheWay(), localities: w.local}
+		daemons: w.daemons.InTheWay(), localities: w.local}
 	if w.nodes.HasSynced() {
 		s.nodes, s.nodeHosts, s.internal = map[netip.Addr]struct{}{}, map[netip.Addr]struct{}{}, map[string][]netip.Addr{}
 		s.listening = map[netip.Addr][]contract.Listeners{}
@@ -380,13 +380,15 @@ func (w *Watcher) makePlan() plan {
 func (w *Watcher) publish(p plan) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before, heard := w.plan, w.facts
+	before := w.plan
 	w.plan = p
-	news := !w.looked && p.known && w.daemons.told != nil
-	if w.looked = w.looked || news; w.looked {
-		w.facts = w.daemons.facts(w.host)
+	news := false
+	if w.looked || p.known {
+		if list, known := w.daemons.Facts(w.host.Network.OwnPorts(), w.host.Addresses); known {
+			news = !w.looked || !slices.Equal(w.facts, list)
+			w.looked, w.facts = true, list
+		}
 	}
-	news = news || !slices.Equal(heard, w.facts)
 	if news || before.known != p.known || !slices.Equal(before.entries, p.entries) || !slices.Equal(before.routes,
 		p.routes) || before.partial != p.partial {
 		close(w.changed)

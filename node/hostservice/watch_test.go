@@ -21,6 +21,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/reasons"
+	"github.com/weftnet/weft/node/hostservice/hosttest"
 	"github.com/weftnet/weft/node/nodetest"
 )
 
@@ -84,7 +85,7 @@ func watchAs(tb testing.TB, host Host, change func(*Watcher)) (w *watched, stop 
 		}
 	})
 	tb.Cleanup(stop)
-	eventually(tb, "the plan is made", func() bool { _, known := watcher.Entries(); return known })
+	hosttest.Eventually(tb, "the plan is made", func() bool { _, known := watcher.Entries(); return known })
 	return &watched{watcher, tb, client, events, func(is bool) { mu.Lock(); defer mu.Unlock(); sound = is }}, stop
 }
 
@@ -154,12 +155,12 @@ func answer(port uint16) string {
 func TestHostPortFollowsItsPod(t *testing.T) {
 	w := watch(t, alone())
 	port := freePort(t)
-	w.SetPods([]Pod{podAt(greeter(t, "a"), port)})
-	eventually(t, "the pod answers", func() bool { return answer(port) == "a" })
-	w.SetPods([]Pod{podAt(greeter(t, "b"), port)})
-	eventually(t, "the other pod answers", func() bool { return answer(port) == "b" })
+	w.SetPods([]Pod{podAt(hosttest.Greeter(t, "a"), port)})
+	hosttest.Eventually(t, "the pod answers", func() bool { return answer(port) == "a" })
+	w.SetPods([]Pod{podAt(hosttest.Greeter(t, "b"), port)})
+	hosttest.Eventually(t, "the other pod answers", func() bool { return answer(port) == "b" })
 	w.SetPods(nil)
-	eventually(t, "nobody answers", func() bool { r := answer(port); return r != "a" && r != "b" })
+	hosttest.Eventually(t, "nobody answers", func() bool { r := answer(port); return r != "a" && r != "b" })
 	if list := w.events.all(); len(list) > 0 {
 		t.Errorf("events %q", list)
 	}
@@ -174,21 +175,21 @@ func TestATakenPort(t *testing.T) {
 	}
 	defer other.Close()
 	taken, free := uint16(other.Addr().(*net.TCPAddr).Port), freePort(t)
-	pod := podAt(greeter(t, "a"), taken)
+	pod := podAt(hosttest.Greeter(t, "a"), taken)
 	pod.Ports = append(pod.Ports, PodPort{HostPort: free, Port: pod.Ports[0].Port, Protocol: tcp})
 	w.SetPods([]Pod{pod})
-	eventually(t, "the free port answers", func() bool { return answer(free) == "a" })
-	eventually(t, "the pod's owner is told", func() bool { return len(w.events.all()) == 1 })
+	hosttest.Eventually(t, "the free port answers", func() bool { return answer(free) == "a" })
+	hosttest.Eventually(t, "the pod's owner is told", func() bool { return len(w.events.all()) == 1 })
 	if event := w.events.all()[0]; !strings.HasPrefix(event, "Pod shop/cache HostPortUnavailable: Node n1: hostPort: ") ||
 		!strings.Contains(event, fmt.Sprintf("port %d ", taken)) || !strings.Contains(event, "another program") {
 		t.Errorf("event %q", event)
 	}
 	for range 3 {
 		w.enqueue()
-		eventually(t, "it is tried again", func() bool { return len(w.wanted) == 0 })
+		hosttest.Eventually(t, "it is tried again", func() bool { return len(w.wanted) == 0 })
 	}
 	other.Close()
-	eventually(t, "the port that is free now answers", func() bool { return answer(taken) == "a" })
+	hosttest.Eventually(t, "the port that is free now answers", func() bool { return answer(taken) == "a" })
 	if list := w.events.all(); len(list) != 1 {
 		t.Errorf("events %q", list)
 	}
@@ -221,8 +222,8 @@ func TestAProgramOfTheHostKeepsItsPort(t *testing.T) {
 			}
 		}
 	})
-	w.SetPods([]Pod{podAt(greeter(t, "a"), number)})
-	eventually(t, "the pod's owner is told", func() bool { return len(w.events.all()) == 1 })
+	w.SetPods([]Pod{podAt(hosttest.Greeter(t, "a"), number)})
+	hosttest.Eventually(t, "the pod's owner is told", func() bool { return len(w.events.all()) == 1 })
 	if event := w.events.all()[0]; !strings.Contains(event, "what comes there from pods and from outside is that "+
 		"program's, too") {
 		t.Errorf("event %q", event)
@@ -235,7 +236,7 @@ func TestAProgramOfTheHostKeepsItsPort(t *testing.T) {
 	default:
 	}
 	program.Close()
-	eventually(t, "the port is the pod's", func() bool {
+	hosttest.Eventually(t, "the port is the pod's", func() bool {
 		entries, _ := w.Entries()
 		return len(entries) == 1 && answer(number) == "a"
 	})
@@ -246,8 +247,8 @@ func TestAProgramOfTheHostKeepsItsPort(t *testing.T) {
 	}
 	defer client.Close()
 	high := uint16(client.Addr().(*net.TCPAddr).Port)
-	w.SetPods([]Pod{podAt(greeter(t, "a"), high)})
-	eventually(t, "a port of connections is the pod's outside", func() bool {
+	w.SetPods([]Pod{podAt(hosttest.Greeter(t, "a"), high)})
+	hosttest.Eventually(t, "a port of connections is the pod's outside", func() bool {
 		entries, _ := w.Entries()
 		return len(entries) == 1 && entries[0].Port == high && len(w.events.all()) == 2
 	})
@@ -259,20 +260,22 @@ func TestAProgramOfTheHostKeepsItsPort(t *testing.T) {
 func TestUnrelatedPortsGoOn(t *testing.T) {
 	w := watch(t, alone())
 	kept, gone := freePort(t), freePort(t)
-	one, two := podAt(greeter(t, "a"), kept), podAt(greeter(t, "b"), gone)
+	one, two := podAt(hosttest.Greeter(t, "a"), kept), podAt(hosttest.Greeter(t, "b"), gone)
 	two.Name, two.UID = "other", "other-uid"
 	w.SetPods([]Pod{one, two})
-	eventually(t, "both answer", func() bool { return answer(kept) == "a" && answer(gone) == "b" })
+	hosttest.Eventually(t, "both answer", func() bool { return answer(kept) == "a" && answer(gone) == "b" })
 	conn, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", kept))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	read(t, conn, 1)
+	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
 	w.SetPods([]Pod{one})
-	eventually(t, "the other is gone", func() bool { return answer(gone) != "b" })
+	hosttest.Eventually(t, "the other is gone", func() bool { return answer(gone) != "b" })
 	w.apply(balanced(nil))
-	eventually(t, "the plan has the Service", func() bool { entries, _ := w.Entries(); return len(entries) > 3 })
+	hosttest.Eventually(t, "the plan has the Service", func() bool { entries, _ := w.Entries(); return len(entries) > 3 })
 	_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 	if _, err := conn.Read(make([]byte, 1)); err == nil || !err.(net.Error).Timeout() {
 		t.Errorf("a connection of an unrelated port ended with %v", err)
@@ -288,11 +291,11 @@ func TestEntriesAndRoutesFollowServices(t *testing.T) {
 	changed := w.Changed()
 	w.apply(balanced(nil))
 	<-changed
-	eventually(t, "entries", func() bool {
+	hosttest.Eventually(t, "entries", func() bool {
 		return entries() == "[{invalid IP tcp 30080} {invalid IP udp 30053} {192.0.2.50 tcp 80} {192.0.2.50 udp 53} "+
 			"{192.0.2.60 tcp 80} {192.0.2.60 udp 53}]"
 	})
-	eventually(t, "the nodes are known", func() bool {
+	hosttest.Eventually(t, "the nodes are known", func() bool {
 		routes, all := w.Routes()
 		return all && slices.Equal(routes, addrs("169.254.169.4", "192.0.2.50", "192.0.2.60", "fd69::4"))
 	})
@@ -302,21 +305,21 @@ func TestEntriesAndRoutesFollowServices(t *testing.T) {
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "no route to a node's own address", func() bool {
+	hosttest.Eventually(t, "no route to a node's own address", func() bool {
 		routes, _ := w.Routes()
 		return slices.Equal(routes, addrs("169.254.169.4", "192.0.2.50", "fd69::4"))
 	})
 	w.apply(balanced(func(s *corev1.Service) { s.Labels = map[string]string{contract.ProxyNameLabel: "mine"} }))
-	eventually(t, "nothing of a Service that is somebody else's", func() bool {
+	hosttest.Eventually(t, "nothing of a Service that is somebody else's", func() bool {
 		routes, _ := w.Routes()
 		return entries() == "[]" && len(routes) == 2
 	})
 	w.apply(balanced(nil))
-	eventually(t, "entries again", func() bool { return entries() != "[]" })
+	hosttest.Eventually(t, "entries again", func() bool { return entries() != "[]" })
 	if err := w.client.CoreV1().Services("shop").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "nothing of a Service that was deleted", func() bool { return entries() == "[]" })
+	hosttest.Eventually(t, "nothing of a Service that was deleted", func() bool { return entries() == "[]" })
 }
 
 // Until everything is known nothing is said, so that what is in force can stay.
@@ -341,14 +344,14 @@ func TestNothingIsKnownAtTheStart(t *testing.T) {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
-	eventually(t, "the Services are listed", func() bool { return w.synced() })
+	hosttest.Eventually(t, "the Services are listed", func() bool { return w.synced() })
 	unknown("host and its pods")
 	host := dual()
 	w.SetHost(host)
-	eventually(t, "it is looked at", func() bool { entries, _ := w.Entries(); return len(entries) > 0 })
+	hosttest.Eventually(t, "it is looked at", func() bool { entries, _ := w.Entries(); return len(entries) > 0 })
 	unknown("pods")
 	w.SetPods(nil)
-	eventually(t, "all is known", func() bool {
+	hosttest.Eventually(t, "all is known", func() bool {
 		entries, known := w.Entries()
 		routes, all := w.Routes()
 		return known && all && len(entries) == 6 && len(routes) == 4
@@ -399,7 +402,7 @@ func TestHealthCheckNodePort(t *testing.T) {
 	}
 	expect := func(what string, port uint16, status, local int) {
 		t.Helper()
-		eventually(t, what, func() bool { s, l, _ := check(port); return s == status && l == local })
+		hosttest.Eventually(t, what, func() bool { s, l, _ := check(port); return s == status && l == local })
 	}
 	service := func(port uint16, change func(*corev1.Service)) {
 		w.apply(balanced(func(s *corev1.Service) {
@@ -428,7 +431,10 @@ func TestHealthCheckNodePort(t *testing.T) {
 		t.Error("the port before still answers")
 	}
 	service(next, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster })
-	eventually(t, "nobody answers for policy Cluster", func() bool { status, _, _ := check(next); return status == 0 })
+	hosttest.Eventually(t, "nobody answers for policy Cluster", func() bool {
+		status, _, _ := check(next)
+		return status == 0
+	})
 
 	holder, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
 	if err != nil {
@@ -436,7 +442,7 @@ func TestHealthCheckNodePort(t *testing.T) {
 	}
 	defer holder.Close()
 	service(port, nil)
-	eventually(t, "a taken port is told of", func() bool {
+	hosttest.Eventually(t, "a taken port is told of", func() bool {
 		list := w.events.all()
 		return len(list) == 1 && strings.HasPrefix(list[0], "Service shop/web HealthCheckPortUnavailable: Node n1: "+
 			"spec.healthCheckNodePort: ")
@@ -482,7 +488,7 @@ func TestHealthChecksEnd(t *testing.T) {
 	response.Body.Close()
 	select {
 	case <-ended:
-	case <-time.After(patience):
+	case <-time.After(nodetest.Patience):
 		t.Error("a client that does not listen still has its connection")
 	}
 }

@@ -1,0 +1,9 @@
+package proxy
+
+import (
+	"testing"
+
+	"github.com/weftnet/weft/node/hostservice/hosttest"
+)
+
+func TestMain(m *testing.M) { hosttest.Main(m) }
