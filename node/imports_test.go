@@ -16,6 +16,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"nodeconfig":  "ipsec ovsdriver statefile",
 		"openvswitch": "platform nodeconfig extbridge local",
 		"local":       "",
+		"capture":     "",
 		"health":      "",
 		"pods":        "hostservice",
 		"attach":      "platform nodeconfig openvswitch health pods",

@@ -55,6 +55,8 @@ func nodeFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	f.String("tunnel-certificate", "", "PEM file of the node's certificate for them, with the DNS name "+
 		"NODE.node.weft.net; a Linux node without one takes no connections")
 	f.String("tunnel-private-key", "", "PEM file of the key of tunnel-certificate")
+	f.String("capture", defaults.Capture, "what users with the right may capture on this node by weft capture: off, pods "+
+		"(packets of pods) or all (those of the node's tunnels, too)")
 	metricsFlags(f, defaults.MetricsAddress)
 }
 
