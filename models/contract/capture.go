@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
@@ -78,7 +80,7 @@ func CheckCapture(spec api.CaptureSpec) error {
 	return errors.Join(append(errs, checkCaptureFilter(spec.Filter))...)
 }
 
-// Protocols of a filter. Those with ports are first.
+// Protocols of a filter.
 var captureProtocols = []string{"tcp", "udp", "sctp", "icmp", "arp"}
 
 func checkCaptureFilter(f api.CaptureFilter) error {
@@ -99,4 +101,36 @@ func checkCaptureFilter(f api.CaptureFilter) error {
 		return fmt.Errorf("spec.filter.address: %v is of IPv6, which has no ARP; use icmp", addr)
 	}
 	return nil
+}
+
+// ParseCaptureFilter reads a part of libpcap's language: a protocol, "host ADDRESS" and "port NUMBER", with or without
+// "and" between them. The empty text chooses all packets.
+func ParseCaptureFilter(text string) (f api.CaptureFilter, err error) {
+	words := strings.Fields(text)
+	for i := 0; i < len(words); i++ {
+		word, value := words[i], ""
+		if word == "host" || word == "port" {
+			if i++; i == len(words) {
+				return f, fmt.Errorf("%q ends after %q", text, word)
+			}
+			value = words[i]
+		}
+		switch {
+		case word == "and" && i > 0 && i+1 < len(words) && words[i-1] != "and":
+		case word == "host" && f.Address == "":
+			f.Address = value
+		case word == "port" && f.Port == 0:
+			port, err := strconv.ParseUint(value, 10, 16)
+			if err != nil || port == 0 {
+				return f, fmt.Errorf("%q is no port from 1 to 65535", value)
+			}
+			f.Port = uint16(port)
+		case slices.Contains(captureProtocols, word) && f.Protocol == "":
+			f.Protocol = word
+		default:
+			return f, fmt.Errorf("%q is not understood at %q; write it like \"tcp and host 10.0.0.1 and port 443\", with one "+
+				"protocol of %s", text, word, strings.Join(captureProtocols, ", "))
+		}
+	}
+	return f, checkCaptureFilter(f)
 }

@@ -84,8 +84,12 @@ func kept(t testing.TB, program instructions, frame []byte) bool {
 
 // TestFilters: each packet as it is, and inside of tunnels.
 func TestFilters(t *testing.T) {
-	tcp := func(from, to layers.TCPPort) gopacket.SerializableLayer { return &layers.TCP{SrcPort: from, DstPort: to} }
-	udp := func(from, to layers.UDPPort) gopacket.SerializableLayer { return &layers.UDP{SrcPort: from, DstPort: to} }
+	tcp := func(from, to layers.TCPPort) gopacket.SerializableLayer {
+		return &layers.TCP{SrcPort: from, DstPort: to}
+	}
+	udp := func(from, to layers.UDPPort) gopacket.SerializableLayer {
+		return &layers.UDP{SrcPort: from, DstPort: to}
+	}
 	sctp := &layers.SCTP{SrcPort: 80, DstPort: 5000}
 	options := frameOf(t, layers.EthernetTypeIPv4, &layers.IPv4{Version: 4, TTL: 64, Protocol: layers.IPProtocolTCP,
 		SrcIP: net.IP{10, 0, 0, 1}, DstIP: net.IP{10, 0, 0, 2}, Options: []layers.IPv4Option{{OptionType: 7, OptionLength: 8,

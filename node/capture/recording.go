@@ -78,7 +78,10 @@ func record(ctx context.Context, w io.Writer, s source, d Device, spec api.Captu
 	}
 	err = r.file.WriteInterfaceStats(0, pcapgo.NgInterfaceStatistics{LastUpdate: time.Now(), StartTime: begin,
 		EndTime: time.Now(), PacketsReceived: seen, PacketsDropped: lost})
-	if err = errors.Join(err, r.file.Flush()); err != nil {
+	if err == nil {
+		err = r.file.Flush()
+	}
+	if err != nil {
 		return r, fmt.Errorf("end the file: %w", err)
 	}
 	return r, nil
@@ -87,7 +90,7 @@ func record(ctx context.Context, w io.Writer, s source, d Device, spec api.Captu
 func (r *recording) begin(w io.Writer) (err error) {
 	r.file, err = pcapgo.NewNgWriterInterface(w, pcapgo.NgInterface{
 		Name: r.device.Name, Comment: r.device.Comment, LinkType: layers.LinkTypeEthernet, OS: runtime.GOOS,
-		SnapLength: uint32(r.spec.SnapLength),
+		SnapLength: uint32(r.spec.SnapLength), Filter: r.spec.Filter.String(),
 	}, pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{OS: runtime.GOOS, Hardware: runtime.GOARCH,
 		Application: "weft " + version.Version(), Comment: r.device.Comment}})
 	if err != nil {
@@ -108,7 +111,10 @@ func (r *recording) copy(ctx context.Context, end time.Time) error {
 			return err
 		}
 		full, err := r.copyUntilDeadline(buffer)
-		if err = errors.Join(err, r.file.Flush()); err != nil || full {
+		if err == nil {
+			err = r.file.Flush()
+		}
+		if err != nil || full {
 			return err
 		}
 	}

@@ -131,14 +131,14 @@ func stream(caller net.Conn, request contract.CaptureRequest, device Device, fro
 		defer gone()
 		_, _ = caller.Read(make([]byte, 1)) // nobody has more to say: it ends with the caller
 	}()
-	log := slog.With("user", request.User, "device", device.Name, "filter", request.Spec.Filter)
+	log := slog.With("user", request.User, "device", device.Name, "filter", request.Spec.Filter.String())
 	if pod := request.Pod; pod != nil {
 		log = log.With(telemetry.Object("Pod", pod.Namespace, pod.Name))
 	}
 	log.Info("a capture begins", "duration", request.Spec.Duration.Duration, "snapLength", request.Spec.SnapLength)
 	made, err := record(ctx, caller, from, device, request.Spec)
 	log.Info("a capture has ended", "packets", made.packets, "bytes", made.bytes)
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || errors.Is(err, io.ErrClosedPipe) {
 		return nil // the caller wanted no more
 	}
 	return err

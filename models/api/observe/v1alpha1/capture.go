@@ -1,6 +1,11 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Names of captures.
 const (
@@ -48,4 +53,19 @@ type CaptureFilter struct {
 	Address string `json:"address,omitempty"`
 	// Port is the port of one of the packet's ends. 0 is any.
 	Port uint16 `json:"port,omitempty"`
+}
+
+// String is the filter in libpcap's language, as tcpdump takes it. Without any field it is empty.
+func (f CaptureFilter) String() string {
+	var parts []string
+	if f.Protocol != "" {
+		parts = append(parts, f.Protocol)
+	}
+	if f.Address != "" {
+		parts = append(parts, "host "+f.Address)
+	}
+	if f.Port != 0 {
+		parts = append(parts, "port "+strconv.Itoa(int(f.Port)))
+	}
+	return strings.Join(parts, " and ")
 }
