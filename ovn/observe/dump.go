@@ -43,16 +43,38 @@ func (d *dumps) begin() (release func(), err error) {
 }
 
 // stream is an answer that is written piece by piece.
-type stream func(context.Context, io.Writer)
+type stream struct {
+	kind  string // its media type
+	lasts time.Duration
+	// write's error breaks the answer off, so that the client does not take it for whole.
+	write func(context.Context, io.Writer) error
+}
 
 // send gives a stream more time than other answers have.
 func (s stream) send(w http.ResponseWriter, r *http.Request) {
-	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(dumpTime + closeTime)); err != nil {
-		slog.WarnContext(r.Context(), "a dump has no more time than other answers", "error", err)
+	control := http.NewResponseController(w)
+	if err := control.SetWriteDeadline(time.Now().Add(s.lasts + closeTime)); err != nil {
+		slog.WarnContext(r.Context(), "a stream has no more time than other answers", "error", err)
 	}
-	w.Header().Set("Content-Type", dumpType)
+	w.Header().Set("Content-Type", s.kind)
 	w.Header().Set("Cache-Control", "no-store")
-	s(r.Context(), w)
+	if err := s.write(r.Context(), flushing{w, control.Flush}); err != nil {
+		panic(http.ErrAbortHandler) // it has been logged
+	}
+}
+
+// flushing hands each write on at once.
+type flushing struct {
+	io.Writer
+	flush func() error
+}
+
+func (f flushing) Write(b []byte) (int, error) {
+	n, err := f.Writer.Write(b)
+	if err == nil {
+		err = f.flush()
+	}
+	return n, err
 }
 
 // networkDump has everything that databases say, without secrets. So it is for those who have its right in the whole
@@ -69,7 +91,7 @@ func (h *handler) networkDump(r *http.Request, who user.Info, name string) (any,
 	if err != nil {
 		return nil, err
 	}
-	return stream(func(ctx context.Context, w io.Writer) {
+	return stream{kind: dumpType, lasts: dumpTime, write: func(ctx context.Context, w io.Writer) error {
 		defer release()
 		ctx, cancel := context.WithTimeout(ctx, dumpTime)
 		defer cancel()
@@ -79,7 +101,8 @@ func (h *handler) networkDump(r *http.Request, who user.Info, name string) (any,
 			slog.ErrorContext(ctx, "a dump is not complete", "dump", name, "error", err)
 		}
 		lines.End(err)
-	}), nil
+		return nil
+	}}, nil
 }
 
 // namePath gives the name in a path of one object of a resource of the cluster.
