@@ -45,8 +45,8 @@ func (c captured) pod(pod cni.Pod) (capture.Device, error) {
 	return capture.Device{Name: device, Comment: fmt.Sprintf("pod %v on node %s", pod, c.config.NodeName)}, nil
 }
 
-// tunnels are where GENEVE packets of the node pass. A datapath in userspace takes them off its bridge's port before the
-// host's own interface sees them.
+// tunnels are where GENEVE packets of the node pass. A datapath in userspace takes them off its bridge's port before
+// the host's own interface sees them.
 func (c captured) tunnels() (capture.Device, error) {
 	device, err := interfaceOf(c.config.EncapAddress)
 	if err != nil {

@@ -148,7 +148,8 @@ func captureTo(ctx context.Context, config *rest.Config, asked question, to, err
 	case file.bytes == 0:
 		return err
 	case errors.Is(context.Cause(ctx), context.Canceled): // by the user
-		fmt.Fprintf(errs, "Packets: %d. How many were dropped is not known, since you have ended the capture.\n", file.packets)
+		fmt.Fprintf(errs, "Packets: %d. You have ended the capture, so how many were dropped is not known.\n",
+			file.packets)
 		return nil
 	case err != nil:
 		fmt.Fprintf(errs, "Packets: %d.\n", file.packets)

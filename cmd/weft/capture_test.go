@@ -126,7 +126,8 @@ func TestCapturesForWireshark(t *testing.T) {
 	whole := packetsOf(t, 3, 0)
 	kubeconfig := serving(t, capturing(whole, false, &asked, &path))
 	code, out, errs := runCommand(t, "capture", "--kubeconfig", kubeconfig, "--context", "night", "node/l1", "-w", "-")
-	if code != 0 || out != string(whole) || path != "POST nodecaptures/l1/attach" || !strings.Contains(errs, "Capturing l1.") {
+	if code != 0 || out != string(whole) || path != "POST nodecaptures/l1/attach" ||
+		!strings.Contains(errs, "Capturing l1.") {
 		t.Errorf("exit code %d, %s, %q: %d bytes, want %d", code, path, errs, len(out), len(whole))
 	}
 }
@@ -143,7 +144,8 @@ func TestRefusedCaptureIsTold(t *testing.T) {
 			"kubectl create rolebinding NAME --namespace=shop --clusterrole=weft-observe-capture"},
 		{refuse(http.StatusForbidden, "Forbidden", "no right"), []string{"node/l1"},
 			"kubectl create clusterrolebinding NAME --clusterrole=weft-observe-node-capture"},
-		{refuse(http.StatusConflict, "Conflict", "captures are off on node l1"), []string{"web"}, "captures are off on node l1"},
+		{refuse(http.StatusConflict, "Conflict", "captures are off on node l1"), []string{"web"},
+			"captures are off on node l1"},
 		{http.NotFound, []string{"svc/web"}, "is neither a pod"},
 		{http.NotFound, []string{"web", "--filter", "tcp or udp"}, "filter: "},
 	} {

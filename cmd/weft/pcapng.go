@@ -32,7 +32,8 @@ type packetFile struct {
 	whole   bool   // the statistics are there, which come last
 }
 
-var errBrokenOff = errors.New("the stream broke off before the end of the capture; the log of the node's agent says why")
+var errBrokenOff = errors.New("the stream broke off before the end of the capture; the log of the node's agent says " +
+	"why")
 
 // copyPackets copies pcapng. What it has written can be read, also after an error: blocks are written whole or not at
 // all.

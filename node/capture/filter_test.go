@@ -113,8 +113,8 @@ func TestFilters(t *testing.T) {
 			SourceHwAddress: make([]byte, 6), SourceProtAddress: []byte{10, 0, 0, 1}, DstHwAddress: make([]byte, 6),
 			DstProtAddress: []byte{10, 0, 0, 2}}),
 	}
-	all := []string{"request", "answer", "options", "request6", "answer6", "near6", "dns", "fragment", "sctp", "ping", "ping6",
-		"who-has"}
+	all := []string{"request", "answer", "options", "request6", "answer6", "near6", "dns", "fragment", "sctp", "ping",
+		"ping6", "who-has"}
 	for _, c := range []struct {
 		filter api.CaptureFilter
 		want   []string

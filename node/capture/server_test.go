@@ -131,7 +131,8 @@ func TestBoundsOfACapture(t *testing.T) {
 	}{
 		"packets":  {steady{}, func(s *api.CaptureSpec) { s.Packets = 3 }, 3, 3, 0},
 		"bytes":    {steady{}, func(s *api.CaptureSpec) { s.Bytes = 10 * (60 + packetOverhead) }, 10, 10, 0},
-		"time":     {steady{silent: true}, func(s *api.CaptureSpec) { s.Duration.Duration = 5 * time.Second }, 0, 0, 5 * time.Second},
+		"time": {steady{silent: true}, func(s *api.CaptureSpec) { s.Duration.Duration = 5 * time.Second }, 0, 0,
+			5 * time.Second},
 		"the pod":  {steady{gone: true}, nil, 0, 0, 0},
 		"defaults": {steady{silent: true}, nil, 0, 0, 30 * time.Second},
 	} {
@@ -225,8 +226,11 @@ func TestRefusedCaptures(t *testing.T) {
 		"no JSON":              {"tcp\n", "read the request"},
 		"an address":           {text(requestOf(func(s *api.CaptureSpec) { s.Filter.Address = "web" })), "filter.address"},
 		"a zone":               {text(requestOf(func(s *api.CaptureSpec) { s.Filter.Address = "fe80::1%eth0" })), "zone"},
-		"a protocol":           {text(requestOf(func(s *api.CaptureSpec) { s.Filter.Protocol = "tcp or udp" })), "filter.protocol"},
-		"a port without ports": {text(requestOf(func(s *api.CaptureSpec) { s.Filter = api.CaptureFilter{Protocol: "icmp", Port: 7} })), "no ports"},
+		"a protocol": {text(requestOf(func(s *api.CaptureSpec) { s.Filter.Protocol = "tcp or udp" })),
+			"filter.protocol"},
+		"a port without ports": {text(requestOf(func(s *api.CaptureSpec) {
+			s.Filter = api.CaptureFilter{Protocol: "icmp", Port: 7}
+		})), "no ports"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			from := &steady{}

@@ -119,12 +119,16 @@ func TestPacketsOfAVethPair(t *testing.T) {
 		port      layers.UDPPort
 		length    int
 		direction pcapgo.NgEpbFlag
-	}{{7001, 14 + 20 + 8 + 500, pcapgo.NgEpbFlagDirectionInbound}, {9000, 14 + 20 + 8 + 10, pcapgo.NgEpbFlagDirectionOutbound}} {
+	}{
+		{7001, 14 + 20 + 8 + 500, pcapgo.NgEpbFlagDirectionInbound},
+		{9000, 14 + 20 + 8 + 10, pcapgo.NgEpbFlagDirectionOutbound},
+	} {
 		data, info, options, err := reader.ReadPacketDataWithOptions()
 		if err != nil {
 			t.Fatal(err)
 		}
-		udp, ok := gopacket.NewPacket(data, layers.LayerTypeEthernet, gopacket.Default).Layer(layers.LayerTypeUDP).(*layers.UDP)
+		decoded := gopacket.NewPacket(data, layers.LayerTypeEthernet, gopacket.Default)
+		udp, ok := decoded.Layer(layers.LayerTypeUDP).(*layers.UDP)
 		if !ok || udp.DstPort != want.port || info.Length != want.length || len(data) != min(64, want.length) {
 			t.Errorf("got %d bytes of %d: %v, want %+v", len(data), info.Length, udp, want)
 		}
@@ -139,7 +143,8 @@ func TestPacketsOfAVethPair(t *testing.T) {
 		t.Errorf("there is more: %v", err)
 	}
 	link, err := reader.Interface(0)
-	if err != nil || link.Filter != "udp and host 10.9.1.2 and port 7001" || link.Statistics.PacketsReceived != 2 || link.Statistics.PacketsDropped != 0 {
+	if err != nil || link.Filter != "udp and host 10.9.1.2 and port 7001" || link.Statistics.PacketsReceived != 2 ||
+		link.Statistics.PacketsDropped != 0 {
 		t.Errorf("the interface is %+v, %v", link, err)
 	}
 }

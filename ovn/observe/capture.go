@@ -166,7 +166,8 @@ func (s *captures) begin(ctx context.Context, c captured, request contract.Captu
 
 // pod is the one that the API server has by its name now. It is listed, since the rights of a door are to list.
 func (s *captures) pod(ctx context.Context, c captured) (*corev1.Pod, error) {
-	list, err := s.client.CoreV1().Pods(c.namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + c.name})
+	list, err := s.client.CoreV1().Pods(c.namespace).List(ctx,
+		metav1.ListOptions{FieldSelector: "metadata.name=" + c.name})
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("find pod %s/%s: %w", c.namespace, c.name, err)
