@@ -27,13 +27,13 @@ const (
 type Capture struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
-	// Spec says which packets, and how many.
+	// Spec is which packets are captured, and how many.
 	Spec CaptureSpec `json:"spec"`
 }
 
 // CaptureSpec says which packets are captured, and when that ends. Whichever bound is reached first ends it.
 type CaptureSpec struct {
-	// Filter chooses packets. Of a Node it is about the packets inside of the tunnels.
+	// Filter is what the packets have in common. Of a Node it is about the packets inside of the tunnels.
 	Filter CaptureFilter `json:"filter,omitzero"`
 	// SnapLength is how many bytes of a packet are kept. 0 is 65535.
 	SnapLength int `json:"snapLength,omitempty"`
