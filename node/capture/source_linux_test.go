@@ -2,7 +2,6 @@ package capture
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -79,7 +78,7 @@ func listen(t *testing.T, port int) *net.UDPConn {
 func send(t *testing.T, sandbox string, port, size, times int) {
 	t.Helper()
 	if err := nodetest.Inside(sandbox, func() error {
-		conn, err := net.Dial("udp", fmt.Sprintf("%s:%d", host, port))
+		conn, err := net.DialUDP("udp", nil, &net.UDPAddr{IP: net.ParseIP(host), Port: port})
 		if err != nil {
 			return err
 		}
