@@ -44,7 +44,7 @@ func askForPackets(t *testing.T, address string, door tunnel.Credentials, pod *c
 	return said, packets
 }
 
-// TestCapturesOfRealPods: a door gets the packets of the pod that it names, while that has an interface, and nobody else
+// TestCapturesOfRealPods: a door gets the packets of the pod that it names, while that has an interface. Nobody else
 // gets any.
 func TestCapturesOfRealPods(t *testing.T) {
 	c, ca := newCluster(t), newAuthority(t)

@@ -69,13 +69,13 @@ func (s *Server) serve(caller net.Conn) error {
 		return errors.Join(err, reply(caller, err))
 	}
 	device, from, err := s.begin(request)
-	if err = errors.Join(err, reply(caller, err)); err != nil {
-		if from != nil {
-			err = errors.Join(err, from.Close())
-		}
-		return fmt.Errorf("for user %q: %w", request.User, err)
+	if err != nil {
+		return fmt.Errorf("for user %q: %w", request.User, errors.Join(err, reply(caller, err)))
 	}
 	defer from.Close()
+	if err := reply(caller, nil); err != nil {
+		return err
+	}
 	return stream(caller, request, device, from)
 }
 
@@ -104,6 +104,9 @@ func reply(w io.Writer, refused error) error {
 // begin opens the device of a request. What is captured is looked up once more after that, as a pod may have gone
 // meanwhile.
 func (s *Server) begin(request contract.CaptureRequest) (Device, source, error) {
+	if err := supported(); err != nil {
+		return Device{}, nil, err
+	}
 	device, err := s.find(request)
 	if err != nil {
 		return device, nil, err
@@ -116,7 +119,10 @@ func (s *Server) begin(request contract.CaptureRequest) (Device, source, error) 
 	if err == nil && again != device {
 		err = fmt.Errorf("what is on device %s has changed; try again", device.Name)
 	}
-	return device, from, err
+	if err != nil {
+		return device, nil, errors.Join(err, from.Close())
+	}
+	return device, from, nil
 }
 
 // stream writes packets until the capture ends or the caller goes.

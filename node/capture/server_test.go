@@ -269,7 +269,8 @@ func TestAPodThatGoesMeanwhile(t *testing.T) {
 // TestPlaces are bounded, and free again when a capture has ended.
 func TestPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := serverOf(&steady{silent: true})
+		server := serverOf(nil)
+		server.open = func(string, instructions) (source, error) { return &steady{silent: true}, nil }
 		for range maxCaptures {
 			if _, said, r := ask(t, server, requestOf(nil)); said.Error != "" {
 				t.Fatal(said.Error)

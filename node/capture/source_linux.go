@@ -25,6 +25,8 @@ type packetSocket struct {
 	lost    uint64
 }
 
+func supported() error { return nil }
+
 // open begins to capture the packets of a device, in the calling thread's network namespace. A device of the same name
 // that comes later is another one.
 func open(device string, program instructions) (source, error) {

@@ -231,6 +231,9 @@ func passOn(ctx context.Context, w io.Writer, packets net.Conn, c captured, requ
 	log := slog.With("user", request.User, c.log(), "filter", request.Spec.Filter.String())
 	log.InfoContext(ctx, "a capture begins", "duration", request.Spec.Duration.Duration)
 	passed, err := io.Copy(w, io.LimitReader(packets, request.Spec.Bytes+captureSlack))
-	log.InfoContext(ctx, "a capture has ended", "bytes", passed, "error", err)
+	if err != nil { // of the agent, or since the user has gone
+		log = log.With("error", err)
+	}
+	log.InfoContext(ctx, "a capture has ended", "bytes", passed)
 	return err
 }
