@@ -7,12 +7,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
@@ -101,8 +103,8 @@ func TestCapturesByARealAPIServer(t *testing.T) {
 	s.bind("shop", "rob", api.NodeCaptureRole)
 	s.bind("", "nora", api.NodeCaptureRole)
 	s.open("c1", first, some())
-	ask := func(user, method, path, body string) (string, error) {
-		text, err := s.As(user, "system:authenticated").Do(method, path, "application/json", []byte(body))
+	ask := func(name, method, path, body string) (string, error) {
+		text, err := s.As(name, "system:authenticated").Do(method, path, "application/json", []byte(body))
 		return string(text), err
 	}
 	s.Eventually(t, "captures are served", func() error {
@@ -184,6 +186,28 @@ func TestPathsOfCaptures(t *testing.T) {
 		r := &http.Request{Method: http.MethodPost, URL: &url.URL{Path: prefix + path}}
 		if got, ok := capturePath(r); ok != (want != captured{}) || ok && got != want {
 			t.Errorf("%s is of %+v, %t", path, got, ok)
+		}
+	}
+}
+
+// TestCapturesOfAUserLetInByMistake: the door asks for the right itself, for this object.
+func TestCapturesOfAUserLetInByMistake(t *testing.T) {
+	var demanded []right
+	h := &handler{limits: &limits{}, answered: func(int) {}, who: func(*http.Request) (user.Info, error) {
+		return &user.DefaultInfo{Name: "mallory"}, nil
+	}, may: func(_ context.Context, _ user.Info, to right) (bool, error) {
+		demanded = append(demanded, to)
+		return false, nil
+	}}
+	for path, want := range map[string]right{
+		capturesOf("shop", "web"): {"create", "captures", "attach", "shop", "web"},
+		capturesOfN1:              {"create", "nodecaptures", "attach", "", "n1"},
+	} {
+		demanded = nil
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, strings.NewReader("{}")))
+		if w.Code != http.StatusForbidden || len(demanded) != 1 || demanded[0] != want {
+			t.Errorf("%s: %d, and %+v is demanded: %s", path, w.Code, demanded, w.Body)
 		}
 	}
 }

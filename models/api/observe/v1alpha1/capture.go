@@ -31,7 +31,7 @@ type Capture struct {
 	Spec CaptureSpec `json:"spec"`
 }
 
-// CaptureSpec says which packets are captured, and when that ends. Whichever bound is reached first ends it.
+// CaptureSpec says which packets are captured, and when that ends. The bound that is reached first ends it.
 type CaptureSpec struct {
 	// Filter is what the packets have in common. Of a Node it is about the packets inside of the tunnels.
 	Filter CaptureFilter `json:"filter,omitzero"`
