@@ -111,9 +111,9 @@ func (h *handler) createCapture(w http.ResponseWriter, r *http.Request, who user
 		return nil, err
 	}
 	return stream{kind: captureType, lasts: request.Spec.Duration.Duration + captureDelay,
-		write: func(ctx context.Context, w io.Writer) error {
+		write: func(ctx context.Context, w http.ResponseWriter) error {
 			defer release()
-			return passOn(ctx, w, packets, c, request)
+			return passOn(ctx, flushing{w, http.NewResponseController(w).Flush}, packets, c, request)
 		}}, nil
 }
 
@@ -236,4 +236,18 @@ func passOn(ctx context.Context, w io.Writer, packets net.Conn, c captured, requ
 	}
 	log.InfoContext(ctx, "a capture has ended", "bytes", passed)
 	return err
+}
+
+// flushing hands each write on at once, for those who look at packets as they come.
+type flushing struct {
+	io.Writer
+	flush func() error
+}
+
+func (f flushing) Write(b []byte) (int, error) {
+	n, err := f.Writer.Write(b)
+	if err == nil {
+		err = f.flush()
+	}
+	return n, err
 }

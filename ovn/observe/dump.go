@@ -2,7 +2,6 @@ package observe
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -47,34 +46,19 @@ type stream struct {
 	kind  string // its media type
 	lasts time.Duration
 	// write's error breaks the answer off, so that the client does not take it for whole.
-	write func(context.Context, io.Writer) error
+	write func(context.Context, http.ResponseWriter) error
 }
 
 // send gives a stream more time than other answers have.
 func (s stream) send(w http.ResponseWriter, r *http.Request) {
-	control := http.NewResponseController(w)
-	if err := control.SetWriteDeadline(time.Now().Add(s.lasts + closeTime)); err != nil {
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.lasts + closeTime)); err != nil {
 		slog.WarnContext(r.Context(), "a stream has no more time than other answers", "error", err)
 	}
 	w.Header().Set("Content-Type", s.kind)
 	w.Header().Set("Cache-Control", "no-store")
-	if err := s.write(r.Context(), flushing{w, control.Flush}); err != nil {
+	if err := s.write(r.Context(), w); err != nil {
 		panic(http.ErrAbortHandler) // it has been logged
 	}
-}
-
-// flushing hands each write on at once.
-type flushing struct {
-	io.Writer
-	flush func() error
-}
-
-func (f flushing) Write(b []byte) (int, error) {
-	n, err := f.Writer.Write(b)
-	if err == nil {
-		err = f.flush()
-	}
-	return n, err
 }
 
 // networkDump has everything that databases say, without secrets. So it is for those who have its right in the whole
@@ -91,7 +75,7 @@ func (h *handler) networkDump(r *http.Request, who user.Info, name string) (any,
 	if err != nil {
 		return nil, err
 	}
-	return stream{kind: dumpType, lasts: dumpTime, write: func(ctx context.Context, w io.Writer) error {
+	return stream{kind: dumpType, lasts: dumpTime, write: func(ctx context.Context, w http.ResponseWriter) error {
 		defer release()
 		ctx, cancel := context.WithTimeout(ctx, dumpTime)
 		defer cancel()

@@ -87,8 +87,8 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, apierrors.NewUnauthorized("the request does not come by the API server's front proxy, or names no user")
 	}
 	namespace, creates := tracePath(r)
-	captured, captures := capturePath(r)
-	if r.Method != http.MethodGet && !creates && !captures {
+	object, capturing := capturePath(r)
+	if r.Method != http.MethodGet && !creates && !capturing {
 		return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Group: group}, strings.ToLower(r.Method))
 	}
 	if found := discovery(r.URL.Path); found != nil {
@@ -102,8 +102,8 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 	switch {
 	case creates:
 		return h.createTrace(w, r, who, namespace)
-	case captures:
-		return h.createCapture(w, r, who, captured)
+	case capturing:
+		return h.createCapture(w, r, who, object)
 	}
 	return h.read(r, who)
 }
