@@ -63,6 +63,7 @@ func observeCommand() *cobra.Command {
 				return tunnel.Dial(ctx, n.Address, target, credentials, tunnel.AgentName(n.Name))
 			}
 		}
-		return observe.Run(ctx, config, rest, observe.Agents{Counters: dial(tunnel.Counters), Metrics: dial(tunnel.Metrics)})
+		return observe.Run(ctx, config, rest, observe.Agents{Counters: dial(tunnel.Counters), Metrics: dial(tunnel.Metrics),
+			Capture: dial(tunnel.Capture)})
 	})
 }

@@ -54,6 +54,8 @@ type Agents struct {
 	Counters hits.Dial
 	// Metrics leads to the agent's metrics, in Prometheus' text format. The agent ends the stream after them.
 	Metrics hits.Dial
+	// Capture leads to packets: contract.CaptureRequest.
+	Capture hits.Dial
 }
 
 // Run serves until ctx is done.
@@ -85,6 +87,7 @@ type door struct {
 	topology *snapshots[*api.NetworkTopologyList]
 	dumps    *dumps
 	commands *commands
+	captures *captures
 	tracer   *trace.Tracer
 	metrics  *metrics
 	refused  sync.Map // why a node's agent is not asked, by name
@@ -138,6 +141,8 @@ func (d *door) prepareAnswers(agents Agents) {
 	})
 	d.commands = newCommands(map[string]string{api.NorthboundCommand: d.config.Northbound,
 		api.SouthboundCommand: d.config.Southbound})
+	d.captures = &captures{client: d.client, dial: agents.Capture, node: d.nodeNamed,
+		limits: &limits{most: maxCaptures, mostOfUser: maxCapturesOfUser}}
 	d.tracer = &trace.Tracer{Program: ovntrace.New(d.config.OVNTrace, d.config.Southbound, maxTraces),
 		Northbound: northbound, Southbound: southbound, Kubernetes: d.client.CoreV1().RESTClient(), Nodes: d.watchedNodes}
 }
@@ -230,7 +235,7 @@ func (d *door) handler() *handler {
 	return &handler{
 		identity: d.config.Identity, who: d.proxy.user, limits: &limits{}, answered: d.metrics.answered,
 		hits: d.hits.get, status: d.status.get, versions: d.versions.get, topology: d.topology.get,
-		dumps: d.dumps, commands: d.commands, trace: d.tracer.Trace,
+		dumps: d.dumps, commands: d.commands, captures: d.captures, trace: d.tracer.Trace,
 		may: func(ctx context.Context, who user.Info, to right) (bool, error) {
 			return has(ctx, d.client, who, to)
 		},
@@ -291,6 +296,19 @@ func (d *door) nodesOf(objects []any) []hits.Node {
 		}
 	}
 	return nodes
+}
+
+// nodeNamed is a Node on which Weft runs.
+func (d *door) nodeNamed(name string) (hits.Node, bool) {
+	object, there, err := d.nodes.GetStore().GetByKey(name)
+	if err != nil || !there {
+		return hits.Node{}, false
+	}
+	nodes := d.nodesOf([]any{object})
+	if len(nodes) != 1 {
+		return hits.Node{}, false
+	}
+	return nodes[0], true
 }
 
 // nodeOf reads a Node: where its agent is met, if it can be asked. present is false of one on which Weft does not run.

@@ -43,6 +43,7 @@ type handler struct {
 	commands *commands
 	// trace answers a question, as far as the user may see the answer.
 	trace    func(context.Context, api.TraceSpec, trace.May) (*api.TraceStatus, error)
+	captures *captures
 	limits   *limits
 	answered func(code int)
 }
@@ -86,7 +87,8 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, apierrors.NewUnauthorized("the request does not come by the API server's front proxy, or names no user")
 	}
 	namespace, creates := tracePath(r)
-	if r.Method != http.MethodGet && !creates {
+	object, capturing := capturePath(r)
+	if r.Method != http.MethodGet && !creates && !capturing {
 		return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Group: group}, strings.ToLower(r.Method))
 	}
 	if found := discovery(r.URL.Path); found != nil {
@@ -97,8 +99,11 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer release()
-	if creates {
+	switch {
+	case creates:
 		return h.createTrace(w, r, who, namespace)
+	case capturing:
+		return h.createCapture(w, r, who, object)
 	}
 	return h.read(r, who)
 }
@@ -170,6 +175,9 @@ func discovery(path string) any {
 				{Name: api.NetworkDumpResource, SingularName: "networkdump", Kind: api.NetworkDumpKind, Verbs: []string{"get"}},
 				{Name: api.OVNCommandResource, SingularName: "ovncommand", Kind: api.OVNCommandKind, Verbs: []string{"get"}},
 				{Name: api.TraceResource, SingularName: "trace", Namespaced: true, Kind: api.TraceKind, Verbs: []string{"create"}},
+				{Name: api.CaptureResource + "/" + api.CaptureSubresource, Namespaced: true, Kind: api.CaptureKind,
+					Verbs: []string{"create"}},
+				{Name: api.NodeCaptureResource + "/" + api.CaptureSubresource, Kind: api.CaptureKind, Verbs: []string{"create"}},
 			}}
 	}
 	return nil
