@@ -37,6 +37,8 @@ type agentTunnel struct {
 	awaitLookup func(context.Context) bool
 	// metrics are the agent's.
 	metrics prometheus.Gatherer
+	// connections opens a stream of those that the datapath remembers.
+	connections func(context.Context) (net.Conn, error)
 
 	mu      sync.Mutex
 	open    map[tunnel.Target]int
@@ -55,7 +57,7 @@ func newAgentTunnel(c nodeconfig.Config) *agentTunnel {
 		config: c, credentials: tunnel.Files(c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey),
 		changed: signal.New(), open: map[tunnel.Target]int{}, ways: map[net.Conn]struct{}{},
 		switchReady: func() error { return nil }, awaitLookup: func(context.Context) bool { return false },
-		metrics: prometheus.NewRegistry(),
+		metrics: prometheus.NewRegistry(), connections: noConnections,
 		problem: fmt.Errorf("tunnel-address: not listening on %s yet", c.TunnelAddress),
 		unread: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_conntrack_lookup_failures_total",
@@ -117,8 +119,9 @@ func (h *agentTunnel) listen(ctx context.Context) error {
 // services are for a chassis host only where the node is hosted: a node's own ovn-controller needs nobody's help.
 func (h *agentTunnel) services() map[tunnel.Target]tunnel.Service {
 	services := map[tunnel.Target]tunnel.Service{
-		tunnel.Counters: {Peer: tunnel.ObserverName, Open: h.openCounters},
-		tunnel.Metrics:  {Peer: tunnel.ObserverName, Open: h.openMetrics},
+		tunnel.Counters:    {Peer: tunnel.ObserverName, Open: h.openCounters},
+		tunnel.Metrics:     {Peer: tunnel.ObserverName, Open: h.openMetrics},
+		tunnel.Connections: {Peer: tunnel.ObserverName, Open: h.connections},
 	}
 	if h.config.Chassis == nodeconfig.ChassisHosted {
 		services[tunnel.OVSDB] = tunnel.Service{Peer: tunnel.HostName, Open: h.dialDatabase}
