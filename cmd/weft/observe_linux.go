@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/node/tunnel"
 	"github.com/weftnet/weft/ovn/hits"
 	"github.com/weftnet/weft/ovn/observe"
+	"github.com/weftnet/weft/ovn/observe/connections"
 )
 
 const observeHelp = `Tell users of the API server what the network does, and let them change nothing.
@@ -63,6 +64,18 @@ func observeCommand() *cobra.Command {
 				return tunnel.Dial(ctx, n.Address, target, credentials, tunnel.AgentName(n.Name))
 			}
 		}
-		return observe.Run(ctx, config, rest, observe.Agents{Counters: dial(tunnel.Counters), Metrics: dial(tunnel.Metrics)})
+		return observe.Run(ctx, config, rest, observe.Agents{Counters: dial(tunnel.Counters), Metrics: dial(tunnel.Metrics),
+			Connections: ofThisVersion(dial(tunnel.Connections), connections.ErrNoTarget)})
 	})
+}
+
+// ofThisVersion has a dial to what earlier agents do not serve say so.
+func ofThisVersion(dial hits.Dial, noTarget error) hits.Dial {
+	return func(ctx context.Context, n hits.Node) (net.Conn, error) {
+		conn, err := dial(ctx, n)
+		if refused := new(tunnel.Error); errors.As(err, &refused) && refused.Reason == tunnel.NoTarget {
+			return nil, noTarget
+		}
+		return conn, err
+	}
 }

@@ -13,16 +13,14 @@ type ConnectionRecord struct {
 }
 
 // Connection is an entry of connection tracking on a node's datapath. A connection has an entry in each zone that its
-// packets pass.
+// packets pass, such as that of a pod's port or of a router.
 type Connection struct {
-	// Zone is whose zone it is: a logical port's, such as shop_web, or a router's or a switch's and its purpose, such as
-	// gw-n1_dnat.
-	Zone string `json:"zone"`
 	// Protocol is tcp, udp, sctp, icmp, icmpv6, or what else Open vSwitch calls it.
 	Protocol string `json:"protocol"`
-	// Original is the packets of whoever began the connection, before this zone has translated anything.
+	// Original is the packets of whoever began the connection, as they come to this zone.
 	Original Direction `json:"original"`
-	// Reply is the packets that come back, as they come to this zone. What is translated differs from Original.
+	// Reply is the packets that come back, as they come to this zone: its destination and source are what Original's
+	// packets have behind the zone.
 	Reply Direction `json:"reply"`
 	// ID is the identifier of an echo (ICMP).
 	ID uint16 `json:"id,omitempty"`

@@ -10,8 +10,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 )
 
-// Parse reads a line of dpctl/dump-conntrack, with or without statistics, and the number of the entry's zone. The
-// connection has no name of a zone yet.
+// Parse reads a line of dpctl/dump-conntrack, with or without statistics, and the number of the entry's zone.
 //
 //	tcp,orig=(src=10.244.0.3,dst=10.96.0.10,sport=40000,dport=80),reply=(src=10.244.1.4,dst=10.244.0.3,sport=8080,
 //	dport=40000),zone=5,labels=0x…,protoinfo=(state=ESTABLISHED)

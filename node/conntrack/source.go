@@ -112,7 +112,7 @@ func (s *Source) connections(text string, end *contract.ConnectionsEnd) func(yie
 		var unread error
 		for line := range strings.Lines(text) {
 			c, zone, err := Parse(strings.TrimSpace(line))
-			name, known := zones[zone]
+			_, known := zones[zone]
 			switch {
 			case err != nil:
 				unread = err
@@ -121,7 +121,6 @@ func (s *Source) connections(text string, end *contract.ConnectionsEnd) func(yie
 			case !known || zone == 0 && !hasEnd(&c, inside):
 				continue
 			}
-			c.Zone = name
 			if s.config.DriverStates {
 				c.State = ofDriver(c.State)
 			}
@@ -135,18 +134,17 @@ func (s *Source) connections(text string, end *contract.ConnectionsEnd) func(yie
 	}
 }
 
-// zonesOf are the names of OVN's zones by their numbers, and by those of their twins.
-func zonesOf(ids map[string]string, twin uint16) map[uint16]string {
-	zones := map[uint16]string{}
+// zonesOf are the numbers of OVN's zones and of their twins.
+func zonesOf(ids map[string]string, twin uint16) map[uint16]struct{} {
+	zones := map[uint16]struct{}{}
 	for key, value := range ids {
-		name, isZone := strings.CutPrefix(key, "ct-zone-")
 		number, err := strconv.ParseUint(value, 10, 16)
-		if !isZone || err != nil {
+		if !strings.HasPrefix(key, "ct-zone-") || err != nil {
 			continue
 		}
-		zones[uint16(number)] = name
+		zones[uint16(number)] = struct{}{}
 		if number != 0 {
-			zones[uint16(number)|twin] = name
+			zones[uint16(number)|twin] = struct{}{}
 		}
 	}
 	return zones

@@ -50,7 +50,7 @@ func vswitchd(t *testing.T, entries string) (socket string) {
 	return socket
 }
 
-// answer is what a source tells, as "ZONE PROTOCOL SOURCE STATE" of each connection, and the end.
+// answer is what a source tells, as "PROTOCOL SOURCE STATE" of each connection, and the end.
 func answer(t *testing.T, s *Source) (told []string, end *contract.ConnectionsEnd) {
 	t.Helper()
 	conn, err := s.Open(t.Context())
@@ -69,7 +69,7 @@ func answer(t *testing.T, s *Source) (told []string, end *contract.ConnectionsEn
 			t.Fatalf("after its end it says %+v", record)
 		}
 		if c := record.Connection; c != nil {
-			told = append(told, strings.TrimSpace(fmt.Sprintf("%s %s %v %s", c.Zone, c.Protocol, c.Original.Source, c.State)))
+			told = append(told, strings.TrimSpace(fmt.Sprintf("%s %v %s", c.Protocol, c.Original.Source, c.State)))
 		}
 		end = record.End
 	}
@@ -98,13 +98,13 @@ func TestOnlyConnectionsOfPodsAreTold(t *testing.T) {
 		change func(*Config)
 		want   []string
 	}{
-		"a node of Linux": {func(*Config) {}, []string{"shop_web tcp 10.244.0.3:1000 FIN_WAIT_1",
-			"shop_web udp 10.244.0.5:1000", "gw-n1_snat tcp 198.51.100.9:1000 ESTABLISHED"}},
+		"a node of Linux": {func(*Config) {}, []string{"tcp 10.244.0.3:1000 FIN_WAIT_1",
+			"udp 10.244.0.5:1000", "tcp 198.51.100.9:1000 ESTABLISHED"}},
 		"a node of Windows": {func(c *Config) { c.Twin, c.DriverStates = 1<<15, true }, []string{
-			"shop_web tcp 10.244.0.3:1000 ESTABLISHED", "shop_web udp 10.244.0.5:1000",
-			"shop_web tcp 10.244.0.6:1000 SYN_SENT", "gw-n1_snat tcp 198.51.100.9:1000 SYN_RECV"}},
+			"tcp 10.244.0.3:1000 ESTABLISHED", "udp 10.244.0.5:1000",
+			"tcp 10.244.0.6:1000 SYN_SENT", "tcp 198.51.100.9:1000 SYN_RECV"}},
 		"a node whose networks are not known": {func(c *Config) { c.Inside = func() []netip.Prefix { return nil } },
-			[]string{"shop_web tcp 10.244.0.3:1000 FIN_WAIT_1", "shop_web udp 10.244.0.5:1000"}},
+			[]string{"tcp 10.244.0.3:1000 FIN_WAIT_1", "udp 10.244.0.5:1000"}},
 		"a node without OVN": {func(c *Config) { c.BridgeIDs = func() map[string]string { return nil } }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
