@@ -154,7 +154,8 @@ func printed(at netip.AddrPort) string {
 // compare sorts by names, and what has none by addresses.
 func compare(a, b *api.Flow) int {
 	return cmp.Or(compareEnds(&a.Source, &b.Source), compareEnds(&a.Destination, &b.Destination),
-		cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Source.Port, b.Source.Port))
+		cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Source.Port, b.Source.Port),
+		cmp.Compare(a.Destination.Port, b.Destination.Port), slices.Compare(a.Nodes, b.Nodes))
 }
 
 func compareEnds(a, b *api.FlowEnd) int {
