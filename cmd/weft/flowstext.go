@@ -54,7 +54,7 @@ func writeFlowEvents(w io.Writer, events []flowEvent, wide bool) error {
 			word := map[string]string{flowAdded: "new", flowDeleted: "ended"}[e.Type]
 			fmt.Fprintln(table, word+"\t"+strings.Join(flowCells(&object, wide), "\t"))
 		case refusal:
-			fmt.Fprintf(table, "refused\t%d packets\t%s: %s by %s\n", object.Packets, shown(object.Action),
+			fmt.Fprintf(table, "refused\t%d packets\t%s by %s, %s\n", object.Packets, shown(object.Action),
 				shown(object.Policy), shown(object.Rule))
 		}
 	}
