@@ -102,13 +102,13 @@ var flowFilters = []struct{ name, field, usage string }{
 
 // flowsFilter is the field selector that the flags make; "" without any.
 func flowsFilter(s *settings) string {
-	set := fields.Set{}
+	var terms []fields.Selector
 	for _, flag := range flowFilters {
 		if value := s.text(flag.name); value != "" {
-			set[flag.field] = value
+			terms = append(terms, fields.OneTermEqualSelector(flag.field, value))
 		}
 	}
-	return fields.SelectorFromSet(set).String()
+	return fields.AndSelectors(terms...).String()
 }
 
 // flowsForms write an answer.

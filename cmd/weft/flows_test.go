@@ -2,13 +2,18 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 // talk has a flow of each kind of ends.
@@ -54,9 +59,9 @@ func TestFlowsAreShown(t *testing.T) {
 	for want, args := range map[string][]string{
 		group + "namespaces/default/networkflows": nil,
 		group + "networkflows":                    {"-A"},
-		group + "namespaces/shop/networkflows?fieldSelector=destination%3Dsvc%2Fdb%2Cpod%3Dweb%2Cprotocol%3Dtcp": {"-n",
+		group + "namespaces/shop/networkflows?fieldSelector=pod%3Dweb%2Cdestination%3Dsvc%2Fdb%2Cprotocol%3Dtcp": {"-n",
 			"shop", "--to", "svc/db", "--pod", "web", "--protocol", "tcp"},
-		group + "networkflows?fieldSelector=service%3Da%5C%2Cb%2Csource%3Doutside%2Cspec.nodeName%3Dl1%2Cstate%3Dsyn_sent": {
+		group + "networkflows?fieldSelector=service%3Da%5C%2Cb%2Cspec.nodeName%3Dl1%2Csource%3Doutside%2Cstate%3Dsyn_sent": {
 			"-A", "--service", "a,b", "--from", "outside", "--node", "l1", "--state", "syn_sent"},
 	} {
 		run(args...)
@@ -119,6 +124,54 @@ func TestWhatFollowShows(t *testing.T) {
 		}
 		if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestFollow asks until it is interrupted, and goes on without the right to see what is refused, which it says once.
+func TestFollow(t *testing.T) {
+	var interrupt context.CancelFunc
+	asked, filter := 0, ""
+	kubeconfig := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, api.PolicyHitsResource) {
+			if filter != "" {
+				t.Error("with a filter it asks for hits, too")
+			}
+			refuse(http.StatusForbidden, "Forbidden", "mallory cannot list hits")(w, r)
+			return
+		}
+		answer := talk()
+		if asked++; asked > 1 {
+			answer.Flows = answer.Flows[:1]
+		}
+		if asked == 3 {
+			answer.NodesUnanswered = 1
+			interrupt()
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(api.NetworkFlowsList{Items: []api.NetworkFlows{answer}})
+	})
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, filter = range []string{"", "pod=web"} {
+		var ctx context.Context
+		ctx, interrupt = context.WithCancel(t.Context())
+		asked = 0
+		var out, errs bytes.Buffer
+		q := flowsQuestion{config: config, namespace: "shop", filter: filter, timeout: nodetest.Patience,
+			interval: time.Millisecond}
+		if err := q.follow(ctx, newFollower(screen{Writer: &out}, "json"), &errs); err != nil {
+			t.Errorf("interrupted, it ends with %v", err)
+		}
+		if added, ended := strings.Count(out.String(), "ADDED"), strings.Count(out.String(), "DELETED"); added != 5 ||
+			ended != 4 {
+			t.Errorf("%d are new and %d have ended:\n%s", added, ended, out.String())
+		}
+		told := strings.Count(errs.String(), "what policies refuse is not shown")
+		if told != 1 && filter == "" || told != 0 && filter != "" {
+			t.Errorf("it says %q", errs.String())
 		}
 	}
 }
