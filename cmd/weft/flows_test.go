@@ -6,11 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/rest"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/node/nodetest"
@@ -132,7 +133,7 @@ func TestWhatFollowShows(t *testing.T) {
 func TestFollow(t *testing.T) {
 	var interrupt context.CancelFunc
 	asked, filter := 0, ""
-	kubeconfig := serving(t, func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, api.PolicyHitsResource) {
 			if filter != "" {
 				t.Error("with a filter it asks for hits, too")
@@ -150,17 +151,14 @@ func TestFollow(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(api.NetworkFlowsList{Items: []api.NetworkFlows{answer}})
-	})
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
+	defer server.Close()
 	for _, filter = range []string{"", "pod=web"} {
 		var ctx context.Context
 		ctx, interrupt = context.WithCancel(t.Context())
 		asked = 0
 		var out, errs bytes.Buffer
-		q := flowsQuestion{config: config, namespace: "shop", filter: filter, timeout: nodetest.Patience,
+		q := flowsQuestion{config: &rest.Config{Host: server.URL}, namespace: "shop", filter: filter, timeout: nodetest.Patience,
 			interval: time.Millisecond}
 		if err := q.follow(ctx, newFollower(screen{Writer: &out}, "json"), &errs); err != nil {
 			t.Errorf("interrupted, it ends with %v", err)

@@ -79,12 +79,14 @@ type Flow struct {
 	SeenAs string `json:"seenAs,omitempty"`
 	// Nodes is the nodes that know the flow, by name. Only a user that may list all namespaces gets it.
 	Nodes []string `json:"nodes,omitempty"`
-	// Packets and Bytes are of the source; 0 if the datapath does not count them.
+	// Packets is how many packets the source has sent; absent if the datapath does not count.
 	Packets uint64 `json:"packets,omitempty"`
-	Bytes   uint64 `json:"bytes,omitempty"`
-	// ReplyPackets and ReplyBytes are of the destination.
+	// Bytes is how many bytes these packets had.
+	Bytes uint64 `json:"bytes,omitempty"`
+	// ReplyPackets is how many packets the destination has sent.
 	ReplyPackets uint64 `json:"replyPackets,omitempty"`
-	ReplyBytes   uint64 `json:"replyBytes,omitempty"`
+	// ReplyBytes is how many bytes these packets had.
+	ReplyBytes uint64 `json:"replyBytes,omitempty"`
 }
 
 // FlowEnd is an end of a flow.
@@ -105,9 +107,10 @@ type FlowEnd struct {
 
 // FlowService is a Service that a source has asked.
 type FlowService struct {
-	// Namespace and Name are those of the Service; empty if no Service has the address and the port now.
+	// Namespace is the namespace of the Service.
 	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name,omitempty"`
+	// Name is the name of the Service; absent if no Service has the address and the port now.
+	Name string `json:"name,omitempty"`
 	// Address is the address that the source has asked.
 	Address string `json:"address"`
 	// Port is the port that the source has asked.
