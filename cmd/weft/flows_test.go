@@ -158,8 +158,8 @@ func TestFollow(t *testing.T) {
 		ctx, interrupt = context.WithCancel(t.Context())
 		asked = 0
 		var out, errs bytes.Buffer
-		q := flowsQuestion{config: &rest.Config{Host: server.URL}, namespace: "shop", filter: filter, timeout: nodetest.Patience,
-			interval: time.Millisecond}
+		q := flowsQuestion{config: &rest.Config{Host: server.URL}, namespace: "shop", filter: filter,
+			timeout: nodetest.Patience, interval: time.Millisecond}
 		if err := q.follow(ctx, newFollower(screen{Writer: &out}, "json"), &errs); err != nil {
 			t.Errorf("interrupted, it ends with %v", err)
 		}

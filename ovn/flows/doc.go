@@ -1,7 +1,7 @@
 // Package flows tells who talks to whom, in Kubernetes' names, of what nodes remember in connection tracking.
 //
-// A connection has an entry in each zone that its packets pass: that of the client's port, those of routers, that of the
-// server's port, on one node or on two. An entry says how packets come to a zone, and how they leave it:
+// A connection has an entry in each zone that its packets pass: that of the client's port, those of routers, that of
+// the server's port, on one node or on two. An entry says how packets come to a zone, and how they leave it:
 //
 //	client's port    10.244.0.3:40000 → 10.96.0.10:80     leaves as  10.244.0.3:40000 → 10.244.1.4:8080
 //	server's port    10.244.0.3:40000 → 10.244.1.4:8080   leaves as it comes

@@ -37,7 +37,8 @@ func cluster() *Names {
 		return api.PortTopology{Namespace: "shop", Name: name, Addresses: addresses}
 	}
 	names := NewNames(&api.NetworkTopology{
-		Routers: []api.RouterTopology{{Name: "cluster", Ports: []api.RouterPortTopology{{Networks: []string{"100.64.0.1/16"}}}}},
+		Routers: []api.RouterTopology{{Name: "cluster",
+			Ports: []api.RouterPortTopology{{Networks: []string{"100.64.0.1/16"}}}}},
 		Nodes: []api.NodeTopology{{Name: "n1",
 			Host: &api.PortTopology{Name: "mgmt-n1", Addresses: []string{"10.244.1.2", "fd00:10:244:1::2"}},
 			Gateway: &api.RouterTopology{Name: "gw-n1", Ports: []api.RouterPortTopology{

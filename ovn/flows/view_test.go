@@ -29,8 +29,9 @@ func TestView(t *testing.T) {
 		may  string // namespaces where the user has the right, too
 		want string // "" if it is not of the namespace
 	}{
-		"within it": {api.Flow{Source: shopWeb, Destination: shopDB, Service: service("shop", "db", "10.96.0.1"), Nodes: nodes},
-			"", "Pod/shop/web/n1 10.244.1.3 4000 > Pod/shop/db/n2 10.244.2.3 80 by shop/db 10.96.0.1 80  []"},
+		"within it": {
+			api.Flow{Source: shopWeb, Destination: shopDB, Service: service("shop", "db", "10.96.0.1"), Nodes: nodes}, "",
+			"Pod/shop/web/n1 10.244.1.3 4000 > Pod/shop/db/n2 10.244.2.3 80 by shop/db 10.96.0.1 80  []"},
 		"between others": {api.Flow{Source: vault, Destination: host}, "", ""},
 		"to another's pod": {api.Flow{Source: shopWeb, Destination: vault, Nodes: nodes}, "",
 			"Pod/shop/web/n1 10.244.1.3 4000 > Address 10.244.3.3 443  []"},
@@ -45,8 +46,8 @@ func TestView(t *testing.T) {
 		"to an own endpoint of another's Service": {
 			api.Flow{Source: shopWeb, Destination: shopDB, Service: service("bank", "safe", "10.96.0.2")}, "",
 			"Pod/shop/web/n1 10.244.1.3 4000 > Pod/shop/db/n2 10.244.2.3 80  []"},
-		"to a Service that is gone": {api.Flow{Source: shopWeb, Destination: vault, Service: service("", "", "10.96.0.3")}, "",
-			"Pod/shop/web/n1 10.244.1.3 4000 > Address 10.96.0.3 80  []"},
+		"to a Service that is gone": {
+			api.Flow{Source: shopWeb, Destination: vault, Service: service("", "", "10.96.0.3")}, "", "Pod/shop/web/n1 10.244.1.3 4000 > Address 10.96.0.3 80  []"},
 		"of another's pod": {api.Flow{Source: vault, Destination: shopDB, SeenAs: "100.64.0.3:9"}, "",
 			"Address 10.244.3.3 443 > Pod/shop/db/n2 10.244.2.3 80  []"},
 		"of a node": {api.Flow{Source: host, Destination: shopDB}, "bank",
@@ -85,8 +86,8 @@ func TestNamespacesThatFlowsTellOf(t *testing.T) {
 }
 
 func TestFilter(t *testing.T) {
-	bought := api.Flow{Source: shopWeb, Destination: shopDB, Service: service("shop", "orders", "10.96.0.1"), Protocol: "TCP",
-		State: "ESTABLISHED", Nodes: []string{"n1", "n2"}}
+	bought := api.Flow{Source: shopWeb, Destination: shopDB, Service: service("shop", "orders", "10.96.0.1"),
+		Protocol: "TCP", State: "ESTABLISHED", Nodes: []string{"n1", "n2"}}
 	asked := api.Flow{Source: shopWeb, Destination: world, Protocol: "UDP", Nodes: []string{"n1"}}
 	login := api.Flow{Source: host, Destination: vault, Protocol: "TCP", State: "SYN_SENT", Nodes: []string{"n3"}}
 	all := map[string]*api.Flow{"bought": &bought, "asked": &asked, "login": &login}

@@ -212,7 +212,8 @@ func TestQuestionsToARealDoor(t *testing.T) {
 func (s *street) refusesQuestions(t *testing.T) {
 	ofBank := strings.Replace(topologies, api.GroupVersion, api.GroupVersion+"/namespaces/bank", 1)
 	flowsOfBank := strings.Replace(flowsPath, api.GroupVersion, api.GroupVersion+"/namespaces/bank", 1)
-	paths := []string{versionPath, topologies, ofBank, flowsPath, flowsOfBank, flowsPath + "?fieldSelector=pod%3Dsafe", dumpPaths + "northbound", dumpPaths + "southbound",
+	paths := []string{versionPath, topologies, ofBank, flowsPath, flowsOfBank, flowsPath + "?fieldSelector=pod%3Dsafe",
+		dumpPaths + "northbound", dumpPaths + "southbound",
 		dumpPaths + "agents", commandPath("nbctl", "show"),
 		commandPath("sbctl", "show"), dumpPaths + "none", commandPath("nbctl", "ls-add", "x"),
 		strings.Replace(topologies, api.GroupVersion, api.GroupVersion+"/namespaces/shop/../bank", 1),

@@ -17,7 +17,8 @@ const (
 	flowsFresh = 5 * time.Second
 	// maxFlows is how many an answer has.
 	maxFlows = 20_000
-	// maxNamespaces is about how many namespaces the API server is asked for one answer. Ends in further ones have no names.
+	// maxNamespaces is about how many namespaces the API server is asked for one answer. Ends in further ones have no
+	// names.
 	maxNamespaces = 64
 )
 
@@ -84,7 +85,8 @@ func (h *handler) seenBy(ctx context.Context, who user.Info, item api.NetworkFlo
 }
 
 // mayList says of which namespaces a user may list flows, of those that the flows tell of, and of "" whether of all.
-func (h *handler) mayList(ctx context.Context, who user.Info, view *flows.View, own []api.Flow) (map[string]bool, error) {
+func (h *handler) mayList(ctx context.Context, who user.Info, view *flows.View, own []api.Flow) (map[string]bool,
+	error) {
 	may := map[string]bool{"": view.Namespace == ""}
 	if may[""] {
 		return may, nil

@@ -20,7 +20,8 @@ const flowsOf = "/apis/" + api.GroupVersion + "/"
 // talks are flows of three namespaces.
 func talks() *api.NetworkFlowsList {
 	pod := func(namespace, name, address string) api.FlowEnd {
-		return api.FlowEnd{Kind: api.PodEnd, Namespace: namespace, Name: name, Node: "node-of-" + name, Address: address, Port: 80}
+		return api.FlowEnd{Kind: api.PodEnd, Namespace: namespace, Name: name, Node: "node-of-" + name, Address: address,
+			Port: 80}
 	}
 	web, vault, mail := pod("shop", "web", "10.0.0.1"), pod("bank", "vault", "10.0.0.2"), pod("mail", "smtp", "10.0.0.3")
 	return &api.NetworkFlowsList{Items: []api.NetworkFlows{{NodesAsked: 3, NodesUnanswered: 1,
@@ -98,7 +99,8 @@ func TestFlowsAreAUsersOwn(t *testing.T) {
 		many := talks()
 		for i := range 10 * maxNamespaces {
 			other := api.FlowEnd{Kind: api.PodEnd, Namespace: "ns" + strings.Repeat("x", i+1), Name: "p", Address: "10.0.9.9"}
-			many.Items[0].Flows = append(many.Items[0].Flows, api.Flow{Source: many.Items[0].Flows[1].Source, Destination: other})
+			many.Items[0].Flows = append(many.Items[0].Flows,
+				api.Flow{Source: many.Items[0].Flows[1].Source, Destination: other})
 		}
 		h.flows = func(context.Context) (*api.NetworkFlowsList, error) { return many, nil }
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet,

@@ -24,7 +24,8 @@ const (
 var ErrNoTarget = errors.New("its agent is of an earlier version, which tells no connections: upgrade the agent")
 
 // ask reads what an agent tells, at most so many entries. omitted is how many more there are.
-func ask(ctx context.Context, dial hits.Dial, node hits.Node, most int) (entries []flows.Entry, omitted int, err error) {
+func ask(ctx context.Context, dial hits.Dial, node hits.Node, most int) (entries []flows.Entry, omitted int,
+	err error) {
 	if node.Address == "" {
 		return nil, 0, hits.ErrNoAddress
 	}

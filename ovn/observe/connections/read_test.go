@@ -128,8 +128,8 @@ func TestNodesHaveTheirShare(t *testing.T) {
 
 // TestWithoutNames: flows are told by their addresses, and what could not be read is told.
 func TestWithoutNames(t *testing.T) {
-	s := sources(map[string]string{"n1": lines(t, record(4000), contract.ConnectionRecord{End: &contract.ConnectionsEnd{}})},
-		"n1")
+	end := contract.ConnectionRecord{End: &contract.ConnectionsEnd{}}
+	s := sources(map[string]string{"n1": lines(t, record(4000), end)}, "n1")
 	s.Topology = func(context.Context) (*api.NetworkTopologyList, error) { return nil, errors.New("away") }
 	got := s.Read(t.Context()).Items[0]
 	if len(got.Flows) != 1 || got.Flows[0].Source.Name != "" || got.Flows[0].Source.Address != "10.244.1.3" {

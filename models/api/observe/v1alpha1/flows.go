@@ -4,8 +4,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Names of the flows of the network.
 const (
-	// NetworkFlowsResource is of the cluster, or of a namespace: the flows that have an end in it. It has one object, which
-	// is named [NetworkFlowsName].
+	// NetworkFlowsResource is of the cluster, or of a namespace: the flows that have an end in it. It has one object,
+	// which is named [NetworkFlowsName].
 	NetworkFlowsResource = "networkflows"
 	NetworkFlowsKind     = "NetworkFlows"
 	NetworkFlowsName     = "cluster"
@@ -43,7 +43,7 @@ type NetworkFlowsList struct {
 	Items []NetworkFlows `json:"items"`
 }
 
-// NetworkFlows is who talks to whom, as the connection tracking of the nodes has it.
+// NetworkFlows is the connections that the nodes remember in connection tracking.
 type NetworkFlows struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
