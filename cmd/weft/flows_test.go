@@ -131,46 +131,42 @@ func TestWhatFollowShows(t *testing.T) {
 
 // TestFollow asks until it is interrupted, and goes on without the right to see what is refused, which it says once.
 func TestFollow(t *testing.T) {
-	var interrupt context.CancelFunc
-	asked, filter := 0, ""
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, api.PolicyHitsResource) {
-			if filter != "" {
-				t.Error("with a filter it asks for hits, too")
+	for _, filter := range []string{"", "pod=web"} {
+		t.Run("filter "+filter, func(t *testing.T) {
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			asked, refused := 0, refuse(http.StatusForbidden, "Forbidden", "mallory cannot list hits")
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, api.PolicyHitsResource) {
+					refused(w, r)
+					return
+				}
+				answer := talk()
+				if asked++; asked > 1 {
+					answer.Flows = answer.Flows[:1]
+				}
+				if asked == 3 {
+					interrupt()
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_ = json.NewEncoder(w).Encode(api.NetworkFlowsList{Items: []api.NetworkFlows{answer}})
+			}))
+			defer server.Close()
+			var out, errs bytes.Buffer
+			q := flowsQuestion{config: &rest.Config{Host: server.URL}, namespace: "shop", filter: filter,
+				timeout: nodetest.Patience, interval: time.Millisecond}
+			if err := q.follow(ctx, newFollower(screen{Writer: &out}, "json"), &errs); err != nil {
+				t.Errorf("interrupted, it ends with %v", err)
 			}
-			refuse(http.StatusForbidden, "Forbidden", "mallory cannot list hits")(w, r)
-			return
-		}
-		answer := talk()
-		if asked++; asked > 1 {
-			answer.Flows = answer.Flows[:1]
-		}
-		if asked == 3 {
-			answer.NodesUnanswered = 1
-			interrupt()
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(api.NetworkFlowsList{Items: []api.NetworkFlows{answer}})
-	}))
-	defer server.Close()
-	for _, filter = range []string{"", "pod=web"} {
-		var ctx context.Context
-		ctx, interrupt = context.WithCancel(t.Context())
-		asked = 0
-		var out, errs bytes.Buffer
-		q := flowsQuestion{config: &rest.Config{Host: server.URL}, namespace: "shop", filter: filter,
-			timeout: nodetest.Patience, interval: time.Millisecond}
-		if err := q.follow(ctx, newFollower(screen{Writer: &out}, "json"), &errs); err != nil {
-			t.Errorf("interrupted, it ends with %v", err)
-		}
-		if added, ended := strings.Count(out.String(), "ADDED"), strings.Count(out.String(), "DELETED"); added != 5 ||
-			ended != 4 {
-			t.Errorf("%d are new and %d have ended:\n%s", added, ended, out.String())
-		}
-		told := strings.Count(errs.String(), "what policies refuse is not shown")
-		if told != 1 && filter == "" || told != 0 && filter != "" {
-			t.Errorf("it says %q", errs.String())
-		}
+			if added, ended := strings.Count(out.String(), "ADDED"), strings.Count(out.String(), "DELETED"); added != 5 ||
+				ended != 4 {
+				t.Errorf("%d are new and %d have ended:\n%s", added, ended, out.String())
+			}
+			told := strings.Count(errs.String(), "what policies refuse is not shown")
+			if told != one(filter == "") {
+				t.Errorf("it says %q", errs.String())
+			}
+		})
 	}
 }
 

@@ -47,7 +47,8 @@ func TestView(t *testing.T) {
 			api.Flow{Source: shopWeb, Destination: shopDB, Service: service("bank", "safe", "10.96.0.2")}, "",
 			"Pod/shop/web/n1 10.244.1.3 4000 > Pod/shop/db/n2 10.244.2.3 80  []"},
 		"to a Service that is gone": {
-			api.Flow{Source: shopWeb, Destination: vault, Service: service("", "", "10.96.0.3")}, "", "Pod/shop/web/n1 10.244.1.3 4000 > Address 10.96.0.3 80  []"},
+			api.Flow{Source: shopWeb, Destination: vault, Service: service("", "", "10.96.0.3")}, "",
+			"Pod/shop/web/n1 10.244.1.3 4000 > Address 10.96.0.3 80  []"},
 		"of another's pod": {api.Flow{Source: vault, Destination: shopDB, SeenAs: "100.64.0.3:9"}, "",
 			"Address 10.244.3.3 443 > Pod/shop/db/n2 10.244.2.3 80  []"},
 		"of a node": {api.Flow{Source: host, Destination: shopDB}, "bank",
