@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -106,7 +107,7 @@ func (s *Source) dump(ctx context.Context) (text string, err error) {
 }
 
 // connections are those of a dump that are OVN's. Lines that cannot be read are counted as omitted.
-func (s *Source) connections(text string, end *contract.ConnectionsEnd) func(yield func(contract.Connection) bool) {
+func (s *Source) connections(text string, end *contract.ConnectionsEnd) iter.Seq[contract.Connection] {
 	zones, inside := zonesOf(s.config.BridgeIDs(), s.config.Twin), s.config.Inside()
 	return func(yield func(contract.Connection) bool) {
 		var unread error
