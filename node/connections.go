@@ -6,10 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
-	"runtime"
 	"strings"
 
-	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/conntrack"
 	"github.com/weftnet/weft/node/ctlookup"
 	"github.com/weftnet/weft/node/nodeconfig"
@@ -28,7 +26,6 @@ func (a *agent) newConnections() *conntrack.Source {
 			}
 			return network.ClusterCIDRs
 		},
-		DriverStates: runtime.GOOS == contract.Windows,
 	}
 	if a.config.Chassis == nodeconfig.ChassisHosted {
 		c.Twin = ctlookup.OfTCP

@@ -38,8 +38,6 @@ type Config struct {
 	// Inside are the networks of pods. Of what is in zone 0, which a router may share with the host, only connections
 	// with such an end are told.
 	Inside func() []netip.Prefix
-	// DriverStates: the datapath is that of Windows, whose states of TCP Open vSwitch takes for others.
-	DriverStates bool
 }
 
 // Source tells a node's connections, to one that asks at a time.
@@ -121,9 +119,6 @@ func (s *Source) connections(text string, end *contract.ConnectionsEnd) iter.Seq
 				continue
 			case !known || zone == 0 && !hasEnd(&c, inside):
 				continue
-			}
-			if s.config.DriverStates {
-				c.State = ofDriver(c.State)
 			}
 			if !yield(c) {
 				return
