@@ -43,11 +43,14 @@ type Config struct {
 // Source tells a node's connections, to one that asks at a time.
 type Source struct {
 	config Config
+	most   int           // how many connections it tells
 	busy   chan struct{} // has room for one
 }
 
 // New is a source of a node's connections.
-func New(c Config) *Source { return &Source{config: c, busy: make(chan struct{}, 1)} }
+func New(c Config) *Source {
+	return &Source{config: c, most: contract.MaxConnections, busy: make(chan struct{}, 1)}
+}
 
 // Open gives a connection on which the node's connections are, as lines of JSON of [contract.ConnectionRecord], and
 // which then ends.
@@ -82,7 +85,7 @@ func (s *Source) tell(ctx context.Context, w io.Writer) error {
 	}
 	told := 0
 	for c := range s.connections(text, &end) {
-		if told++; told > contract.MaxConnections {
+		if told++; told > s.most {
 			end.Omitted++
 			continue
 		}

@@ -112,7 +112,7 @@ func TestRead(t *testing.T) {
 func TestNodesHaveTheirShare(t *testing.T) {
 	end := contract.ConnectionRecord{End: &contract.ConnectionsEnd{}}
 	dial := agents(map[string]string{"n": lines(t, record(1), record(2), record(3), end),
-		"endless": strings.Repeat(lines(t, record(1)), contract.MaxConnections*3)})
+		"endless": lines(t, record(1)) + strings.Repeat(" ", maxRecord*(contract.MaxConnections+1))})
 	entries, omitted, err := ask(t.Context(), dial, hits.Node{Name: "n", Address: "a"}, 2)
 	if len(entries) != 2 || omitted != 1 || err != nil {
 		t.Errorf("%d entries, %d omitted, %v", len(entries), omitted, err)
