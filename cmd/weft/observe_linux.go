@@ -17,11 +17,11 @@ import (
 const observeHelp = `Tell users of the API server what the network does, and let them change nothing.
 
 It is the aggregated API observe.weft.net: users reach it by the API server, with a kubeconfig alone, and Kubernetes'
-rights (RBAC on the group's resources) say what they may see. "weft status", "weft trace" and
-"weft policy hits" ask it.
+rights (RBAC on the group's resources) say what they may see. "weft status", "weft trace",
+"weft flows" and "weft policy hits" ask it.
 
 Run it on central hosts, two or more, each beside a server of OVN's databases, whose read-only sockets it reads. Nodes'
-agents tell it their flows' counters.`
+agents tell it their flows' counters, and the connections of pods.`
 
 func observeCommand() *cobra.Command {
 	cmd := &cobra.Command{
