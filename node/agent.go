@@ -94,7 +94,7 @@ func newAgent(
 		a.tunnel = newAgentTunnel(c)
 		a.tunnel.switchReady, a.tunnel.awaitLookup = a.gateway.SwitchReady, a.gateway.AwaitLookup
 		a.registry.MustRegister(a.tunnel.collectors()...)
-		a.tunnel.metrics = a.registry
+		a.tunnel.metrics, a.tunnel.connections = a.registry, a.newConnections().Open
 		a.tunnel.captures = capture.NewServer(captured{c, ovs}.find).Open
 	}
 	return a, nil

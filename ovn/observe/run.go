@@ -27,6 +27,7 @@ import (
 	"github.com/weftnet/weft/models/httpserver"
 	"github.com/weftnet/weft/models/telemetry"
 	"github.com/weftnet/weft/ovn/hits"
+	"github.com/weftnet/weft/ovn/observe/connections"
 	"github.com/weftnet/weft/ovn/observe/dump"
 	"github.com/weftnet/weft/ovn/observe/topology"
 	"github.com/weftnet/weft/ovn/ovntrace"
@@ -56,6 +57,9 @@ type Agents struct {
 	Metrics hits.Dial
 	// Capture leads to packets: contract.CaptureRequest.
 	Capture hits.Dial
+	// Connections leads to what the datapath remembers of connections. [connections.ErrNoTarget] is of an agent that knows
+	// no such thing.
+	Connections hits.Dial
 }
 
 // Run serves until ctx is done.
@@ -85,6 +89,7 @@ type door struct {
 	status   *snapshots[*api.NetworkStatusList]
 	versions *snapshots[*api.NetworkVersionList]
 	topology *snapshots[*api.NetworkTopologyList]
+	flows    *snapshots[*api.NetworkFlowsList]
 	dumps    *dumps
 	commands *commands
 	captures *captures
@@ -115,7 +120,7 @@ func (d *door) prepareAnswers(agents Agents) {
 	d.hits = &snapshots[*api.PolicyHitsList]{now: time.Now, fresh: hitsFresh,
 		read: func(ctx context.Context) (*api.PolicyHitsList, error) {
 			counts, err := hits.Read(ctx, hits.Config{Northbound: northbound, Southbound: southbound, Dial: agents.Counters},
-				d.nodesOf(d.nodes.GetStore().List()))
+				d.agents())
 			d.metrics.unanswered.Set(float64(len(counts.Unanswered)))
 			return listOf(counts), err
 		}}
@@ -128,6 +133,10 @@ func (d *door) prepareAnswers(agents Agents) {
 		read: func(ctx context.Context) (*api.NetworkVersionList, error) { return sources.Versions(ctx), nil }}
 	layout := &topology.Sources{Northbound: northbound, Southbound: southbound, Nodes: d.watchedNodes}
 	d.topology = &snapshots[*api.NetworkTopologyList]{now: time.Now, fresh: topologyFresh, read: layout.Read}
+	talks := &connections.Sources{Agents: d.agents, Dial: agents.Connections, Nodes: d.watchedNodes,
+		Topology: d.topology.get, Kubernetes: d.client}
+	d.flows = &snapshots[*api.NetworkFlowsList]{now: time.Now, fresh: flowsFresh,
+		read: func(ctx context.Context) (*api.NetworkFlowsList, error) { return talks.Read(ctx), nil }}
 	d.dumps = newDumps(map[string]func(context.Context, *dump.Writer) error{
 		api.NorthboundDump: func(ctx context.Context, w *dump.Writer) error {
 			return dump.Database(ctx, northbound, status.Northbound, w)
@@ -136,7 +145,7 @@ func (d *door) prepareAnswers(agents Agents) {
 			return dump.Database(ctx, southbound, status.Southbound, w)
 		},
 		api.AgentsDump: func(ctx context.Context, w *dump.Writer) error {
-			return dump.Agents(ctx, d.nodesOf(d.nodes.GetStore().List()), agents.Metrics, w)
+			return dump.Agents(ctx, d.agents(), agents.Metrics, w)
 		},
 	})
 	d.commands = newCommands(map[string]string{api.NorthboundCommand: d.config.Northbound,
@@ -235,6 +244,7 @@ func (d *door) handler() *handler {
 	return &handler{
 		identity: d.config.Identity, who: d.proxy.user, limits: &limits{}, answered: d.metrics.answered,
 		hits: d.hits.get, status: d.status.get, versions: d.versions.get, topology: d.topology.get,
+		flows: d.flows.get,
 		dumps: d.dumps, commands: d.commands, captures: d.captures, trace: d.tracer.Trace,
 		may: func(ctx context.Context, who user.Info, to right) (bool, error) {
 			return has(ctx, d.client, who, to)
@@ -276,6 +286,9 @@ func keepNode(object any) (any, error) {
 	}
 	return object, nil
 }
+
+// agents are the nodes on which Weft runs now.
+func (d *door) agents() []hits.Node { return d.nodesOf(d.nodes.GetStore().List()) }
 
 // nodesOf are those on which Weft runs. An agent that nobody should connect to gives no answer; that is logged once.
 func (d *door) nodesOf(objects []any) []hits.Node {

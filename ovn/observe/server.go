@@ -39,6 +39,8 @@ type handler struct {
 	versions func(context.Context) (*api.NetworkVersionList, error)
 	// topology is that of the whole network.
 	topology func(context.Context) (*api.NetworkTopologyList, error)
+	// flows are those of all nodes.
+	flows    func(context.Context) (*api.NetworkFlowsList, error)
 	dumps    *dumps
 	commands *commands
 	// trace answers a question, as far as the user may see the answer.
@@ -119,6 +121,9 @@ func (h *handler) read(r *http.Request, who user.Info) (any, error) {
 	if namespace, ok := listPath(r.URL.Path, api.NetworkTopologyResource); ok {
 		return h.networkTopology(r, who, namespace)
 	}
+	if namespace, ok := listPath(r.URL.Path, api.NetworkFlowsResource); ok {
+		return h.networkFlows(r, who, namespace)
+	}
 	if name, ok := namePath(r.URL.Path, api.NetworkDumpResource); ok {
 		return h.networkDump(r, who, name)
 	}
@@ -172,6 +177,8 @@ func discovery(path string) any {
 					Verbs: []string{"list"}},
 				{Name: api.NetworkTopologyResource, SingularName: "networktopology", Namespaced: true,
 					Kind: api.NetworkTopologyKind, Verbs: []string{"list"}},
+				{Name: api.NetworkFlowsResource, SingularName: "networkflow", Namespaced: true, Kind: api.NetworkFlowsKind,
+					Verbs: []string{"list"}},
 				{Name: api.NetworkDumpResource, SingularName: "networkdump", Kind: api.NetworkDumpKind, Verbs: []string{"get"}},
 				{Name: api.OVNCommandResource, SingularName: "ovncommand", Kind: api.OVNCommandKind, Verbs: []string{"get"}},
 				{Name: api.TraceResource, SingularName: "trace", Namespaced: true, Kind: api.TraceKind, Verbs: []string{"create"}},
