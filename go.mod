@@ -19,8 +19,8 @@ require (
 	github.com/mdlayher/netlink v1.7.3-0.20250113171957-fbb4dce95f42
 	github.com/ovn-kubernetes/libovsdb v0.8.1
 	github.com/prometheus/client_golang v1.23.2
-	github.com/prometheus/common v0.67.5
 	github.com/prometheus/client_model v0.6.2
+	github.com/prometheus/common v0.67.5
 	github.com/spf13/cast v1.10.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
@@ -36,6 +36,8 @@ require (
 	k8s.io/klog/v2 v2.140.0
 	sigs.k8s.io/network-policy-api v0.2.0
 )
+
+require github.com/cli/browser v1.3.0 // indirect
 
 require (
 	k8s.io/apiserver v0.35.4
