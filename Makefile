@@ -56,6 +56,7 @@ test: lab check ## everything that must pass
 beside-unit-race:
 	$(MAKE) cluster-alone
 	$(MAKE) windows-unit
+	$(MAKE) ui-test
 	$(MAKE) unit-cases
 	$(MAKE) test-kernel-short
 
@@ -72,6 +73,7 @@ vet:
 	cd test/oracle && go vet ./...
 	cd test/oracle/services && go vet ./...
 	cd test/site && go vet ./...
+	cd test/ui && go vet ./...
 	cd test/chart && go vet ./...
 
 lint:
@@ -80,7 +82,7 @@ lint:
 	go run ./test/links $$(git ls-files '*.md')
 	go tool staticcheck -tags $(TEST_TAGS) ./...
 	GOOS=windows $$(go tool -n staticcheck) ./cmd/... ./cni/... ./node/...
-	staticcheck=$$(go tool -n staticcheck) && for module in test/lab/sctp test/oracle test/oracle/services test/site test/chart; do (cd $$module && $$staticcheck ./...) || exit; done
+	staticcheck=$$(go tool -n staticcheck) && for module in test/lab/sctp test/oracle test/oracle/services test/site test/ui test/chart; do (cd $$module && $$staticcheck ./...) || exit; done
 
 # The tests run anew each time: go's cache of results knows nothing of the programs in bin/lab. `check` has vetted them.
 # They wait for most of their time, so two packages run at once, beside the cluster's tests that run alone. With more of
@@ -118,6 +120,15 @@ oracle-long: ## 200,000 random cases of policies, asked of the rows and of the o
 .PHONY: windows-unit
 windows-unit: $(LAB)/wine/.complete ## the unit tests of what runs on Windows, under Wine
 	test/lab/scripts/wine-test.sh ./cni ./cmd/weft ./node ./node/nodeconfig ./node/attach ./node/gateway ./node/openvswitch ./node/platform/platformtest ./node/pods ./node/windows ./node/hostservice ./node/hostservice/listeners ./node/hostservice/proxy ./node/tunnel ./node/doctor ./node/hns ./node/hostnet ./node/ovsdriver ./node/statefile
+
+.PHONY: ui-test ui-bench
+ui-test: ## the page of `weft ui` in a browser
+	test/lab/scripts/install.sh chromium=chromium
+	cd test/ui && $(UNIT_TEST) -timeout 10m ./...
+
+ui-bench: ## how long that page takes to draw many pods
+	test/lab/scripts/install.sh chromium=chromium
+	cd test/ui && go test -run '^$$' -bench . -benchtime 3x ./...
 
 CLUSTER_TEST := go test -tags cluster -count 1 -parallel 6 -timeout 25m -v ./test/e2e
 END_CLUSTER := bin/weftlab --name weft-test down

@@ -20,6 +20,7 @@ import (
 	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/attach"
+	"github.com/weftnet/weft/node/capture"
 	"github.com/weftnet/weft/node/domains"
 	"github.com/weftnet/weft/node/encryption"
 	"github.com/weftnet/weft/node/gateway"
@@ -93,7 +94,8 @@ func newAgent(
 		a.tunnel = newAgentTunnel(c)
 		a.tunnel.switchReady, a.tunnel.awaitLookup = a.gateway.SwitchReady, a.gateway.AwaitLookup
 		a.registry.MustRegister(a.tunnel.collectors()...)
-		a.tunnel.metrics = a.registry
+		a.tunnel.metrics, a.tunnel.connections = a.registry, a.newConnections().Open
+		a.tunnel.captures = capture.NewServer(captured{c, ovs}.find).Open
 	}
 	return a, nil
 }

@@ -151,4 +151,5 @@ func TestMetricsForADoor(t *testing.T) {
 		return err
 	})
 	refusesOthers(t, c.TunnelAddress, ca, tunnel.Metrics)
+	refusesOthers(t, c.TunnelAddress, ca, tunnel.Connections)
 }

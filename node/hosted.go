@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/models/signal"
+	"github.com/weftnet/weft/node/capture"
 	"github.com/weftnet/weft/node/ctlookup"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/local"
@@ -37,6 +38,10 @@ type agentTunnel struct {
 	awaitLookup func(context.Context) bool
 	// metrics are the agent's.
 	metrics prometheus.Gatherer
+	// captures answers who asks for packets.
+	captures func(context.Context) (net.Conn, error)
+	// connections opens a stream of those that the datapath remembers.
+	connections func(context.Context) (net.Conn, error)
 
 	mu      sync.Mutex
 	open    map[tunnel.Target]int
@@ -55,8 +60,9 @@ func newAgentTunnel(c nodeconfig.Config) *agentTunnel {
 		config: c, credentials: tunnel.Files(c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey),
 		changed: signal.New(), open: map[tunnel.Target]int{}, ways: map[net.Conn]struct{}{},
 		switchReady: func() error { return nil }, awaitLookup: func(context.Context) bool { return false },
-		metrics: prometheus.NewRegistry(),
-		problem: fmt.Errorf("tunnel-address: not listening on %s yet", c.TunnelAddress),
+		metrics: prometheus.NewRegistry(), connections: noConnections,
+		captures: capture.NewServer(captured{config: c}.find).Open,
+		problem:  fmt.Errorf("tunnel-address: not listening on %s yet", c.TunnelAddress),
 		unread: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_conntrack_lookup_failures_total",
 			Help: "OpenFlow messages of ovn-controller to which the agent could not add such a lookup.",
@@ -117,8 +123,10 @@ func (h *agentTunnel) listen(ctx context.Context) error {
 // services are for a chassis host only where the node is hosted: a node's own ovn-controller needs nobody's help.
 func (h *agentTunnel) services() map[tunnel.Target]tunnel.Service {
 	services := map[tunnel.Target]tunnel.Service{
-		tunnel.Counters: {Peer: tunnel.ObserverName, Open: h.openCounters},
-		tunnel.Metrics:  {Peer: tunnel.ObserverName, Open: h.openMetrics},
+		tunnel.Counters:    {Peer: tunnel.ObserverName, Open: h.openCounters},
+		tunnel.Metrics:     {Peer: tunnel.ObserverName, Open: h.openMetrics},
+		tunnel.Capture:     {Peer: tunnel.ObserverName, Open: h.captures},
+		tunnel.Connections: {Peer: tunnel.ObserverName, Open: h.connections},
 	}
 	if h.config.Chassis == nodeconfig.ChassisHosted {
 		services[tunnel.OVSDB] = tunnel.Service{Peer: tunnel.HostName, Open: h.dialDatabase}

@@ -1,9 +1,7 @@
 package node
 
 import (
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
@@ -36,10 +34,9 @@ func daemonsOf(c nodeconfig.Config) (list []daemons.Daemon) {
 	add := func(name string, folders ...string) {
 		list = append(list, daemons.Daemon{Name: name, Node: c.NodeName, Sockets: unixctl.Sockets(folders, name)})
 	}
-	first, _, _ := strings.Cut(c.OVSDatabase, ",")
-	if socket, isUnix := strings.CutPrefix(first, "unix:"); isUnix {
-		add("ovsdb-server", filepath.Dir(socket))
-		add("ovs-vswitchd", filepath.Dir(socket))
+	if folder, known := switchFolder(c); known {
+		add("ovsdb-server", folder)
+		add("ovs-vswitchd", folder)
 	}
 	if c.Chassis != nodeconfig.ChassisHosted {
 		add("ovn-controller", ovncontroller.Folders(c)...)

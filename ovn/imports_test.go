@@ -11,7 +11,8 @@ import (
 // Each package of the translation imports those below it alone, and none of them the package that wires the parts.
 // Those that use the translation, as programs or as commands, are above it.
 func TestImportsPointOneWay(t *testing.T) {
-	above := []string{"bounded", "explain", "hits", "manifest", "observe", "ovntrace", "southbound", "status", "trace"}
+	above := []string{"bounded", "explain", "flows", "hits", "manifest", "observe", "ovntrace", "southbound", "status",
+		"trace"}
 	below := map[string]string{
 		"acl":          "",
 		"capability":   "",

@@ -45,8 +45,10 @@ type question struct {
 	// namespace is that of the list; empty: all of them.
 	namespace string
 	// name is that of the one object that is asked for; empty: a list.
-	name  string
-	query url.Values
+	name string
+	// subresource is that of the object.
+	subresource string
+	query       url.Values
 	// object is created, and the answer is that object as weft observe has filled it in; nil: nothing is created.
 	object any
 	// role is the ClusterRole that has the right, if no other role has.
@@ -97,6 +99,9 @@ func (q question) request(config *rest.Config) (*rest.Request, error) {
 	path = append(path, q.resource)
 	if q.name != "" {
 		path = append(path, q.name)
+	}
+	if q.subresource != "" {
+		path = append(path, q.subresource)
 	}
 	request := client.RESTClient().Get()
 	if q.object != nil {

@@ -70,8 +70,8 @@ func rootCommand() *cobra.Command {
 
 // userCommands are for people with a kubeconfig, on every system.
 func userCommands() []*cobra.Command {
-	return []*cobra.Command{statusCommand(), traceCommand(), connectivityCommand(), topologyCommand(), policyCommand(),
-		sysdumpCommand(),
+	return []*cobra.Command{statusCommand(), traceCommand(), connectivityCommand(), topologyCommand(), flowsCommand(),
+		policyCommand(), sysdumpCommand(), captureCommand(), uiCommand(),
 		ovnCommand(api.NorthboundCommand, "  weft nbctl show\n  weft nbctl lr-route-list cluster\n"+
 			"  weft nbctl -- --columns=name,addresses find Logical_Switch_Port up=false"),
 		ovnCommand(api.SouthboundCommand, "  weft sbctl show\n  weft sbctl lflow-list l1"), versionCommand()}

@@ -72,6 +72,8 @@ func linuxFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	f.String("encryption-charon", defaults.EncryptionCharon, "socket (vici) of charon, strongSwan's daemon")
 	f.String("data-dir", defaults.DataDir, "folder of what the agent keeps over a restart of the machine: the ports "+
 		"that daemons of the host have")
+	f.String("capture", defaults.Capture, "what users with the right may capture on this node by weft capture: off, pods "+
+		"(packets of pods) or all (those of the node's tunnels, too)")
 	f.String("gateway-bridge", defaults.GatewayBridge, "bridge to the outside of a node that has a gateway of its own")
 }
 

@@ -11,16 +11,17 @@ import (
 	"github.com/weftnet/weft/node/tunnel"
 	"github.com/weftnet/weft/ovn/hits"
 	"github.com/weftnet/weft/ovn/observe"
+	"github.com/weftnet/weft/ovn/observe/connections"
 )
 
 const observeHelp = `Tell users of the API server what the network does, and let them change nothing.
 
 It is the aggregated API observe.weft.net: users reach it by the API server, with a kubeconfig alone, and Kubernetes'
-rights (RBAC on the group's resources) say what they may see. "weft status", "weft trace" and
-"weft policy hits" ask it.
+rights (RBAC on the group's resources) say what they may see. "weft status", "weft trace",
+"weft flows" and "weft policy hits" ask it.
 
 Run it on central hosts, two or more, each beside a server of OVN's databases, whose read-only sockets it reads. Nodes'
-agents tell it their flows' counters.`
+agents tell it their flows' counters, and the connections of pods.`
 
 func observeCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -63,6 +64,19 @@ func observeCommand() *cobra.Command {
 				return tunnel.Dial(ctx, n.Address, target, credentials, tunnel.AgentName(n.Name))
 			}
 		}
-		return observe.Run(ctx, config, rest, observe.Agents{Counters: dial(tunnel.Counters), Metrics: dial(tunnel.Metrics)})
+		return observe.Run(ctx, config, rest, observe.Agents{Counters: dial(tunnel.Counters), Metrics: dial(tunnel.Metrics),
+			Capture:     dial(tunnel.Capture),
+			Connections: ofThisVersion(dial(tunnel.Connections), connections.ErrNoTarget)})
 	})
+}
+
+// ofThisVersion has a dial to what earlier agents do not serve say so.
+func ofThisVersion(dial hits.Dial, noTarget error) hits.Dial {
+	return func(ctx context.Context, n hits.Node) (net.Conn, error) {
+		conn, err := dial(ctx, n)
+		if refused := new(tunnel.Error); errors.As(err, &refused) && refused.Reason == tunnel.NoTarget {
+			return nil, noTarget
+		}
+		return conn, err
+	}
 }

@@ -61,6 +61,13 @@ const (
 	LookupOff  = "false"
 )
 
+// What an agent captures for users of `weft observe` who have the right.
+const (
+	CaptureOff  = "off"
+	CapturePods = "pods" // the packets of pods
+	CaptureAll  = "all"  // those of the node's tunnels, too
+)
+
 // ParseConntrackLookup reads auto, true or false.
 func ParseConntrackLookup(text string) (string, error) {
 	if text == LookupAuto {
@@ -102,6 +109,8 @@ type Config struct {
 	// tunnel-ca, tunnel-certificate, tunnel-private-key: PEM files. A node that is not hosted and has none of them
 	// takes no streams.
 	TunnelCA, TunnelCertificate, TunnelPrivateKey string
+	// capture (Linux): [CaptureOff], [CapturePods] or [CaptureAll].
+	Capture string
 	// adapter (Windows): the network adapter that pods share with the host. Empty: the one that holds
 	// encap-address.
 	Adapter string
@@ -238,6 +247,9 @@ func (c Config) Validate() error {
 	c.validateUplink(bad)
 	c.validateGateway(bad)
 	c.validateCNI(bad)
+	if !slices.Contains([]string{CaptureOff, CapturePods, CaptureAll}, c.Capture) {
+		bad("capture", "%q is neither %q, %q nor %q", c.Capture, CaptureOff, CapturePods, CaptureAll)
+	}
 	if err := contract.CheckDNSServices(c.DNSServices); err != nil {
 		errs = append(errs, err)
 	}

@@ -21,6 +21,10 @@ const (
 	Counters Target = "weft-counters/1"
 	// the agent's metrics in Prometheus' text format, after which the stream ends
 	Metrics Target = "weft-metrics/1"
+	// packets of a pod or of the node: contract.CaptureRequest, contract.CaptureReply
+	Capture Target = "weft-capture/1"
+	// what the node's datapath remembers of connections: lines of contract.ConnectionRecord
+	Connections Target = "weft-connections/1"
 )
 
 // HostName is the DNS name in a chassis host's certificate.

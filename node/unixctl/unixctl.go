@@ -14,7 +14,7 @@ import (
 	"github.com/weftnet/weft/node/local"
 )
 
-// maxAnswer bounds what a daemon may answer, in bytes.
+// maxAnswer bounds what a daemon may answer, in bytes, unless more is asked for.
 const maxAnswer = 1 << 20
 
 // request is the id of the only request on a connection.
@@ -22,16 +22,26 @@ const request = 0
 
 // Call runs a command by a daemon's control socket, and returns what [Run] returns.
 func Call(ctx context.Context, socket, command string, args ...string) (string, error) {
+	return CallWithin(ctx, maxAnswer, socket, command, args...)
+}
+
+// CallWithin is [Call] for a command whose answer may be longer, of at most so many bytes.
+func CallWithin(ctx context.Context, limit int64, socket, command string, args ...string) (string, error) {
 	conn, err := local.DialSocket(ctx, socket)
 	if err != nil {
 		return "", err
 	}
-	return Run(ctx, conn, command, args...)
+	return run(ctx, limit, conn, command, args...)
 }
 
 // Run sends a command on a new connection to a control socket, which it closes, and returns the
 // daemon's answer as it is. A daemon's refusal is an error with its words. It ends with ctx.
 func Run(ctx context.Context, conn net.Conn, command string, args ...string) (string, error) {
+	return run(ctx, maxAnswer, conn, command, args...)
+}
+
+// run is Run for an answer of at most limit bytes.
+func run(ctx context.Context, limit int64, conn net.Conn, command string, args ...string) (string, error) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	if args == nil {
@@ -45,7 +55,11 @@ func Run(ctx context.Context, conn net.Conn, command string, args ...string) (st
 		Result *string `json:"result"`
 		Error  *string `json:"error"`
 	}
-	if err := json.NewDecoder(io.LimitReader(conn, maxAnswer)).Decode(&reply); err != nil {
+	answer := &io.LimitedReader{R: conn, N: limit}
+	switch err := json.NewDecoder(answer).Decode(&reply); {
+	case err != nil && answer.N == 0:
+		return "", fmt.Errorf("%s: the answer has more than %d bytes", command, limit)
+	case err != nil:
 		return "", fmt.Errorf("%s: %w", command, err)
 	}
 	switch {

@@ -34,7 +34,7 @@ func TestRun(t *testing.T) {
 		"no JSON": {answer: "hello", problem: "status: invalid character"},
 		"the end": {answer: "", problem: "status: EOF"},
 		"more than is read": {answer: `{"result":"` + strings.Repeat("x", maxAnswer) + `"}`,
-			problem: "status: unexpected EOF"},
+			problem: "status: the answer has more than 1048576 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn, asked := daemon(t, c.answer)

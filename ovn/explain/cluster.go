@@ -50,6 +50,7 @@ type pod struct {
 	namespace, name string
 	labels          labels.Set
 	ports           map[string][]string // protocols, by the names of its containers' ports
+	listens         []ContainerPort     // what its containers declare
 	port            string              // of its logical switch, "" of one without
 	addresses       []netip.Addr
 	node            string // "" of none
@@ -159,7 +160,9 @@ func (c *Cluster) takePod(o *corev1.Pod) bool {
 	p := &pod{namespace: o.Namespace, name: o.Name, node: o.Spec.NodeName, labels: o.Labels, ports: map[string][]string{}}
 	for _, container := range slices.Concat(o.Spec.InitContainers, o.Spec.Containers) {
 		for _, port := range container.Ports {
-			p.ports[port.Name] = append(p.ports[port.Name], protocolOf(&port.Protocol))
+			protocol := protocolOf(&port.Protocol)
+			p.ports[port.Name] = append(p.ports[port.Name], protocol)
+			p.listens = append(p.listens, ContainerPort{protocol, uint16(port.ContainerPort)})
 		}
 	}
 	c.pods[p.key()] = p

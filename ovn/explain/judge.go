@@ -149,17 +149,7 @@ const clientPort = 40000
 
 // judge follows one connection, by the rows that are there or else by those that must be.
 func (c *Cluster) judge(q Question, from *pod, to target, src, dst netip.Addr) Path {
-	connection := acl.Connection{
-		Packet: acl.Packet{Inport: from.port, Outport: to.port, Src: src, Dst: dst, Proto: protocols[q.Protocol],
-			SrcPort: clientPort, DstPort: to.number},
-		VIP: to.vip,
-	}
-	switch {
-	case q.Protocol == icmp && src.Is4():
-		connection.Proto, connection.SrcPort, connection.ICMPType = acl.ICMP, 0, 8
-	case q.Protocol == icmp:
-		connection.Proto, connection.SrcPort, connection.ICMPType = acl.ICMPv6, 0, 128
-	}
+	connection := acl.Connection{Packet: firstPacket(q.Protocol, to.number, from, to.pod, src, dst), VIP: to.vip}
 	itself := from.port != "" && from.port == to.port
 	if itself && !to.vip.IsValid() {
 		return toItself(from, to, src, dst)
@@ -181,6 +171,19 @@ func (c *Cluster) judge(q Question, from *pod, to target, src, dst netip.Addr) P
 				":\n"+wanted.Egress.text()+wanted.Ingress.text()+"The controller has not written it yet, or cannot: see its log, "+
 				"and the policies' status")
 		}
+	}
+	return p
+}
+
+// firstPacket opens a connection, or is an echo request.
+func firstPacket(protocol string, port uint16, from, to *pod, src, dst netip.Addr) acl.Packet {
+	p := acl.Packet{Inport: from.port, Outport: to.port, Src: src, Dst: dst, Proto: protocols[protocol],
+		SrcPort: clientPort, DstPort: port}
+	switch {
+	case protocol == icmp && src.Is4():
+		p.Proto, p.SrcPort, p.ICMPType = acl.ICMP, 0, 8
+	case protocol == icmp:
+		p.Proto, p.SrcPort, p.ICMPType = acl.ICMPv6, 0, 128
 	}
 	return p
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/hits"
+	"github.com/weftnet/weft/ovn/observe/connections"
 	"github.com/weftnet/weft/ovn/observe/sysdump"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 	"github.com/weftnet/weft/test/apiserver"
@@ -30,6 +31,7 @@ import (
 
 const (
 	topologies = "/apis/" + api.GroupVersion + "/" + api.NetworkTopologyResource
+	flowsPath  = "/apis/" + api.GroupVersion + "/" + api.NetworkFlowsResource
 	dumpPaths  = "/apis/" + api.GroupVersion + "/" + api.NetworkDumpResource + "/"
 	commandsOf = "/apis/" + api.GroupVersion + "/" + api.OVNCommandResource + "/"
 )
@@ -106,6 +108,21 @@ func agentOf(_ context.Context, node hits.Node) (net.Conn, error) {
 	return ours, nil
 }
 
+// connectionsOf answers for n2 as its agent would: a pod talks to the outside.
+func connectionsOf(_ context.Context, node hits.Node) (net.Conn, error) {
+	if node.Name != "n2" {
+		return nil, connections.ErrNoTarget
+	}
+	ours, theirs := net.Pipe()
+	go func() {
+		defer theirs.Close()
+		_, _ = io.WriteString(theirs, `{"connection": {"protocol": "tcp", "state": "ESTABLISHED",
+			"original": {"source": "10.244.0.3:4000", "destination": "198.51.100.9:443"},
+			"reply": {"source": "198.51.100.9:443", "destination": "10.244.0.3:4000"}}} {"end": {}}`) // who asked may be gone
+	}()
+	return ours, nil
+}
+
 // bind gives users rights: in the cluster, or in a namespace.
 func (s *street) bind(namespace, user string, roles ...string) {
 	s.t.Helper()
@@ -130,12 +147,13 @@ func TestQuestionsToARealDoor(t *testing.T) {
 	central := s.startCentral()
 	s.populate(central)
 	s.plant(central)
-	all := []string{api.NetworkVersionRole, api.NetworkTopologyRole, api.NetworkDumpRole, api.OVNCommandRole}
+	all := []string{api.NetworkVersionRole, api.NetworkTopologyRole, api.NetworkDumpRole, api.OVNCommandRole,
+		api.NetworkFlowsRole}
 	s.bind("", "nora", all...)
 	s.bind("shop", "alice", all...)
 	s.bind("", "victor", "view")
 	s.bind("", "sam", api.NetworkStatusRole)
-	s.agents.Metrics = agentOf
+	s.agents.Metrics, s.agents.Connections = agentOf, connectionsOf
 	s.open("c1", first, some())
 	user := func(name string) *apiserver.Server { return s.As(name, "system:authenticated") }
 	nora := user("nora")
@@ -150,6 +168,12 @@ func TestQuestionsToARealDoor(t *testing.T) {
 		{"nora", versionPath, []string{`"name":"c1"`, `"openVSwitch":"3.5.0"`, `"agent":"1.2.0"`}},
 		{"nora", topologies, []string{`"name":"n1"`, `"name":"door"`, `"namespace":"bank"`}},
 		{"nora", topologies + "?fieldSelector=spec.nodeName%3Dn2", []string{`"nodes":[{"name":"n2"}]`}},
+		{"nora", flowsPath, []string{`"address":"198.51.100.9"`, `"nodes":["n2"]`, `{"node":"n1","reason":"its agent takes no`,
+			`"nodesUnanswered":1`}},
+		{"nora", flowsPath + "?fieldSelector=destination%3D192.0.2.0/24", []string{`"flows":[]`}},
+		{"nora", flowsPath + "?fieldSelector=destination%3Da/b/c", []string{"400", "is neither a pod"}},
+		{"alice", strings.Replace(flowsPath, api.GroupVersion, api.GroupVersion+"/namespaces/shop", 1),
+			[]string{`"flows":[]`, `"nodesUnanswered":1`}},
 		{"nora", dumpPaths + "northbound", []string{`"table":"Logical_Switch_Port"`, "bank_door", "[left out]"}},
 		{"nora", dumpPaths + "southbound", []string{`"table":"SB_Global"`}},
 		{"nora", dumpPaths + "agents", []string{`{"node":"n2","metrics":"weft_ports 7\n`, `{"node":"n1","error"`}},
@@ -187,7 +211,9 @@ func TestQuestionsToARealDoor(t *testing.T) {
 // refusesQuestions: neither a right in a namespace, nor another right, nor a way round helps.
 func (s *street) refusesQuestions(t *testing.T) {
 	ofBank := strings.Replace(topologies, api.GroupVersion, api.GroupVersion+"/namespaces/bank", 1)
-	paths := []string{versionPath, topologies, ofBank, dumpPaths + "northbound", dumpPaths + "southbound",
+	flowsOfBank := strings.Replace(flowsPath, api.GroupVersion, api.GroupVersion+"/namespaces/bank", 1)
+	paths := []string{versionPath, topologies, ofBank, flowsPath, flowsOfBank, flowsPath + "?fieldSelector=pod%3Dsafe",
+		dumpPaths + "northbound", dumpPaths + "southbound",
 		dumpPaths + "agents", commandPath("nbctl", "show"),
 		commandPath("sbctl", "show"), dumpPaths + "none", commandPath("nbctl", "ls-add", "x"),
 		strings.Replace(topologies, api.GroupVersion, api.GroupVersion+"/namespaces/shop/../bank", 1),

@@ -117,9 +117,9 @@ func (p *frontProxy) user(r *http.Request) (user.Info, error) {
 	return response.User, nil
 }
 
-// right is what a user may do with a resource of this API: in a namespace, in all where that is empty, or with one
-// object of the cluster, all where name is empty.
-type right struct{ verb, resource, namespace, name string }
+// right is what a user may do with a resource of this API: in a namespace, in all where that is empty, and with one
+// object, all where name is empty.
+type right struct{ verb, resource, subresource, namespace, name string }
 
 // has asks the API server whether a user has a right.
 func has(ctx context.Context, client kubernetes.Interface, who user.Info, to right) (bool, error) {
@@ -131,7 +131,7 @@ func has(ctx context.Context, client kubernetes.Interface, who user.Info, to rig
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(), Extra: extra,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: to.namespace, Verb: to.verb, Group: group,
-				Version: version, Resource: to.resource, Name: to.name},
+				Version: version, Resource: to.resource, Subresource: to.subresource, Name: to.name},
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {

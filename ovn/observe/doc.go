@@ -5,5 +5,6 @@
 // requests of that certificate alone, and asks the API server once more for the user's right (SubjectAccessReview).
 //
 // What it can reach cannot be written by it: OVN's databases by sockets that ovsdb-server serves read-only, the nodes'
-// agents by a certificate that gets counters of flows and the agent's metrics, and nothing else.
+// agents by a certificate that gets counters of flows, the agent's metrics and what the datapath remembers of
+// connections, and nothing else.
 package observe

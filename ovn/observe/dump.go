@@ -2,7 +2,6 @@ package observe
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -43,16 +42,23 @@ func (d *dumps) begin() (release func(), err error) {
 }
 
 // stream is an answer that is written piece by piece.
-type stream func(context.Context, io.Writer)
+type stream struct {
+	kind  string // its media type
+	lasts time.Duration
+	// write's error breaks the answer off, so that the client does not take it for whole.
+	write func(context.Context, http.ResponseWriter) error
+}
 
 // send gives a stream more time than other answers have.
 func (s stream) send(w http.ResponseWriter, r *http.Request) {
-	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(dumpTime + closeTime)); err != nil {
-		slog.WarnContext(r.Context(), "a dump has no more time than other answers", "error", err)
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.lasts + closeTime)); err != nil {
+		slog.WarnContext(r.Context(), "a stream has no more time than other answers", "error", err)
 	}
-	w.Header().Set("Content-Type", dumpType)
+	w.Header().Set("Content-Type", s.kind)
 	w.Header().Set("Cache-Control", "no-store")
-	s(r.Context(), w)
+	if err := s.write(r.Context(), w); err != nil {
+		panic(http.ErrAbortHandler) // it has been logged
+	}
 }
 
 // networkDump has everything that databases say, without secrets. So it is for those who have its right in the whole
@@ -69,7 +75,7 @@ func (h *handler) networkDump(r *http.Request, who user.Info, name string) (any,
 	if err != nil {
 		return nil, err
 	}
-	return stream(func(ctx context.Context, w io.Writer) {
+	return stream{kind: dumpType, lasts: dumpTime, write: func(ctx context.Context, w http.ResponseWriter) error {
 		defer release()
 		ctx, cancel := context.WithTimeout(ctx, dumpTime)
 		defer cancel()
@@ -79,7 +85,8 @@ func (h *handler) networkDump(r *http.Request, who user.Info, name string) (any,
 			slog.ErrorContext(ctx, "a dump is not complete", "dump", name, "error", err)
 		}
 		lines.End(err)
-	}), nil
+		return nil
+	}}, nil
 }
 
 // namePath gives the name in a path of one object of a resource of the cluster.

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"strings"
 	"sync"
 
@@ -25,6 +26,9 @@ func who(user string) string {
 
 // limits bound the requests that are under way. What they make the databases and nodes do is bounded by [snapshots].
 type limits struct {
+	// most and mostOfUser are other bounds than maxRequests and maxOfUser; 0: these.
+	most, mostOfUser int
+
 	mu    sync.Mutex
 	all   int
 	users map[string]int
@@ -35,7 +39,7 @@ func (l *limits) enter(user string) (release func(), err error) {
 	user = who(user)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.all >= maxRequests || l.users[user] >= maxOfUser {
+	if l.all >= cmp.Or(l.most, maxRequests) || l.users[user] >= cmp.Or(l.mostOfUser, maxOfUser) {
 		return nil, apierrors.NewTooManyRequests("too many requests are under way; try again", 1)
 	}
 	if l.users == nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/weftnet/weft/models/httpserver"
 	"github.com/weftnet/weft/models/telemetry"
 	"github.com/weftnet/weft/ovn/hits"
+	"github.com/weftnet/weft/ovn/observe/connections"
 	"github.com/weftnet/weft/ovn/observe/dump"
 	"github.com/weftnet/weft/ovn/observe/topology"
 	"github.com/weftnet/weft/ovn/ovntrace"
@@ -54,6 +55,11 @@ type Agents struct {
 	Counters hits.Dial
 	// Metrics leads to the agent's metrics, in Prometheus' text format. The agent ends the stream after them.
 	Metrics hits.Dial
+	// Capture leads to packets: contract.CaptureRequest.
+	Capture hits.Dial
+	// Connections leads to what the datapath remembers of connections. [connections.ErrNoTarget] is of an agent that knows
+	// no such thing.
+	Connections hits.Dial
 }
 
 // Run serves until ctx is done.
@@ -83,8 +89,10 @@ type door struct {
 	status   *snapshots[*api.NetworkStatusList]
 	versions *snapshots[*api.NetworkVersionList]
 	topology *snapshots[*api.NetworkTopologyList]
+	flows    *snapshots[*api.NetworkFlowsList]
 	dumps    *dumps
 	commands *commands
+	captures *captures
 	tracer   *trace.Tracer
 	metrics  *metrics
 	refused  sync.Map // why a node's agent is not asked, by name
@@ -112,7 +120,7 @@ func (d *door) prepareAnswers(agents Agents) {
 	d.hits = &snapshots[*api.PolicyHitsList]{now: time.Now, fresh: hitsFresh,
 		read: func(ctx context.Context) (*api.PolicyHitsList, error) {
 			counts, err := hits.Read(ctx, hits.Config{Northbound: northbound, Southbound: southbound, Dial: agents.Counters},
-				d.nodesOf(d.nodes.GetStore().List()))
+				d.agents())
 			d.metrics.unanswered.Set(float64(len(counts.Unanswered)))
 			return listOf(counts), err
 		}}
@@ -125,6 +133,10 @@ func (d *door) prepareAnswers(agents Agents) {
 		read: func(ctx context.Context) (*api.NetworkVersionList, error) { return sources.Versions(ctx), nil }}
 	layout := &topology.Sources{Northbound: northbound, Southbound: southbound, Nodes: d.watchedNodes}
 	d.topology = &snapshots[*api.NetworkTopologyList]{now: time.Now, fresh: topologyFresh, read: layout.Read}
+	talks := &connections.Sources{Agents: d.agents, Dial: agents.Connections, Nodes: d.watchedNodes,
+		Topology: d.topology.get, Kubernetes: d.client}
+	d.flows = &snapshots[*api.NetworkFlowsList]{now: time.Now, fresh: flowsFresh,
+		read: func(ctx context.Context) (*api.NetworkFlowsList, error) { return talks.Read(ctx), nil }}
 	d.dumps = newDumps(map[string]func(context.Context, *dump.Writer) error{
 		api.NorthboundDump: func(ctx context.Context, w *dump.Writer) error {
 			return dump.Database(ctx, northbound, status.Northbound, w)
@@ -133,11 +145,13 @@ func (d *door) prepareAnswers(agents Agents) {
 			return dump.Database(ctx, southbound, status.Southbound, w)
 		},
 		api.AgentsDump: func(ctx context.Context, w *dump.Writer) error {
-			return dump.Agents(ctx, d.nodesOf(d.nodes.GetStore().List()), agents.Metrics, w)
+			return dump.Agents(ctx, d.agents(), agents.Metrics, w)
 		},
 	})
 	d.commands = newCommands(map[string]string{api.NorthboundCommand: d.config.Northbound,
 		api.SouthboundCommand: d.config.Southbound})
+	d.captures = &captures{client: d.client, dial: agents.Capture, node: d.nodeNamed,
+		limits: &limits{most: maxCaptures, mostOfUser: maxCapturesOfUser}}
 	d.tracer = &trace.Tracer{Program: ovntrace.New(d.config.OVNTrace, d.config.Southbound, maxTraces),
 		Northbound: northbound, Southbound: southbound, Kubernetes: d.client.CoreV1().RESTClient(), Nodes: d.watchedNodes}
 }
@@ -230,7 +244,8 @@ func (d *door) handler() *handler {
 	return &handler{
 		identity: d.config.Identity, who: d.proxy.user, limits: &limits{}, answered: d.metrics.answered,
 		hits: d.hits.get, status: d.status.get, versions: d.versions.get, topology: d.topology.get,
-		dumps: d.dumps, commands: d.commands, trace: d.tracer.Trace,
+		flows: d.flows.get,
+		dumps: d.dumps, commands: d.commands, captures: d.captures, trace: d.tracer.Trace,
 		may: func(ctx context.Context, who user.Info, to right) (bool, error) {
 			return has(ctx, d.client, who, to)
 		},
@@ -272,6 +287,9 @@ func keepNode(object any) (any, error) {
 	return object, nil
 }
 
+// agents are the nodes on which Weft runs now.
+func (d *door) agents() []hits.Node { return d.nodesOf(d.nodes.GetStore().List()) }
+
 // nodesOf are those on which Weft runs. An agent that nobody should connect to gives no answer; that is logged once.
 func (d *door) nodesOf(objects []any) []hits.Node {
 	var nodes []hits.Node
@@ -291,6 +309,19 @@ func (d *door) nodesOf(objects []any) []hits.Node {
 		}
 	}
 	return nodes
+}
+
+// nodeNamed is a Node on which Weft runs.
+func (d *door) nodeNamed(name string) (hits.Node, bool) {
+	object, there, err := d.nodes.GetStore().GetByKey(name)
+	if err != nil || !there {
+		return hits.Node{}, false
+	}
+	nodes := d.nodesOf([]any{object})
+	if len(nodes) != 1 {
+		return hits.Node{}, false
+	}
+	return nodes[0], true
 }
 
 // nodeOf reads a Node: where its agent is met, if it can be asked. present is false of one on which Weft does not run.

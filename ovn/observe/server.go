@@ -39,10 +39,13 @@ type handler struct {
 	versions func(context.Context) (*api.NetworkVersionList, error)
 	// topology is that of the whole network.
 	topology func(context.Context) (*api.NetworkTopologyList, error)
+	// flows are those of all nodes.
+	flows    func(context.Context) (*api.NetworkFlowsList, error)
 	dumps    *dumps
 	commands *commands
 	// trace answers a question, as far as the user may see the answer.
 	trace    func(context.Context, api.TraceSpec, trace.May) (*api.TraceStatus, error)
+	captures *captures
 	limits   *limits
 	answered func(code int)
 }
@@ -86,7 +89,8 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, apierrors.NewUnauthorized("the request does not come by the API server's front proxy, or names no user")
 	}
 	namespace, creates := tracePath(r)
-	if r.Method != http.MethodGet && !creates {
+	object, capturing := capturePath(r)
+	if r.Method != http.MethodGet && !creates && !capturing {
 		return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Group: group}, strings.ToLower(r.Method))
 	}
 	if found := discovery(r.URL.Path); found != nil {
@@ -97,8 +101,11 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer release()
-	if creates {
+	switch {
+	case creates:
 		return h.createTrace(w, r, who, namespace)
+	case capturing:
+		return h.createCapture(w, r, who, object)
 	}
 	return h.read(r, who)
 }
@@ -113,6 +120,9 @@ func (h *handler) read(r *http.Request, who user.Info) (any, error) {
 	}
 	if namespace, ok := listPath(r.URL.Path, api.NetworkTopologyResource); ok {
 		return h.networkTopology(r, who, namespace)
+	}
+	if namespace, ok := listPath(r.URL.Path, api.NetworkFlowsResource); ok {
+		return h.networkFlows(r, who, namespace)
 	}
 	if name, ok := namePath(r.URL.Path, api.NetworkDumpResource); ok {
 		return h.networkDump(r, who, name)
@@ -167,9 +177,14 @@ func discovery(path string) any {
 					Verbs: []string{"list"}},
 				{Name: api.NetworkTopologyResource, SingularName: "networktopology", Namespaced: true,
 					Kind: api.NetworkTopologyKind, Verbs: []string{"list"}},
+				{Name: api.NetworkFlowsResource, SingularName: "networkflow", Namespaced: true, Kind: api.NetworkFlowsKind,
+					Verbs: []string{"list"}},
 				{Name: api.NetworkDumpResource, SingularName: "networkdump", Kind: api.NetworkDumpKind, Verbs: []string{"get"}},
 				{Name: api.OVNCommandResource, SingularName: "ovncommand", Kind: api.OVNCommandKind, Verbs: []string{"get"}},
 				{Name: api.TraceResource, SingularName: "trace", Namespaced: true, Kind: api.TraceKind, Verbs: []string{"create"}},
+				{Name: api.CaptureResource + "/" + api.CaptureSubresource, Namespaced: true, Kind: api.CaptureKind,
+					Verbs: []string{"create"}},
+				{Name: api.NodeCaptureResource + "/" + api.CaptureSubresource, Kind: api.CaptureKind, Verbs: []string{"create"}},
 			}}
 	}
 	return nil

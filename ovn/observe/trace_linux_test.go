@@ -113,6 +113,7 @@ func TestTracesByARealAPIServer(t *testing.T) {
 			}
 		})
 	}
+	t.Run("pages", s.showsPages)
 	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
 		if text, err := s.Do(method, tracesOfShop, "application/json", []byte(toDB)); err == nil {
 			t.Errorf("%s is answered: %s", method, text)

@@ -53,6 +53,8 @@ func files(s *Source) (rows [][]string, err error) {
 			program = "weft chassis"
 		case row[0] == "{file}": // weft node has no such key
 			program = "weft sysdump"
+		case row[0] == "{write}":
+			program = "weft capture"
 		}
 		rows = append(rows, []string{Code(row[0]), Code(row[1]), Code(program), row[2], row[3]})
 	}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+	"github.com/weftnet/weft/node/nodetest"
+)
+
+// talk has a flow of each kind of ends.
+func talk() api.NetworkFlows {
+	pod := func(name, address string, port int) api.FlowEnd {
+		return api.FlowEnd{Kind: api.PodEnd, Namespace: "shop", Name: name, Node: "l1", Address: address, Port: port}
+	}
+	web, db := pod("web", "10.244.0.3", 40000), pod("db", "10.244.1.4", 5432)
+	return api.NetworkFlows{NodesAsked: 2, Flows: []api.Flow{
+		{Source: web, Destination: db, Protocol: "TCP", State: "ESTABLISHED", Nodes: []string{"l1", "w1"}, Packets: 9,
+			ReplyPackets: 7, Bytes: 900, ReplyBytes: 70000,
+			Service: &api.FlowService{Namespace: "shop", Name: "db", Address: "10.96.0.10", Port: 5432}},
+		{Source: web, Destination: api.FlowEnd{Kind: api.OutsideEnd, Address: "2001:db8::7", Port: 53}, Protocol: "UDP",
+			SeenAs: "[2001:db8::1]:61000"},
+		{Source: api.FlowEnd{Kind: api.NodeEnd, Name: "l1", Address: "10.244.0.2"}, Destination: pod("db\x1b[2J",
+			"10.244.1.4", 0), Protocol: "ICMP"},
+		{Source: api.FlowEnd{Kind: api.AddressEnd, Address: "10.244.9.9", Port: 1}, Destination: web, Protocol: "TCP",
+			State: "SYN_SENT", Service: &api.FlowService{Address: "10.96.0.99", Port: 80}},
+		{Source: api.FlowEnd{Kind: api.GatewayEnd, Name: "gw-l1", Address: "100.64.0.2", Port: 9}, Destination: db,
+			Protocol: "TCP", State: "TIME_WAIT"},
+	}}
+}
+
+func TestFlowsAreShown(t *testing.T) {
+	var asked *http.Request
+	answer := talk()
+	kubeconfig := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		asked = r
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(api.NetworkFlowsList{Items: []api.NetworkFlows{answer}})
+	})
+	run := func(args ...string) (int, string, string) {
+		return runCommand(t, append([]string{"flows", "--kubeconfig", kubeconfig, "--context", "night"}, args...)...)
+	}
+	for name, args := range map[string][]string{"flows": nil, "flows-wide": {"-o", "wide"}, "flows-yaml": {"-o", "yaml"}} {
+		code, out, errs := run(args...)
+		if code != 0 || errs != "" || strings.Contains(out, "\x1b") {
+			t.Errorf("%s: exit code %d, %q", name, code, errs)
+		}
+		golden(t, name, out)
+	}
+	const group = "/apis/observe.weft.net/v1alpha1/"
+	for want, args := range map[string][]string{
+		group + "namespaces/default/networkflows": nil,
+		group + "networkflows":                    {"-A"},
+		group + "namespaces/shop/networkflows?fieldSelector=pod%3Dweb%2Cdestination%3Dsvc%2Fdb%2Cprotocol%3Dtcp": {"-n",
+			"shop", "--to", "svc/db", "--pod", "web", "--protocol", "tcp"},
+		group + "networkflows?fieldSelector=service%3Da%5C%2Cb%2Cspec.nodeName%3Dl1%2Csource%3Doutside%2Cstate%3Dsyn_sent": {
+			"-A", "--service", "a,b", "--from", "outside", "--node", "l1", "--state", "syn_sent"},
+	} {
+		run(args...)
+		if got := asked.URL.String(); got != want {
+			t.Errorf("asked for %s, want %s", got, want)
+		}
+	}
+	answer.NodesUnanswered, answer.Omitted = 1, 7
+	answer.Unanswered = []api.Unanswered{{Node: "l2", Reason: "upgrade the agent"}}
+	answer.Unread = []api.Unread{{Source: "Services", Reason: "away"}}
+	code, out, _ := run()
+	for _, want := range []string{"1 of 2 nodes have not answered", "unanswered: node l2: upgrade the agent",
+		"not read, so names are missing: Services: away", "7 more are left out"} {
+		if code != 1 || !strings.Contains(out, want) {
+			t.Errorf("exit code %d, without %q: %s", code, want, out)
+		}
+	}
+	if code, _, errs := run("--interval", "1ms"); code != 3 || !strings.Contains(errs, "interval: 1ms is less than 1s") {
+		t.Errorf("exit code %d, %q", code, errs)
+	}
+	kubeconfig = serving(t, refuse(http.StatusForbidden, "Forbidden", "mallory cannot list it"))
+	if code, _, errs := run("-n", "shop"); code != 3 ||
+		!strings.Contains(errs, "create rolebinding NAME --namespace=shop --clusterrole=weft-observe-flows") {
+		t.Errorf("exit code %d, %q", code, errs)
+	}
+}
+
+// TestWhatFollowShows of answers one after the other: what is new and what has ended, and of a part nothing has ended.
+func TestWhatFollowShows(t *testing.T) {
+	var out bytes.Buffer
+	f := newFollower(screen{Writer: &out}, "text")
+	answer, all := talk(), talk().Flows
+	for _, c := range []struct {
+		name   string
+		change func()
+		want   []string // words that begin lines, and ends
+	}{
+		{"at first", func() { answer.Flows = all[:2] }, []string{"new shop/db:5432", "new [2001:db8::7]:53"}},
+		{"nothing", func() {}, nil},
+		{"another state", func() {
+			answer.Flows = []api.Flow{all[0], all[1]}
+			answer.Flows[0].State = "TIME_WAIT"
+		}, nil},
+		{"one comes and one goes", func() { answer.Flows = []api.Flow{all[1], all[4]} },
+			[]string{"new shop/db:5432", "ended shop/db:5432"}},
+		{"a node is silent", func() { answer.Flows, answer.NodesUnanswered = nil, 1 }, nil},
+		{"it is back", func() { answer.Flows, answer.NodesUnanswered = []api.Flow{all[4]}, 0 },
+			[]string{"ended [2001:db8::7]:53"}},
+		{"it comes again", func() { answer.Flows = []api.Flow{all[1], all[4]} }, []string{"new [2001:db8::7]:53"}},
+	} {
+		out.Reset()
+		c.change()
+		if err := f.write(f.out, f.changes(&answer)); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for line := range strings.Lines(out.String()) {
+			words := strings.Fields(line)
+			got = append(got, words[0]+" "+words[2])
+		}
+		if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestFollow asks until it is interrupted, and goes on without the right to see what is refused, which it says once.
+func TestFollow(t *testing.T) {
+	for _, filter := range []string{"", "pod=web"} {
+		t.Run("filter "+filter, func(t *testing.T) {
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			asked, refused := 0, refuse(http.StatusForbidden, "Forbidden", "mallory cannot list hits")
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, api.PolicyHitsResource) {
+					refused(w, r)
+					return
+				}
+				answer := talk()
+				if asked++; asked > 1 {
+					answer.Flows = answer.Flows[:1]
+				}
+				if asked == 3 {
+					interrupt()
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_ = json.NewEncoder(w).Encode(api.NetworkFlowsList{Items: []api.NetworkFlows{answer}})
+			}))
+			defer server.Close()
+			var out, errs bytes.Buffer
+			q := flowsQuestion{config: &rest.Config{Host: server.URL}, namespace: "shop", filter: filter,
+				timeout: nodetest.Patience, interval: time.Millisecond}
+			if err := q.follow(ctx, newFollower(screen{Writer: &out}, "json"), &errs); err != nil {
+				t.Errorf("interrupted, it ends with %v", err)
+			}
+			if added, ended := strings.Count(out.String(), "ADDED"), strings.Count(out.String(), "DELETED"); added != 5 ||
+				ended != 4 {
+				t.Errorf("%d are new and %d have ended:\n%s", added, ended, out.String())
+			}
+			told := strings.Count(errs.String(), "what policies refuse is not shown")
+			if told != one(filter == "") {
+				t.Errorf("it says %q", errs.String())
+			}
+		})
+	}
+}
+
+// TestRefusals are what rules have counted since the last look.
+func TestRefusals(t *testing.T) {
+	hits := func(deny, accept uint64) *api.PolicyHitsList {
+		return &api.PolicyHitsList{Items: []api.PolicyHits{
+			{Policy: "NetworkPolicy shop/db", Rule: "isolation from ingress", Action: "Deny", Packets: deny},
+			{Policy: "NetworkPolicy shop/db", Rule: "spec.ingress[0]", Action: "Accept", Packets: accept}}}
+	}
+	var out bytes.Buffer
+	f := newFollower(screen{Writer: &out}, "json")
+	for _, c := range []struct {
+		deny, accept uint64
+		want         string
+	}{
+		{5, 1, ""}, {5, 9, ""},
+		{8, 9, `{"type":"REFUSED","object":{"policy":"NetworkPolicy shop/db","rule":"isolation from ingress","action":"Deny","packets":3}}` + "\n"},
+		{2, 9, `{"type":"REFUSED","object":{"policy":"NetworkPolicy shop/db","rule":"isolation from ingress","action":"Deny","packets":2}}` + "\n"},
+		{2, 9, ""},
+	} {
+		out.Reset()
+		if err := f.write(f.out, f.refusals(hits(c.deny, c.accept))); err != nil || out.String() != c.want {
+			t.Errorf("after %d: %q, %v; want %q", c.deny, out.String(), err, c.want)
+		}
+	}
+}
+
+// TestFormsOfEvents: each form says the same.
+func TestFormsOfEvents(t *testing.T) {
+	flow := talk().Flows[0]
+	events := []flowEvent{{flowAdded, flow}, {flowDeleted, flow}, {flowsRefused, refusal{"NetworkPolicy shop/db",
+		"isolation from egress", "Deny", 4}}}
+	for output, wants := range map[string][]string{
+		"text": {"new      shop/web:40000  shop/db:5432", "ended    shop/web:40000",
+			"refused  4 packets       Deny by NetworkPolicy shop/db, isolation from egress"},
+		"wide": {"10.244.0.3:40000 to 10.244.1.4:5432", "l1,w1"},
+		"json": {`{"type":"ADDED","object":{"source":{"kind":"Pod"`, `{"type":"DELETED"`, `"packets":4}}`},
+		"yaml": {"---\nobject:\n", "type: ADDED\n", "type: REFUSED\n"},
+	} {
+		var out bytes.Buffer
+		f := newFollower(screen{Writer: &out}, output)
+		if err := f.write(f.out, events); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wants {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s has no %q:\n%s", output, want, out.String())
+			}
+		}
+	}
+	broken := errors.New("broken pipe")
+	for _, output := range []string{"text", "json", "yaml"} {
+		if err := newFollower(screen{}, output).write(failing{broken}, events); !errors.Is(err, broken) {
+			t.Errorf("%s to nobody: %v", output, err)
+		}
+	}
+}
+
+// failing is a writer whose reader is gone.
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+)
+
+// writeFlows writes a table, and what is missing in it.
+func writeFlows(out screen, flows *api.NetworkFlows, wide bool) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, strings.Join(flowColumns(wide), "\t"))
+	for i := range flows.Flows {
+		fmt.Fprintln(table, strings.Join(flowCells(&flows.Flows[i], wide), "\t"))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, missing(flows))
+	return err
+}
+
+// missing says, a line each, why an answer has not all flows; "" of one that has.
+func missing(flows *api.NetworkFlows) string {
+	var text strings.Builder
+	if flows.NodesUnanswered > 0 {
+		fmt.Fprintf(&text, "%d of %d nodes have not answered, and flows that they alone know are missing\n",
+			flows.NodesUnanswered, flows.NodesAsked)
+	}
+	for _, u := range flows.Unanswered {
+		fmt.Fprintf(&text, "unanswered: node %s: %s\n", shown(u.Node), shown(u.Reason))
+	}
+	for _, u := range flows.Unread {
+		fmt.Fprintf(&text, "not read, so names are missing: %s: %s\n", shown(u.Source), shown(u.Reason))
+	}
+	if flows.Omitted > 0 {
+		fmt.Fprintf(&text, "%d more are left out: choose fewer, by a namespace or other filters\n", flows.Omitted)
+	}
+	return text.String()
+}
+
+// writeFlowEvents writes a line for each event.
+func writeFlowEvents(w io.Writer, events []flowEvent, wide bool) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, e := range events {
+		switch object := e.Object.(type) {
+		case api.Flow:
+			word := map[string]string{flowAdded: "new", flowDeleted: "ended"}[e.Type]
+			fmt.Fprintln(table, word+"\t"+strings.Join(flowCells(&object, wide), "\t"))
+		case refusal:
+			fmt.Fprintf(table, "refused\t%d packets\t%s by %s, %s\n", object.Packets, shown(object.Action),
+				shown(object.Policy), shown(object.Rule))
+		}
+	}
+	return table.Flush()
+}
+
+func flowColumns(wide bool) []string {
+	columns := []string{"FROM", "TO", "SERVICE", "PROTOCOL", "STATE"}
+	if wide {
+		columns = append(columns, "ADDRESSES", "SEEN AS", "PACKETS", "BYTES", "NODES")
+	}
+	return columns
+}
+
+func flowCells(f *api.Flow, wide bool) []string {
+	cells := []string{flowEnd(&f.Source), flowEnd(&f.Destination), flowService(f.Service), f.Protocol, f.State}
+	if wide {
+		cells = append(cells,
+			addressOf(f.Source.Address, f.Source.Port)+" to "+addressOf(f.Destination.Address, f.Destination.Port), f.SeenAs,
+			counts(f.Packets, f.ReplyPackets), counts(f.Bytes, f.ReplyBytes), strings.Join(f.Nodes, ","))
+	}
+	for i := range cells {
+		cells[i] = shown(cmp.Or(cells[i], "-"))
+	}
+	return cells
+}
+
+// flowEnd is an end by its name, if it has one, and its port.
+func flowEnd(e *api.FlowEnd) string {
+	var name string
+	switch e.Kind {
+	case api.PodEnd:
+		name = e.Namespace + "/" + e.Name
+	case api.NodeEnd:
+		name = "node/" + e.Name
+	case api.GatewayEnd:
+		name = "gateway/" + e.Name
+	case api.OutsideEnd:
+		return addressOf(e.Address, e.Port) + " (outside)"
+	default:
+		return addressOf(e.Address, e.Port)
+	}
+	if e.Port == 0 {
+		return name
+	}
+	return name + ":" + strconv.Itoa(e.Port)
+}
+
+// flowService is a Service by its name, or by its address if it has none now.
+func flowService(s *api.FlowService) string {
+	switch {
+	case s == nil:
+		return ""
+	case s.Name == "":
+		return addressOf(s.Address, s.Port)
+	}
+	return fmt.Sprintf("%s/%s:%d", s.Namespace, s.Name, s.Port)
+}
+
+// addressOf is an address with its port, if there is one.
+func addressOf(address string, port int) string {
+	if port == 0 {
+		return address
+	}
+	return net.JoinHostPort(address, strconv.Itoa(port))
+}
+
+// counts are those of both directions; "" if nobody counts.
+func counts(sent, heard uint64) string {
+	if sent == 0 && heard == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", sent, heard)
+}

@@ -1,0 +1,160 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/version"
+)
+
+// flushPeriod is how long a packet may wait for others before it is sent, and how long a capture may go on after its
+// caller has gone.
+const flushPeriod = 100 * time.Millisecond
+
+// source gives packets.
+type source interface {
+	io.Closer
+	// next waits for a packet, whose data is in the buffer. [os.ErrDeadlineExceeded] says that none has come until the
+	// deadline, [errGone] that the device is gone or down.
+	next(buffer []byte) (packet, error)
+	SetReadDeadline(time.Time) error
+	// counts are the packets that have passed the filter, and how many of them are lost since they were not read in time.
+	counts() (seen, lost uint64, err error)
+}
+
+var errGone = errors.New("the device is gone, or down")
+
+type packet struct {
+	data     []byte
+	length   int // in bytes, of which data has the first
+	at       time.Time
+	outgoing bool // the host sends it by the device
+}
+
+// Device is what is captured.
+type Device struct {
+	// Name is the name of the device in the host's network.
+	Name string
+	// Comment says in the file whose it is.
+	Comment string
+	// Tunnels is true if GENEVE packets are wanted alone.
+	Tunnels bool
+}
+
+// recording writes the packets of a source as pcapng until one of the spec's bounds is reached.
+type recording struct {
+	source source
+	device Device
+	spec   api.CaptureSpec
+	file   *pcapgo.NgWriter
+	// packets and bytes are written.
+	packets, bytes int64
+}
+
+// record ends when a bound is reached, ctx is done or the device is gone, and then writes how many packets were lost.
+func record(ctx context.Context, w io.Writer, s source, d Device, spec api.CaptureSpec) (*recording, error) {
+	r := &recording{source: s, device: d, spec: spec}
+	begin := time.Now()
+	if err := r.begin(w); err != nil {
+		return r, fmt.Errorf("begin the file: %w", err)
+	}
+	if err := r.copy(ctx, begin.Add(spec.Duration.Duration)); err != nil {
+		return r, err
+	}
+	seen, lost, err := s.counts()
+	if err != nil {
+		return r, err
+	}
+	err = r.file.WriteInterfaceStats(0, pcapgo.NgInterfaceStatistics{LastUpdate: time.Now(), StartTime: begin,
+		EndTime: time.Now(), PacketsReceived: seen, PacketsDropped: lost})
+	if err == nil {
+		err = r.file.Flush()
+	}
+	if err != nil {
+		return r, fmt.Errorf("end the file: %w", err)
+	}
+	return r, nil
+}
+
+func (r *recording) begin(w io.Writer) (err error) {
+	r.file, err = pcapgo.NewNgWriterInterface(w, pcapgo.NgInterface{
+		Name: r.device.Name, Comment: r.device.Comment, LinkType: layers.LinkTypeEthernet, OS: runtime.GOOS,
+		SnapLength: uint32(r.spec.SnapLength), Filter: r.spec.Filter.String(),
+	}, pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{OS: runtime.GOOS, Hardware: runtime.GOARCH,
+		Application: "weft " + version.Version(), Comment: r.device.Comment}})
+	if err != nil {
+		return err
+	}
+	return r.file.Flush()
+}
+
+// copy writes packets. Whoever looks at them as they come sees each soon.
+func (r *recording) copy(ctx context.Context, end time.Time) error {
+	buffer := make([]byte, contract.MaxSnapLength)
+	for now := time.Now(); ctx.Err() == nil && now.Before(end); now = time.Now() {
+		flush := now.Add(flushPeriod)
+		if flush.After(end) {
+			flush = end
+		}
+		if err := r.source.SetReadDeadline(flush); err != nil {
+			return err
+		}
+		full, err := r.copyUntilDeadline(buffer)
+		if err == nil {
+			err = r.file.Flush()
+		}
+		if err != nil || full {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyUntilDeadline says whether no more packets are wanted, or none will come.
+func (r *recording) copyUntilDeadline(buffer []byte) (full bool, err error) {
+	for {
+		p, err := r.source.next(buffer)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return false, nil
+		case errors.Is(err, errGone):
+			return true, nil
+		case err != nil:
+			return false, fmt.Errorf("read packets of device %s: %w", r.device.Name, err)
+		}
+		size := int64(len(p.data) + packetOverhead)
+		if r.bytes+size > r.spec.Bytes {
+			return true, nil
+		}
+		if err := r.write(p); err != nil {
+			return false, fmt.Errorf("write a packet: %w", err)
+		}
+		r.bytes += size
+		if r.packets++; r.packets == r.spec.Packets {
+			return true, nil
+		}
+	}
+}
+
+// packetOverhead is what pcapng needs for a packet at most, in bytes: an Enhanced Packet Block with flags and padding.
+const packetOverhead = 48
+
+func (r *recording) write(p packet) error {
+	direction := pcapgo.NgEpbFlagDirectionInbound
+	if p.outgoing {
+		direction = pcapgo.NgEpbFlagDirectionOutbound
+	}
+	return r.file.WritePacketWithOptions(gopacket.CaptureInfo{Timestamp: p.at, CaptureLength: len(p.data),
+		Length: p.length}, p.data, pcapgo.NgPacketOptions{Flags: &pcapgo.NgEpbFlags{Direction: direction}})
+}

@@ -1,0 +1,63 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strings"
+
+	"github.com/weftnet/weft/node/conntrack"
+	"github.com/weftnet/weft/node/ctlookup"
+	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/unixctl"
+)
+
+// newConnections is where the connections of the node's datapath are told.
+func (a *agent) newConnections() *conntrack.Source {
+	c := conntrack.Config{
+		Sockets:   func() []string { return switchSockets(a.config) },
+		BridgeIDs: a.bridgeIDs,
+		Inside: func() []netip.Prefix {
+			network, err := a.node.network()
+			if err != nil {
+				return nil // nothing of the host's zone is told then
+			}
+			return network.ClusterCIDRs
+		},
+	}
+	if a.config.Chassis == nodeconfig.ChassisHosted {
+		c.Twin = ctlookup.OfTCP
+	}
+	return conntrack.New(c)
+}
+
+// bridgeIDs are the external_ids of br-int.
+func (a *agent) bridgeIDs() map[string]string {
+	if bridge := a.ovs.Bridge(nodeconfig.IntegrationBridge); bridge != nil {
+		return bridge.ExternalIDs
+	}
+	return nil
+}
+
+// switchSockets are those at which the node's ovs-vswitchd may answer.
+func switchSockets(c nodeconfig.Config) []string {
+	folder, known := switchFolder(c)
+	if !known {
+		return nil
+	}
+	return unixctl.Sockets([]string{folder}, "ovs-vswitchd")
+}
+
+// switchFolder has the sockets of Open vSwitch's daemons, if the agent reaches its database by a socket.
+func switchFolder(c nodeconfig.Config) (folder string, known bool) {
+	first, _, _ := strings.Cut(c.OVSDatabase, ",")
+	socket, isUnix := strings.CutPrefix(first, "unix:")
+	return filepath.Dir(socket), isUnix
+}
+
+// noConnections is what an agent tells that has not begun.
+func noConnections(context.Context) (net.Conn, error) {
+	return nil, errors.New("the agent starts, and knows no connections yet")
+}

@@ -1,0 +1,148 @@
+package flows
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/selection"
+
+	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+)
+
+// Filter says which flows are asked for: those that fit all of its conditions.
+type Filter []func(*api.Flow) bool
+
+// Fits says whether a flow is asked for.
+func (f Filter) Fits(flow *api.Flow) bool {
+	return !slices.ContainsFunc(f, func(condition func(*api.Flow) bool) bool { return !condition(flow) })
+}
+
+// conditions are those of each key of a field selector. namespace is the one that is asked for, "" for all.
+var conditions = map[string]func(value, namespace string) (func(*api.Flow) bool, error){
+	api.NodeSelector: func(value, _ string) (func(*api.Flow) bool, error) {
+		return func(f *api.Flow) bool { return isOn(f, value) }, nil
+	},
+	api.PodSelector: func(value, namespace string) (func(*api.Flow) bool, error) {
+		pod := end{kind: api.PodEnd, namespace: namespace, name: value}
+		return func(f *api.Flow) bool { return pod.is(&f.Source) || pod.is(&f.Destination) }, nil
+	},
+	api.ServiceSelector: func(value, namespace string) (func(*api.Flow) bool, error) {
+		service := end{kind: api.ServiceEnd, namespace: namespace, name: value}
+		return func(f *api.Flow) bool { return service.isService(f.Service) }, nil
+	},
+	api.SourceSelector: func(value, namespace string) (func(*api.Flow) bool, error) {
+		source, err := parseEnd(value, namespace)
+		if err == nil && source.kind == api.ServiceEnd {
+			err = fmt.Errorf("%q is a Service, which begins no connections; name a pod", value)
+		}
+		return func(f *api.Flow) bool { return source.is(&f.Source) }, err
+	},
+	api.DestinationSelector: func(value, namespace string) (func(*api.Flow) bool, error) {
+		destination, err := parseEnd(value, namespace)
+		return func(f *api.Flow) bool { return destination.is(&f.Destination) || destination.isService(f.Service) }, err
+	},
+	api.ProtocolSelector: func(value, _ string) (func(*api.Flow) bool, error) {
+		return func(f *api.Flow) bool { return strings.EqualFold(f.Protocol, value) }, nil
+	},
+	api.StateSelector: func(value, _ string) (func(*api.Flow) bool, error) {
+		return func(f *api.Flow) bool { return strings.EqualFold(f.State, value) }, nil
+	},
+}
+
+// ParseFilter reads a field selector of flows of a namespace, "" being all.
+func ParseFilter(text, namespace string) (Filter, error) {
+	selector, err := fields.ParseSelector(text)
+	if err != nil {
+		return nil, fmt.Errorf("fieldSelector: %w; give KEY=VALUE, with commas between several", err)
+	}
+	var filter Filter
+	for _, r := range selector.Requirements() {
+		parse, known := conditions[r.Field]
+		if !known || r.Operator != selection.Equals && r.Operator != selection.DoubleEquals || r.Value == "" {
+			return nil, fmt.Errorf("fieldSelector: %s%s%q is not served: give KEY=VALUE with one of the keys %s", r.Field,
+				r.Operator, r.Value, strings.Join(keys(), ", "))
+		}
+		condition, err := parse(r.Value, namespace)
+		if err != nil {
+			return nil, fmt.Errorf("fieldSelector: %s: %w", r.Field, err)
+		}
+		filter = append(filter, condition)
+	}
+	return filter, nil
+}
+
+func keys() (list []string) {
+	for key := range conditions {
+		list = append(list, key)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// isOn says whether a flow has an end on a node, or whether the node has told of it.
+func isOn(f *api.Flow, node string) bool {
+	on := func(e *api.FlowEnd) bool { return e.Node == node || e.Kind == api.NodeEnd && e.Name == node }
+	return on(&f.Source) || on(&f.Destination) || slices.Contains(f.Nodes, node)
+}
+
+// end is one that is asked for.
+type end struct {
+	kind            string
+	namespace, name string // namespace is "" for any
+	prefix          netip.Prefix
+}
+
+// parseEnd reads [NAMESPACE/]POD, svc/[NAMESPACE/]NAME, node/NAME, outside, an address or a CIDR.
+func parseEnd(text, namespace string) (end, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return end{kind: api.AddressEnd, prefix: netip.PrefixFrom(addr, addr.BitLen())}, nil
+	}
+	if prefix, err := netip.ParsePrefix(text); err == nil {
+		return end{kind: api.AddressEnd, prefix: prefix.Masked()}, nil
+	}
+	words := strings.Split(text, "/")
+	e := end{kind: api.PodEnd, namespace: namespace, name: words[len(words)-1]}
+	switch {
+	case text == "outside":
+		return end{kind: api.OutsideEnd}, nil
+	case len(words) == 2 && words[0] == "node":
+		return end{kind: api.NodeEnd, name: e.name}, nil
+	case len(words) > 1 && words[0] == "svc":
+		e.kind, words = api.ServiceEnd, words[1:]
+	}
+	if len(words) == 2 {
+		e.namespace = words[0]
+	}
+	if len(words) > 2 || slices.Contains(words, "") {
+		return end{}, fmt.Errorf("%q is neither a pod, as [NAMESPACE/]NAME, nor svc/[NAMESPACE/]NAME, nor node/NAME, nor "+
+			"outside, nor an address, nor a CIDR", text)
+	}
+	return e, nil
+}
+
+// is says whether an end of a flow is meant.
+func (e end) is(at *api.FlowEnd) bool {
+	if e.kind == api.AddressEnd {
+		return e.holds(at.Address)
+	}
+	return e.kind == at.Kind && (e.name == "" || e.name == at.Name) && (e.namespace == "" || e.namespace == at.Namespace)
+}
+
+// isService says whether what a source has asked is meant.
+func (e end) isService(s *api.FlowService) bool {
+	switch {
+	case s == nil:
+		return false
+	case e.kind == api.AddressEnd:
+		return e.holds(s.Address)
+	}
+	return e.kind == api.ServiceEnd && e.name == s.Name && (e.namespace == "" || e.namespace == s.Namespace)
+}
+
+func (e end) holds(address string) bool {
+	addr, err := netip.ParseAddr(address)
+	return err == nil && e.prefix.Contains(addr)
+}

@@ -1,0 +1,253 @@
+package observe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/kubernetes"
+
+	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/telemetry"
+	"github.com/weftnet/weft/ovn/hits"
+)
+
+const (
+	// maxCaptures is how many captures a door passes on at a time, and maxCapturesOfUser those of one user.
+	maxCaptures       = 16
+	maxCapturesOfUser = 2
+	// replyTime bounds how long an agent may take to begin, and maxReply what it says then, in bytes.
+	replyTime = 15 * time.Second
+	maxReply  = 4096
+	// captureSlack is, in bytes, what a file has beside its packets.
+	captureSlack = 1 << 16
+	// captureDelay is how long a capture may be behind when it ends.
+	captureDelay = 15 * time.Second
+)
+
+// captureType is the media type of pcapng.
+const captureType = "application/x-pcapng"
+
+// captured is the Pod or the Node of a request; a Node has no namespace.
+type captured struct{ resource, namespace, name string }
+
+// role is the ClusterRole that has the right.
+func (c captured) role() string {
+	if c.resource == api.NodeCaptureResource {
+		return api.NodeCaptureRole
+	}
+	return api.CaptureRole
+}
+
+func (c captured) log() slog.Attr {
+	if c.resource == api.NodeCaptureResource {
+		return telemetry.Object("Node", "", c.name)
+	}
+	return telemetry.Object("Pod", c.namespace, c.name)
+}
+
+// capturePath says whose capture a request creates.
+func capturePath(r *http.Request) (c captured, ok bool) {
+	path, ours := strings.CutPrefix(r.URL.Path, "/apis/"+api.GroupVersion+"/")
+	words := strings.Split(path, "/")
+	if !ours || r.Method != http.MethodPost || words[len(words)-1] != api.CaptureSubresource {
+		return c, false
+	}
+	switch {
+	case len(words) == 5 && words[0] == "namespaces" && words[2] == api.CaptureResource:
+		c = captured{words[2], words[1], words[3]}
+		ok = len(validation.IsDNS1123Label(c.namespace)) == 0
+	case len(words) == 3 && words[0] == api.NodeCaptureResource:
+		c, ok = captured{resource: words[0], name: words[1]}, true
+	}
+	return c, ok && len(validation.IsDNS1123Subdomain(c.name)) == 0
+}
+
+// captures pass on what nodes' agents capture.
+type captures struct {
+	client kubernetes.Interface
+	dial   hits.Dial
+	// node is where the agent of a Node is met. It is false of a Node that there is not.
+	node   func(name string) (hits.Node, bool)
+	limits *limits
+}
+
+// createCapture answers with packets. The API server has asked for the right, too.
+func (h *handler) createCapture(w http.ResponseWriter, r *http.Request, who user.Info, c captured) (any, error) {
+	if err := h.demandCapture(r.Context(), who, c); err != nil {
+		return nil, err
+	}
+	asked := &api.Capture{}
+	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxQuestion))
+	body.DisallowUnknownFields()
+	if err := body.Decode(asked); err != nil {
+		return nil, apierrors.NewBadRequest("the body is not a Capture of " + api.GroupVersion + ": " + err.Error())
+	}
+	request := contract.CaptureRequest{User: who.GetName(), Spec: contract.CaptureDefaults(asked.Spec)}
+	if err := contract.CheckCapture(request.Spec); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	release, err := h.captures.limits.enter(who.GetName())
+	if err != nil {
+		return nil, err
+	}
+	packets, err := h.captures.begin(r.Context(), c, request)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return stream{kind: captureType, lasts: request.Spec.Duration.Duration + captureDelay,
+		write: func(ctx context.Context, w http.ResponseWriter) error {
+			defer release()
+			return passOn(ctx, flushing{w, http.NewResponseController(w).Flush}, packets, c, request)
+		}}, nil
+}
+
+func (h *handler) demandCapture(ctx context.Context, who user.Info, c captured) error {
+	allowed, err := h.may(ctx, who, right{verb: "create", resource: c.resource, subresource: api.CaptureSubresource,
+		namespace: c.namespace, name: c.name})
+	if err != nil || allowed {
+		return err
+	}
+	where, binding := "", "a ClusterRoleBinding"
+	if c.namespace != "" {
+		where, binding = " in namespace "+c.namespace, "a RoleBinding in it"
+	}
+	return refusal(who, "create", c.resource+"/"+api.CaptureSubresource, c.name, c.role(), where, binding)
+}
+
+// begin asks the agent of the node. Its packets come from the connection.
+func (s *captures) begin(ctx context.Context, c captured, request contract.CaptureRequest) (net.Conn, error) {
+	name := c.name
+	if c.resource == api.CaptureResource {
+		pod, err := s.pod(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		name = pod.Spec.NodeName
+		request.Pod = &contract.CapturedPod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}
+	}
+	node, there := s.node(name)
+	switch {
+	case !there:
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, name)
+	case node.Address == "":
+		return nil, conflict(c, fmt.Errorf("the agent of node %s cannot be asked: %w", name, hits.ErrNoAddress))
+	}
+	ctx, cancel := context.WithTimeout(ctx, replyTime)
+	defer cancel()
+	conn, err := s.dial(ctx, node)
+	if err != nil {
+		slog.ErrorContext(ctx, "an agent is not reached for a capture", telemetry.Object("Node", "", name), "error", err)
+		return nil, conflict(c, fmt.Errorf("the agent of node %s is not reached; the log of weft observe says why", name))
+	}
+	release := context.AfterFunc(ctx, func() { conn.Close() })
+	defer release()
+	if err := askForPackets(conn, request); err != nil {
+		conn.Close()
+		return nil, conflict(c, fmt.Errorf("node %s: %w", name, err))
+	}
+	return conn, nil
+}
+
+// pod is the one that the API server has by its name now. It is listed, since the rights of a door are to list.
+func (s *captures) pod(ctx context.Context, c captured) (*corev1.Pod, error) {
+	list, err := s.client.CoreV1().Pods(c.namespace).List(ctx,
+		metav1.ListOptions{FieldSelector: "metadata.name=" + c.name})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("find pod %s/%s: %w", c.namespace, c.name, err)
+	case len(list.Items) == 0:
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, c.name)
+	}
+	pod := &list.Items[0]
+	switch {
+	case pod.Spec.HostNetwork:
+		return nil, conflict(c, errors.New("it is in the network of its node and has no interface of its own"))
+	case pod.Spec.NodeName == "":
+		return nil, conflict(c, errors.New("it is on no node yet; see its events"))
+	}
+	return pod, nil
+}
+
+func conflict(c captured, why error) error {
+	return apierrors.NewConflict(schema.GroupResource{Group: group, Resource: c.resource}, c.name, why)
+}
+
+// askForPackets sends the request, and reads what the agent says before the packets.
+func askForPackets(conn net.Conn, request contract.CaptureRequest) error {
+	if err := json.NewEncoder(conn).Encode(request); err != nil {
+		return fmt.Errorf("ask its agent: %w", err)
+	}
+	line, err := readLine(conn, maxReply)
+	if err != nil {
+		return fmt.Errorf("read what its agent answers: %w", err)
+	}
+	var said contract.CaptureReply
+	if err := json.Unmarshal(line, &said); err != nil {
+		return fmt.Errorf("read what its agent answers: %w", err)
+	}
+	if said.Error != "" {
+		return fmt.Errorf("its agent says: %.1000q", said.Error)
+	}
+	return nil
+}
+
+// readLine reads a line and nothing behind it.
+func readLine(r io.Reader, most int) ([]byte, error) {
+	var line []byte
+	for one := make([]byte, 1); len(line) < most; line = append(line, one[0]) {
+		if _, err := io.ReadFull(r, one); err != nil {
+			return nil, err
+		}
+		if one[0] == '\n' {
+			return line, nil
+		}
+	}
+	return nil, fmt.Errorf("its first line has more than %d bytes", most)
+}
+
+// passOn writes what comes from an agent, as it comes, until one of both ends. Nothing is kept: an agent that is not
+// read from drops packets.
+func passOn(ctx context.Context, w io.Writer, packets net.Conn, c captured, request contract.CaptureRequest) error {
+	defer packets.Close()
+	ctx, cancel := context.WithTimeout(ctx, request.Spec.Duration.Duration+captureDelay)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { packets.Close() })()
+	log := slog.With("user", request.User, c.log(), "filter", request.Spec.Filter.String())
+	log.InfoContext(ctx, "a capture begins", "duration", request.Spec.Duration.Duration)
+	passed, err := io.Copy(w, io.LimitReader(packets, request.Spec.Bytes+captureSlack))
+	if err != nil { // of the agent, or since the user has gone
+		log = log.With("error", err)
+	}
+	log.InfoContext(ctx, "a capture has ended", "bytes", passed)
+	return err
+}
+
+// flushing hands each write on at once, for those who look at packets as they come.
+type flushing struct {
+	io.Writer
+	flush func() error
+}
+
+func (f flushing) Write(b []byte) (int, error) {
+	n, err := f.Writer.Write(b)
+	if err == nil {
+		err = f.flush()
+	}
+	return n, err
+}
