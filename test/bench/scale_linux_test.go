@@ -234,56 +234,71 @@ func (c *largeCluster) plugPods(b *testing.B, node *chassis) {
 // eventRounds is how often each event is made.
 const eventRounds = 10
 
+// event is a change of the cluster, made several times; make gives the object that is new or another one.
+type event struct {
+	name string
+	make func(i int) k8sruntime.Object
+}
+
 // measureEvents makes single changes, one after the other, each until it is in the first node's flows.
 func (c *largeCluster) measureEvents(b *testing.B, r *report, scenario string) {
 	b.Helper()
-	for _, event := range []struct {
-		name string
-		make func(i int) k8sruntime.Object
-	}{
+	sides := c.load.SidePolicies()
+	for _, e := range []event{
 		{"nothing", func(int) k8sruntime.Object { return nil }},
-		{"a pod", func(i int) k8sruntime.Object { return c.load.Member(c.load.Pod(0).Namespace, fmt.Sprint("member-", i)) }},
-		{"an endpoint", func(i int) k8sruntime.Object {
-			return c.load.WithEndpoint(i, load.PodAddress(0, 244+i))
-		}},
-		{"a policy", func(i int) k8sruntime.Object { return c.load.SidePolicies()[i] }},
+		{"a pod", func(i int) k8sruntime.Object { return c.load.Member(sides[0].Namespace, fmt.Sprint("member-", i)) }},
+		{"an endpoint", func(i int) k8sruntime.Object { return c.load.WithEndpoint(i, load.PodAddress(0, 244+i)) }},
+		{"a policy", func(i int) k8sruntime.Object { return sides[i] }},
 	} {
-		parts := map[string]*process{"northd": c.northd, "ovn-controller": c.nodes[0].controls,
-			"Southbound's server": c.sb.server}
-		before := map[string]time.Duration{}
-		for name, p := range parts {
-			before[name] = c.cpu(b, p)
+		c.measureEvent(b, r, scenario, e)
+	}
+}
+
+func (c *largeCluster) measureEvent(b *testing.B, r *report, scenario string, e event) {
+	b.Helper()
+	names := []string{"northd", "ovn-controller", "Southbound's server"}
+	processes := []*process{c.northd, c.nodes[0].controls, c.sb.server}
+	before, recomputed := make([]time.Duration, len(names)), c.recomputes(b)
+	for i, p := range processes {
+		before[i] = c.cpu(b, p)
+	}
+	var took []time.Duration
+	var own time.Duration
+	for i := range eventRounds {
+		start, began := time.Now(), spent(b)
+		if o := e.make(i); o != nil {
+			c.apply(b, o)
 		}
-		recomputed := c.recomputes(b)
-		var took []time.Duration
-		var own time.Duration
-		for i := range eventRounds {
-			start, began := time.Now(), spent(b)
-			if o := event.make(i); o != nil {
-				if err := c.translated.Update([]k8sruntime.Object{o}, nil); err != nil {
-					b.Fatal(err)
-				}
-				if err := c.engine.Apply(b.Context(), c.translated.Changes()); err != nil {
-					b.Fatal(err)
-				}
-			}
-			own += spent(b) - began
-			c.sync(b)
-			took = append(took, time.Since(start))
+		own += spent(b) - began
+		c.sync(b)
+		took = append(took, time.Since(start))
+	}
+	each := func(spent time.Duration) float64 { return spent.Seconds() * 1000 / eventRounds }
+	r.add(scenario, e.name+" to the flows, p50", "ms", percentile(took, 50))
+	r.add(scenario, e.name+", CPU of the translation and the engine", "ms", each(own))
+	for i, p := range processes {
+		f := r.add(scenario, e.name+", CPU of "+names[i], "ms", each(c.cpu(b, p)-before[i]))
+		if e.name == "a pod" && p == c.northd {
+			f.atMost(aimNorthdPodMilliseconds)
 		}
-		r.add(scenario, event.name+" to the flows, p50", "ms", percentile(took, 50))
-		r.add(scenario, event.name+", CPU of the translation and the engine", "ms", own.Seconds()*1000/eventRounds)
-		for _, name := range []string{"northd", "ovn-controller", "Southbound's server"} {
-			f := r.add(scenario, event.name+", CPU of "+name, "ms", (c.cpu(b, parts[name])-before[name]).Seconds()*1000/eventRounds)
-			if event.name == "a pod" && name == "northd" {
-				f.atMost(aimNorthdPodMilliseconds)
-			}
+	}
+	after := c.recomputes(b)
+	for _, stage := range slices.Sorted(maps.Keys(after)) {
+		if more := after[stage] - recomputed[stage]; more > 0 {
+			r.add(scenario, e.name+", recomputes of northd's "+stage, "times", float64(more)/eventRounds)
 		}
-		for _, stage := range slices.Sorted(maps.Keys(recomputed)) {
-			if more := c.recomputes(b)[stage] - recomputed[stage]; more > 0 {
-				r.add(scenario, event.name+", recomputes of northd's "+stage, "times", float64(more)/eventRounds)
-			}
-		}
+	}
+}
+
+// apply writes what an object has changed.
+func (c *largeCluster) apply(b *testing.B, o k8sruntime.Object) {
+	b.Helper()
+	err := c.translated.Update([]k8sruntime.Object{o}, nil)
+	if err == nil {
+		err = c.engine.Apply(b.Context(), c.translated.Changes())
+	}
+	if err != nil {
+		b.Fatal(err)
 	}
 }
 
