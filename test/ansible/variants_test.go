@@ -152,8 +152,9 @@ iptables-save`, "exec", host, "--", "unshare", "--net", "sh", "-e")
 // relaysServeNodes in place of the Southbound's members, and whoever wants them no longer goes back.
 func relaysServeNodes(t *testing.T) {
 	install(t)
-	with := []string{"--extra-vars", "weft_sb_relay=true"}
+	with := []string{"--extra-vars", "weft_sb_relay=true weft_election_timer=5000"}
 	play(t, "site.yml", with...)
+	electionTimers(t, "5000")
 	deploy(t)
 	for _, central := range centrals {
 		chassis := servers.On(t, central, "ovn-sbctl", "--timeout=10", "--no-leader-only",
@@ -176,6 +177,7 @@ func relaysServeNodes(t *testing.T) {
 		newPod(t, "relayed", "l1", "l2").Round(100*time.Millisecond))
 
 	play(t, "site.yml")
+	electionTimers(t, "1000")
 	for _, central := range centrals {
 		eventually(t, 30*time.Second, "no relay runs on "+central, func() error {
 			if out, err := servers.Try("exec", central, "--", "pgrep", "-af", "relay:OVN_Southbound"); err == nil {
@@ -185,4 +187,17 @@ func relaysServeNodes(t *testing.T) {
 		})
 	}
 	newPod(t, "no-longer-relayed", "l2", "l1")
+}
+
+// electionTimers of both databases, as each member says it.
+func electionTimers(t *testing.T, want string) {
+	t.Helper()
+	for _, central := range centrals {
+		for ctl, database := range map[string]string{"ovnnb_db.ctl": "OVN_Northbound", "ovnsb_db.ctl": "OVN_Southbound"} {
+			status := servers.On(t, central, "ovn-appctl", "-t", "/run/ovn/"+ctl, "cluster/status", database)
+			if !strings.Contains(status, "\nElection timer: "+want+"\n") {
+				t.Errorf("%s: the election timer of %s is not %s:\n%s", central, database, want, status)
+			}
+		}
+	}
 }
