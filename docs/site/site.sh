@@ -11,7 +11,7 @@ test/lab/scripts/install.sh mkdocs=mkdocs /usr/share/mkdocs/themes/material=mkdo
 pages=bin/site-pages
 rm -rf "$pages" bin/site
 mkdir -p "$pages"
-git ls-files "*.md" "docs/*.txt" "docs/*.yaml" ":!ansible/roles" | xargs cp --parents -t "$pages"
+git ls-files "*.md" "docs/*.png" "docs/*.txt" "docs/*.yaml" ":!ansible/roles" | xargs cp --parents -t "$pages"
 if [ ! -f "bin/mermaid-$mermaid.min.js" ]; then
     scratch=$(mktemp -d)
     trap 'rm -rf "$scratch"' EXIT
