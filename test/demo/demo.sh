@@ -43,15 +43,16 @@ address() { field node "$1" '{.status.addresses[?(@.type=="InternalIP")].address
 one() { field pods "-lapp=$1" '{.items[0].metadata.name}'; }
 
 # ask sends twenty requests from a pod of one application to another one's Service, and fails unless
-# all its pods have answered.
+# all its pods have answered. A pod that is ready takes its place behind the Service's address a moment
+# later, and the hash of a Windows datapath may choose one endpoint twenty times.
 ask() {
     local pod questions answers deadline=$((SECONDS + 60))
     pod=$(one "$1")
     questions="for i in \$(seq 20); do curl -sS --max-time 10 http://$2/hostname; echo; done | sort | uniq -c"
-    # A pod that is ready takes its place behind the Service's address a moment later.
-    until [ "$(lab kubectl -- exec "$pod" -- sh -c "$questions" | grep -c " $2-")" = 2 ] || [ $SECONDS -ge $deadline ]; do :; done
-    answers=$(show kubectl -- exec "$pod" -- sh -c "$questions" | tee >(cat >&2))
-    [ "$(grep -c " $2-" <<< "$answers")" = 2 ]
+    until answers=$(show kubectl -- exec "$pod" -- sh -c "$questions") && [ "$(grep -c " $2-" <<< "$answers")" = 2 ]; do
+        [ $SECONDS -lt $deadline ] || { echo "$answers"; return 1; }
+    done
+    echo "$answers"
 }
 
 up() {
@@ -104,7 +105,9 @@ up() {
   bin/weftlab --name demo nbctl -- show
   bin/weftlab --name demo exec w1 -- ovs-vsctl show
   bin/weftlab --name demo hns w1 -- state
-  bin/weftlab --name demo policy explain $(one shop) svc/default/stock:80
+  bin/weftlab --name demo weft -- status
+  bin/weftlab --name demo weft -- trace default/$(one shop) svc/default/stock:80
+  bin/weftlab --name demo weft -- flows -n default
   bin/weftlab --name demo hyperv w1 -- status
   make demo-down
 T

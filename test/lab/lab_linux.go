@@ -96,9 +96,9 @@ func (l *Lab) KubectlCommand(args ...string) ([]string, error) {
 	return l.EnterNetwork(Central, append([]string{l.files.lab("kubectl")}, args...)...)
 }
 
-// PolicyCommand is the command for weft policy with args as the cluster's administrator.
-func (l *Lab) PolicyCommand(args ...string) ([]string, error) {
-	return l.EnterNetwork(Central, append([]string{filepath.Join(l.files.bin, "weft"), "policy"}, args...)...)
+// WeftCommand is the command for weft with args as the cluster's administrator.
+func (l *Lab) WeftCommand(args ...string) ([]string, error) {
+	return l.EnterNetwork(Central, append([]string{filepath.Join(l.files.bin, "weft")}, args...)...)
 }
 
 // IssueTunnelCertificate gives a node's agent a new certificate for those who have streams to it, changed from what its

@@ -59,14 +59,14 @@ func kubectlCommand(o *options) *cobra.Command {
 		})
 }
 
-func policyCommand(o *options) *cobra.Command {
-	return passing("policy [--] ARGS...", "Run weft policy as the cluster's administrator: explain, hits, check",
+func weftCommand(o *options) *cobra.Command {
+	return passing("weft [--] ARGS...", "Run weft as the cluster's administrator: status, trace, flows, policy and others",
 		cobra.ArbitraryArgs, func(args []string) ([]string, error) {
 			l, err := o.open()
 			if err != nil {
 				return nil, err
 			}
-			return l.PolicyCommand(args...)
+			return l.WeftCommand(args...)
 		})
 }
 

@@ -123,7 +123,7 @@ All of it lives in namespaces of its own and ends with their first process, howe
 	root.PersistentFlags().StringVar(&o.stateDir, "state-dir", "",
 		"where the lab keeps its state (default $XDG_STATE_HOME/weftlab/NAME or /var/tmp/weftlab/NAME)")
 	root.AddCommand(upCommand(o), downCommand(o), statusCommand(o), imagesCommand(),
-		kubectlCommand(o), policyCommand(o), databaseCommand(o, "nbctl", "Northbound"),
+		kubectlCommand(o), weftCommand(o), databaseCommand(o, "nbctl", "Northbound"),
 		databaseCommand(o, "sbctl", "Southbound"), execCommand(o), controlCommand(o), logsCommand(o),
 		restartCommand(o), killCommand(o), hnsCommand(o), hypervCommand(o), executedCommand(o), clockCommand(o),
 		e2eCommand(o), conformanceCommand(o))
