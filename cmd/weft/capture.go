@@ -62,6 +62,7 @@ func captureCommand() *cobra.Command {
 	f.Int("packets", 0, "how many packets to capture; 0: no bound")
 	f.Int("bytes", 100<<20, "how many bytes of pcapng to write, 1 GiB at most")
 	f.Int("snaplen", contract.MaxSnapLength, "how many bytes to keep of each packet, 64 at least")
+	completeArguments(cmd, 1, podOrNode)
 	answering(cmd, doctor.ExitNotAsked, cobra.ExactArgs(1), func(ctx context.Context, s *settings, args []string) error {
 		config, namespace, err := contextConfig(s)
 		if err != nil {

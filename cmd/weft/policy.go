@@ -148,6 +148,7 @@ func answering(cmd *cobra.Command, unasked int, args cobra.PositionalArgs, ask f
 	cmd.Flags().String("config", "", configUsage)
 	cmd.Flags().Duration("timeout", 30*time.Second, "how long databases and the API server may take to answer")
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{unasked, err} })
+	completeFlags(cmd)
 	cmd.Args = func(cmd *cobra.Command, list []string) error {
 		if err := args(cmd, list); err != nil {
 			return &exitError{unasked, err}

@@ -54,6 +54,7 @@ func traceCommand() *cobra.Command {
 	f.String("family", "", "address family: 4 or 6; empty: the first that both ends have")
 	f.Bool("ovn", false, "print the output of ovn-trace, too")
 	f.StringP("output", "o", "text", "form of the answer: text, wide, json or yaml")
+	completeArguments(cmd, 2, anyEnd)
 	return answering(cmd, doctor.ExitNotAsked, cobra.ExactArgs(2), func(ctx context.Context, s *settings,
 		args []string) error {
 		write, unknown := traceForms.chosen(s)
