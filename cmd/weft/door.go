@@ -24,12 +24,16 @@ func contextFlags(f *pflag.FlagSet) {
 	f.String("context", "", "context of the kubeconfig file; empty: its current one")
 }
 
-// contextConfig are the credentials and the namespace of a kubeconfig's context, as kubectl finds them.
+// contextConfig are the credentials and the namespace of a kubeconfig's context, as kubectl finds them. A mistake in
+// what was read of the settings before is its error.
 func contextConfig(s *settings) (*rest.Config, string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = s.text("kubeconfig")
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: s.text("context")}
 	overrides.Context.Namespace = s.text("namespace")
+	if err := s.err(); err != nil {
+		return nil, "", err
+	}
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 	config, err := loader.ClientConfig()
 	if err != nil {
@@ -167,13 +171,14 @@ type form[T any] func(w screen, text []byte, answer T) error
 // forms are those of an answer, by the values of -o.
 type forms[T any] map[string]form[T]
 
-// chosen is the form that -o names.
-func (f forms[T]) chosen(s *settings) (form[T], error) {
+// chosen is the form that -o names. Another one is a mistake of the settings.
+func (f forms[T]) chosen(s *settings) form[T] {
 	write, known := f[s.text("output")]
 	if !known {
-		return nil, fmt.Errorf("output: %q is none of \"text\", \"wide\", \"json\" and \"yaml\"", s.text("output"))
+		s.errs = append(s.errs, fmt.Errorf("output: %q is none of \"text\", \"wide\", \"json\" and \"yaml\"",
+			s.text("output")))
 	}
-	return write, nil
+	return write
 }
 
 // answerForms are those of the commands that ask weft observe. write writes text and wide.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"time"
 
@@ -57,20 +56,14 @@ func flowsCommand() *cobra.Command {
 	f.Duration("interval", 5*time.Second, "how long to wait between two questions, with --follow")
 	f.StringP("output", "o", "text", "form of the answer: text, wide, json or yaml")
 	return answering(cmd, doctor.ExitNotAsked, cobra.NoArgs, func(ctx context.Context, s *settings, _ []string) error {
-		q := flowsQuestion{timeout: s.duration("timeout"), interval: s.duration("interval")}
+		q := flowsQuestion{timeout: s.duration("timeout"), interval: s.interval()}
 		follow, output, all, filter := s.boolean("follow"), s.text("output"), s.boolean("all-namespaces"), flowsFilter(s)
-		write, unknown := flowsForms.chosen(s)
+		write := flowsForms.chosen(s)
 		config, namespace, err := contextConfig(s)
-		switch {
-		case s.err() != nil:
-			return s.err()
-		case unknown != nil:
-			return unknown
-		case q.interval < time.Second:
-			return fmt.Errorf("interval: %v is less than 1s, and answers are as new as 5s; give more", q.interval)
-		case err != nil:
+		if err != nil {
 			return err
-		case all:
+		}
+		if all {
 			namespace = ""
 		}
 		q.config, q.namespace, q.filter = config, namespace, filter

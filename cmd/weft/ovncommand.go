@@ -42,10 +42,7 @@ func ovnCommand(name, example string) *cobra.Command {
 	return answering(cmd, doctor.ExitNotAsked, cobra.ArbitraryArgs, func(ctx context.Context, s *settings,
 		arguments []string) error {
 		config, _, err := contextConfig(s)
-		switch {
-		case s.err() != nil:
-			return s.err()
-		case err != nil:
+		if err != nil {
 			return err
 		}
 		if err := tool.Check(arguments); err != nil {

@@ -107,6 +107,16 @@ func (s *settings) duration(key string) time.Duration {
 	return scalar(s, key, cast.ToDurationE, "a duration such as 15s")
 }
 
+// interval is how long to wait between two questions to weft observe.
+func (s *settings) interval() time.Duration {
+	before := len(s.errs)
+	d := s.duration("interval")
+	if len(s.errs) == before && d < time.Second {
+		s.errs = append(s.errs, fmt.Errorf("interval: %v is less than 1s, and answers are as new as 5s; give more", d))
+	}
+	return d
+}
+
 // scalar exists because viper's own getters turn what they cannot read into zero.
 func scalar[T any](s *settings, key string, parse func(any) (T, error), want string) T {
 	value, err := parse(s.viper.Get(key))

@@ -45,17 +45,10 @@ func statusCommand() *cobra.Command {
 	f.BoolP("watch", "w", false, "ask again and again, until interrupted")
 	f.Duration("interval", 5*time.Second, "how long to wait between two questions, with --watch")
 	return answering(cmd, doctor.ExitNotAsked, cobra.NoArgs, func(ctx context.Context, s *settings, _ []string) error {
-		watch, interval, timeout := s.boolean("watch"), s.duration("interval"), s.duration("timeout")
-		write, unknown := statusForms.chosen(s)
+		watch, interval, timeout := s.boolean("watch"), s.interval(), s.duration("timeout")
+		write := statusForms.chosen(s)
 		config, _, err := contextConfig(s)
-		switch {
-		case s.err() != nil:
-			return s.err()
-		case unknown != nil:
-			return unknown
-		case interval < time.Second:
-			return fmt.Errorf("interval: %v is less than 1s, and answers are as new as 5s; give more", interval)
-		case err != nil:
+		if err != nil {
 			return err
 		}
 		out := newScreen(cmd.OutOrStdout())

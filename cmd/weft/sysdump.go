@@ -55,10 +55,7 @@ func sysdumpCommand() *cobra.Command {
 		name := "weft-sysdump-" + time.Now().UTC().Format("20060102-150405")
 		file := s.text("file")
 		config, _, err := contextConfig(s)
-		switch {
-		case s.err() != nil:
-			return s.err()
-		case err != nil:
+		if err != nil {
 			return err
 		}
 		if file == "-" {

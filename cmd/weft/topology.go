@@ -39,14 +39,9 @@ func topologyCommand() *cobra.Command {
 	f.StringP("output", "o", "text", "form of the answer: text, wide, json or yaml")
 	return answering(cmd, doctor.ExitNotAsked, cobra.NoArgs, func(ctx context.Context, s *settings, _ []string) error {
 		node, namespace := s.text("node"), s.text("namespace")
-		write, unknown := topologyForms.chosen(s)
+		write := topologyForms.chosen(s)
 		config, _, err := contextConfig(s)
-		switch {
-		case s.err() != nil:
-			return s.err()
-		case unknown != nil:
-			return unknown
-		case err != nil:
+		if err != nil {
 			return err
 		}
 		q := question{resource: api.NetworkTopologyResource, namespace: namespace, role: api.NetworkTopologyRole}

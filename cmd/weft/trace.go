@@ -57,14 +57,9 @@ func traceCommand() *cobra.Command {
 	completeArguments(cmd, 2, anyEnd)
 	return answering(cmd, doctor.ExitNotAsked, cobra.ExactArgs(2), func(ctx context.Context, s *settings,
 		args []string) error {
-		write, unknown := traceForms.chosen(s)
+		write := traceForms.chosen(s)
 		config, namespace, err := contextConfig(s)
-		switch {
-		case s.err() != nil:
-			return s.err()
-		case unknown != nil:
-			return unknown
-		case err != nil:
+		if err != nil {
 			return err
 		}
 		spec, err := traceSpec(ctx, s, args, namespace, net.DefaultResolver)

@@ -66,8 +66,6 @@ func versionCommand() *cobra.Command {
 func clusterVersions(ctx context.Context, s *settings) (*api.NetworkVersion, error) {
 	config, _, err := contextConfig(s)
 	switch {
-	case s.err() != nil:
-		return nil, s.err()
 	case clientcmd.IsEmptyConfig(errors.Unwrap(err)):
 		return nil, nil
 	case err != nil:

@@ -6,6 +6,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
 // bareClient speaks just enough OVSDB to write.
@@ -28,14 +30,8 @@ func dialBare(b testing.TB, remote, database string) *bareClient {
 		decoder: json.NewDecoder(bufio.NewReaderSize(conn, 1<<20))}
 }
 
-// outcome is what an operation has come to.
-type outcome struct {
-	Error, Details string
-	Rows           []map[string]json.RawMessage
-}
-
 // transact returns the outcome of each operation, none of which has failed.
-func (c *bareClient) transact(b testing.TB, operations []any) []outcome {
+func (c *bareClient) transact(b testing.TB, operations []any) []ovsdb.OperationResult {
 	b.Helper()
 	c.id++
 	request := map[string]any{"id": c.id, "method": "transact", "params": append([]any{c.database}, operations...)}
@@ -46,7 +42,7 @@ func (c *bareClient) transact(b testing.TB, operations []any) []outcome {
 		var answer struct {
 			ID     any
 			Method string
-			Result []outcome
+			Result []ovsdb.OperationResult
 		}
 		if err := c.decoder.Decode(&answer); err != nil {
 			b.Fatal(err)

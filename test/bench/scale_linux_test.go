@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weftnet/weft/models/contract"
@@ -148,29 +148,30 @@ func (c *largeCluster) bindOthers(b *testing.B) {
 	found := client.transact(b, []any{all("Chassis", "_uuid", "name"), all("HA_Chassis", "_uuid", "chassis"),
 		all("HA_Chassis_Group", "_uuid", "ha_chassis"),
 		all("Port_Binding", "_uuid", "type", "requested_chassis", "options", "ha_chassis_group")})
+	id := func(row libovsdb.Row, column string) string { return ovsdb.TextUUID(row[column]) }
 	byName := map[string]string{}
 	for _, row := range found[0].Rows {
-		byName[stringOf(b, row["name"])] = uuidOf(b, row["_uuid"])
+		byName[fmt.Sprint(row["name"])] = id(row, "_uuid")
 	}
 	byMember, byGroup := map[string]string{}, map[string]string{}
 	for _, row := range found[1].Rows {
-		byMember[uuidOf(b, row["_uuid"])] = uuidOf(b, row["chassis"])
+		byMember[id(row, "_uuid")] = id(row, "chassis")
 	}
 	for _, row := range found[2].Rows {
-		byGroup[uuidOf(b, row["_uuid"])] = byMember[uuidOf(b, row["ha_chassis"])]
+		byGroup[id(row, "_uuid")] = byMember[id(row, "ha_chassis")]
 	}
 	var operations []any
 	for _, row := range found[3].Rows {
-		chassis := uuidOf(b, row["requested_chassis"])
-		switch stringOf(b, row["type"]) {
+		chassis := id(row, "requested_chassis")
+		switch row["type"] {
 		case "l3gateway":
-			chassis = byName[mapOf(b, row["options"])["l3gateway-chassis"]]
+			chassis = byName[ovsdb.TextMap(row["options"])["l3gateway-chassis"]]
 		case "chassisredirect":
-			chassis = byGroup[uuidOf(b, row["ha_chassis_group"])]
+			chassis = byGroup[id(row, "ha_chassis_group")]
 		}
 		if chassis != "" {
 			operations = append(operations, map[string]any{"op": "update", "table": "Port_Binding",
-				"where": whereID(uuidOf(b, row["_uuid"])), "row": map[string]any{"chassis": []string{"uuid", chassis}, "up": true}})
+				"where": whereID(id(row, "_uuid")), "row": map[string]any{"chassis": []string{"uuid", chassis}, "up": true}})
 		}
 	}
 	if least := c.load.Pods * (c.load.Nodes - 1) / c.load.Nodes * 9 / 10; len(operations) < least {
@@ -356,45 +357,4 @@ func (r *report) grow(small, large string) {
 			}
 		}
 	}
-}
-
-// stringOf, uuidOf and mapOf read values of OVSDB (RFC 7047, 5.1). An empty set of UUIDs is "".
-func stringOf(b testing.TB, text json.RawMessage) (value string) {
-	b.Helper()
-	if err := json.Unmarshal(text, &value); err != nil {
-		b.Fatal(err)
-	}
-	return value
-}
-
-func uuidOf(b testing.TB, text json.RawMessage) string {
-	b.Helper()
-	var atom [2]json.RawMessage
-	if err := json.Unmarshal(text, &atom); err != nil {
-		b.Fatal(err)
-	}
-	if stringOf(b, atom[0]) == "uuid" {
-		return stringOf(b, atom[1])
-	}
-	var set []json.RawMessage
-	if err := json.Unmarshal(atom[1], &set); err != nil {
-		b.Fatal(err)
-	}
-	if len(set) == 0 {
-		return ""
-	}
-	return uuidOf(b, set[0])
-}
-
-func mapOf(b testing.TB, text json.RawMessage) map[string]string {
-	b.Helper()
-	var value struct{ pairs [][2]string }
-	if err := json.Unmarshal(text, &[2]any{new(string), &value.pairs}); err != nil {
-		b.Fatal(err)
-	}
-	all := map[string]string{}
-	for _, pair := range value.pairs {
-		all[pair[0]] = pair[1]
-	}
-	return all
 }

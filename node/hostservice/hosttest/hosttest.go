@@ -3,12 +3,12 @@
 package hosttest
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/netip"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/weftnet/weft/node/nodetest"
 )
@@ -19,11 +19,12 @@ var Loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 // Eventually waits until something is true.
 func Eventually(tb testing.TB, what string, true func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(nodetest.Patience); !true(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			tb.Fatalf("not within %v: %s", nodetest.Patience, what)
+	nodetest.Eventually(tb, 0, func() error {
+		if !true() {
+			return errors.New(what)
 		}
-	}
+		return nil
+	})
 }
 
 // Backend is a TCP server that does the same for each connection, and ends with the test.

@@ -178,14 +178,11 @@ func (l Load) RecreatePods(ctx context.Context, api *API) (Phase, error) {
 func podName(i int) string { return fmt.Sprintf("pod-%04d", i) }
 
 func (l Load) createPod(ctx context.Context, api *API, i int) error {
-	return api.create(ctx, "/api/v1/namespaces/"+l.namespace(i)+"/pods", l.pod(i))
+	return api.create(ctx, "/api/v1/namespaces/"+l.namespace(i)+"/pods", l.Pod(i))
 }
 
-// Pod i of the load.
-func (l Load) Pod(i int) *corev1.Pod { return l.pod(i) }
-
-// pod has its port "http" at 8080 or 8081, as it differs among the pods of one app.
-func (l Load) pod(i int) *corev1.Pod {
+// Pod i of the load has its port "http" at 8080 or 8081, as it differs among the pods of one app.
+func (l Load) Pod(i int) *corev1.Pod {
 	k := i / l.Namespaces // which pod of its namespace
 	noToken := false
 	return &corev1.Pod{

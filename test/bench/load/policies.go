@@ -21,7 +21,7 @@ func (l Load) Objects() []runtime.Object {
 		list = append(list, l.namespaceObject(i))
 	}
 	for i := range l.Pods {
-		list = append(list, l.pod(i))
+		list = append(list, l.Pod(i))
 	}
 	for i := range l.Policies * l.Namespaces {
 		list = append(list, l.policy(i))
@@ -147,7 +147,7 @@ func (l Load) CreateSidePolicies(ctx context.Context, api *API) (Phase, error) {
 func (l Load) OtherSides() []*corev1.Pod {
 	var list []*corev1.Pod
 	for i := range l.Pods {
-		if pod := l.pod(i); pod.Labels["side"] == sides[0] {
+		if pod := l.Pod(i); pod.Labels["side"] == sides[0] {
 			pod.Labels["side"] = sides[1]
 			list = append(list, pod)
 		}
@@ -202,7 +202,7 @@ func (l Load) Crowd(namespace string, n int) (*corev1.Namespace, []*networkingv1
 
 // Member is a pod of a crowd, on the first node.
 func (l Load) Member(namespace, name string) *corev1.Pod {
-	pod := l.pod(0)
+	pod := l.Pod(0)
 	pod.Namespace, pod.Name, pod.Labels = namespace, name, map[string]string{"app": "member"}
 	return pod
 }
