@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -44,7 +45,7 @@ func TestEveryComponentMayDie(t *testing.T) {
 		}
 		for _, how := range ways {
 			t.Run(how+" "+victim.component, func(t *testing.T) {
-				before := northbound(t)
+				before := northboundAtRest(t)
 				traffic := startTraffic(t)
 				node, component, newPodsNode := victim.node, victim.component, "l1"
 				switch {
@@ -157,6 +158,32 @@ func northbound(t *testing.T) []string {
 	return rows
 }
 
+// northboundAtRest is the Northbound with nothing in it that goes by itself: the rows of a Service that a test before
+// has deleted, and those that flush its connections a while later.
+func northboundAtRest(t *testing.T) []string {
+	t.Helper()
+	var rows []string
+	eventually(t, 60*time.Second, "the Northbound rests", func() error {
+		services := strings.Fields(cluster.Kubectl(t, "get", "services", "-A", "-o",
+			`jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\n"}{end}`))
+		rows = northbound(t)
+		for _, row := range rows {
+			switch owner := ownerIn.FindStringSubmatch(row); {
+			case owner == nil:
+			case owner[1] == "Flush":
+				return fmt.Errorf("connections are still to be flushed: %s", row)
+			case owner[1] == "Service" && !slices.Contains(services, owner[2]):
+				return fmt.Errorf("Service %s is gone, and has the row %s", owner[2], row)
+			}
+		}
+		return nil
+	})
+	return rows
+}
+
+// ownerIn finds kind and name of a row's owner, as CSV has them.
+var ownerIn = regexp.MustCompile(`""weft\.net/owner""=""(\w+)/([^"]+)""`)
+
 func difference(before, after []string) string {
 	var out strings.Builder
 	for _, row := range before {
@@ -228,7 +255,7 @@ func TestRouterPortsAreBoundUnderTraffic(t *testing.T) {
 // TestFrozenLeaderIsReplaced stops the leader without ending it: a standby takes over, and the old leader
 // does not write when it wakes up.
 func TestFrozenLeaderIsReplaced(t *testing.T) {
-	before, frozen := northbound(t), leader(t)
+	before, frozen := northboundAtRest(t), leader(t)
 	send := func(signal string) {
 		cluster.Must(t, "exec", "central", "--", "pkill", signal, "-f", "--", "--identity="+frozen+"( |$)")
 	}
@@ -256,7 +283,7 @@ func TestFrozenLeaderIsReplaced(t *testing.T) {
 
 // TestControllerRestartWritesNothing is about a leader that finds everything in order. It makes its claim.
 func TestControllerRestartWritesNothing(t *testing.T) {
-	before := northbound(t)
+	before := northboundAtRest(t)
 	cluster.Must(t, "restart", "central", "weft-controller")
 	cluster.Must(t, "restart", "central", "weft-controller-2")
 	eventually(t, 60*time.Second, "a controller leads again", func() error {
