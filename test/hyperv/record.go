@@ -259,14 +259,19 @@ func (r *record) written() error {
 	return nil
 }
 
-// flow records of a flow what the driver passes over, and what it matches.
+// flow records of a flow what the driver passes over, and what it matches. A packet of a port that ovs-vswitchd does
+// not know, such as a tunnel from a node that the chassis has not heard of yet, has a flow with neither mask nor
+// actions (recv_upcalls of ofproto/ofproto-dpif-upcall.c). It drops the same packets whatever more it could match.
 func (r *record) flow(key, request attributes) {
 	r.keys(key)
 	data, masked := request[flowAttrMask]
-	if !masked {
+	switch {
+	case masked:
+		if mask, err := attributesOf(data); err == nil { // the driver does not read it
+			r.matches(mask, true)
+		}
+	case len(request[flowAttrActions]) > 0:
 		r.matches(key, false)
-	} else if mask, err := attributesOf(data); err == nil { // the driver does not read it
-		r.matches(mask, true)
 	}
 }
 

@@ -327,7 +327,7 @@ func TestRecordOfActions(t *testing.T) {
 }
 
 // Of a flow that is put those parts are recorded as matched of which its mask has a bit, and all parts without a
-// mask. What is deleted, and what ovs-vswitchd tries, is not.
+// mask. What is deleted, what ovs-vswitchd tries, and a packet of a port that it does not know, is not.
 func TestRecordOfMatches(t *testing.T) {
 	nd := make([]byte, 28)
 	nd[20] = 1 // a source's link-layer address
@@ -361,12 +361,15 @@ func TestRecordOfMatches(t *testing.T) {
 		command uint8
 		mask    func(*netlink.AttributeEncoder) error
 		probe   bool
+		drops   bool
 		want    []string
 	}{
-		"put":       {cmdNew, mask, false, masked},
-		"tried":     {cmdNew, mask, true, nil},
-		"no mask":   {cmdNew, nil, false, []string{"match ct_state", "match in_port", "match ipv4"}},
-		"a deleted": {cmdDelete, mask, false, nil},
+		"put":          {cmdNew, mask, false, false, masked},
+		"put to drop":  {cmdNew, mask, false, true, masked},
+		"tried":        {cmdNew, mask, true, false, nil},
+		"no mask":      {cmdNew, nil, false, false, []string{"match ct_state", "match in_port", "match ipv4"}},
+		"unknown port": {cmdNew, nil, false, true, nil},
+		"deleted":      {cmdDelete, mask, false, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, _ := bare(t, KnownFaults())
@@ -380,7 +383,12 @@ func TestRecordOfMatches(t *testing.T) {
 				if c.mask != nil {
 					a.Nested(flowAttrMask, c.mask)
 				}
-				a.Nested(flowAttrActions, func(*netlink.AttributeEncoder) error { return nil })
+				a.Nested(flowAttrActions, func(a *netlink.AttributeEncoder) error {
+					if !c.drops {
+						a.Uint32(actionOutput, 1)
+					}
+					return nil
+				})
 				a.Flag(flowAttrProbe, c.probe)
 			})
 			if got := slices.Sorted(maps.Keys(e.Executed())); !slices.Equal(got, c.want) {
