@@ -45,20 +45,13 @@ demo: lab ## a real cluster on this machine, a sample application, and what to l
 demo-down: ## end the demo's cluster
 	test/demo/demo.sh down
 
-# What waits for most of its time runs beside what computes. The cluster's tests that run at the same time need the
-# machine for themselves: where a new connection takes seconds, they tell of the machine.
-test: lab check ## everything that must pass
-	+@make="$(MAKE) --no-print-directory" && trap '$(END_CLUSTER)' EXIT && $(END_CLUSTER) && \
-		$$make -j2 unit-race beside-unit-race && $$make cluster-together
+# Two at a time run: what waits for most of its time runs beside what computes. The cluster's tests that run at the same
+# time need the machine for themselves: where a new connection takes seconds, they tell of the machine.
+BESIDE_EACH_OTHER := unit-race cluster-first cluster-second windows-unit ui-test unit-cases test-kernel-short
 
-# The unit tests take longer than the cluster's that run alone. In the rest of their time is what else there is.
-.PHONY: beside-unit-race
-beside-unit-race:
-	$(MAKE) cluster-alone
-	$(MAKE) windows-unit
-	$(MAKE) ui-test
-	$(MAKE) unit-cases
-	$(MAKE) test-kernel-short
+test: lab check ## everything that must pass
+	+@make="$(MAKE) --no-print-directory" && trap '$(END_CLUSTERS)' EXIT && $(END_CLUSTERS) && \
+		$$make -j2 $(BESIDE_EACH_OTHER) && $$make cluster-together
 
 # All of the tests' files, those of `make cluster-test` and `make test-ansible` too.
 TEST_TAGS := cluster,ansible
@@ -84,10 +77,16 @@ lint:
 	GOOS=windows $$(go tool -n staticcheck) ./cmd/... ./cni/... ./node/...
 	staticcheck=$$(go tool -n staticcheck) && for module in test/lab/sctp test/oracle test/oracle/services test/site test/ui test/chart; do (cd $$module && $$staticcheck ./...) || exit; done
 
-# The tests run anew each time: go's cache of results knows nothing of the programs in bin/lab. `check` has vetted them.
-# They wait for most of their time, so two packages run at once, beside the cluster's tests that run alone. With more of
-# them, what waits for an answer waits for a processor.
-UNIT_TEST := nice -n 5 go test -count 1 -vet off -p 2
+# `check` has vetted the tests. They wait for most of their time, so two packages run at once, beside the cluster's tests
+# that run alone. With more of them, what waits for an answer waits for a processor.
+UNIT_TEST := nice -n 5 go test -vet off -p 2
+ANEW := -count 1
+
+# Go remembers that a package's tests have passed until its code, or a file or variable that the tests look at, has
+# changed. In these folders they look at each program that they run, such as OVN's. The tests of all other packages run
+# anew each time: go, Ansible, promtool and Wine read files for them of which go's cache of results knows nothing.
+REMEMBERED := cni connectivity node ovn ovsdb ui
+REMEMBERED_BUT := ./node/hns/winetest
 
 # Tests that try a tenth of their cases with -short, and where they are (test/cases). The race detector makes them take
 # several times as long, and finds in a tenth what it finds in all of them. So it gets the tenth, and all of them run
@@ -97,20 +96,23 @@ MANY_CASES_IN := ./ovn ./ovn/southbound ./test/hostports
 
 # Without a debugger's symbols, linking with the race detector takes three quarters of the time.
 NO_DEBUGGER := -ldflags -w
+UNIT_RACE := $(UNIT_TEST) $(NO_DEBUGGER) -race -short -parallel 8 -timeout 25m
+REMEMBERED_PACKAGES := go list $(REMEMBERED:%=./%/...) | grep -vFx "$$(go list $(REMEMBERED_BUT))"
 
 .PHONY: unit-race unit-cases
 unit: unit-race unit-cases ## unit tests, and those against a real ovsdb-server, OVN, API server and Wine, with the race detector
 
 unit-race: ovn prometheus $(LAB)/wine/.complete $(LAB)/hyperkube
 	@CGO_ENABLED=1 $(GO_BUILD) "compiling what the unit tests test, for the race detector" go build -race ./...
-	CGO_ENABLED=1 $(UNIT_TEST) $(NO_DEBUGGER) -race -short -parallel 8 -timeout 25m ./...
-	cd test/lab/sctp && CGO_ENABLED=1 $(UNIT_TEST) $(NO_DEBUGGER) -race ./...
+	CGO_ENABLED=1 $(UNIT_RACE) $(ANEW) $$(go list ./... | grep -vFx "$$($(REMEMBERED_PACKAGES))")
+	CGO_ENABLED=1 $(UNIT_RACE) $$($(REMEMBERED_PACKAGES))
+	cd test/lab/sctp && CGO_ENABLED=1 $(UNIT_RACE) $(ANEW) ./...
 
 unit-cases: ovn $(LAB)/hyperkube
-	$(UNIT_TEST) -run '^($(MANY_CASES))$$' $(MANY_CASES_IN)
-	cd test/oracle && $(UNIT_TEST) -v ./...
-	cd test/oracle/services && $(UNIT_TEST) -v ./...
-	cd test/chart && $(UNIT_TEST) ./...
+	$(UNIT_TEST) $(ANEW) -run '^($(MANY_CASES))$$' $(MANY_CASES_IN)
+	cd test/oracle && $(UNIT_TEST) $(ANEW) -v ./...
+	cd test/oracle/services && $(UNIT_TEST) $(ANEW) -v ./...
+	cd test/chart && $(UNIT_TEST) $(ANEW) ./...
 
 .PHONY: oracle-long
 oracle-long: ## 200,000 random cases of policies, asked of the rows and of the oracles, and as many of Services
@@ -124,22 +126,26 @@ windows-unit: $(LAB)/wine/.complete ## the unit tests of what runs on Windows, u
 .PHONY: ui-test ui-bench
 ui-test: ## the page of `weft ui` in a browser
 	test/lab/scripts/install.sh chromium=chromium
-	cd test/ui && $(UNIT_TEST) -timeout 10m ./...
+	cd test/ui && $(UNIT_TEST) $(ANEW) -timeout 10m ./...
 
 ui-bench: ## how long that page takes to draw many pods
 	test/lab/scripts/install.sh chromium=chromium
 	cd test/ui && go test -run '^$$' -bench . -benchtime 3x ./...
 
 CLUSTER_TEST := go test -tags cluster -count 1 -parallel 6 -timeout 25m -v ./test/e2e
-END_CLUSTER := bin/weftlab --name weft-test down
+END_CLUSTERS := bin/weftlab --name weft-test down; bin/weftlab --name weft-test-second down
 
-.PHONY: cluster-test cluster-alone cluster-together
+.PHONY: cluster-test cluster-first cluster-second cluster-together
 cluster-test: lab bin/steady bin/ask bin/judge ## a cluster of Linux and Windows nodes: pods, Services, names, components killed, bad days
 	$(CLUSTER_TEST)
 
-# The two halves of it, one after the other on one cluster.
-cluster-alone cluster-together: cluster-%: lab bin/steady bin/ask bin/judge
+# Three parts of it: the first and the second half of the tests that have a cluster to themselves, on a cluster for each,
+# and those that run at the same time, on the first half's.
+cluster-first cluster-together: cluster-%: lab bin/steady bin/ask bin/judge
 	$(CLUSTER_TEST) -args -keep -tests $*
+
+cluster-second: lab bin/steady bin/ask bin/judge
+	$(CLUSTER_TEST) -args -lab weft-test-second -tests second
 
 bin/steady: $(wildcard test/e2e/steady/*.go)
 bin/ask: $(wildcard test/e2e/ask/*.go)
@@ -158,12 +164,12 @@ KERNEL_TESTS := Packets|Affinity|BalancersAreRenamed|ChangesLeave|ConnectionsAre
 test-kernel test-kernel-short: export WEFT_TEST_DATAPATH := system
 test-kernel test-kernel-short: export WEFT_TEST_KERNEL := $(abspath $(KERNEL))
 test-kernel-short: ovn $(KERNEL) ## two nodes with the datapath of Linux 6.12: pods, a Service, a policy, gateways, restarts of ovs-vswitchd
-	$(UNIT_TEST) -timeout 5m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -run TestTwoNodesWithPackets ./ovn
+	$(UNIT_TEST) $(ANEW) -timeout 5m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -run TestTwoNodesWithPackets ./ovn
 
 test-kernel: ovn $(KERNEL) $(CHARON) ## the tests with packets, on the datapath of Linux 6.12 (some 15 minutes)
-	$(UNIT_TEST) -p 1 -timeout 20m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh ./node/extbridge
-	$(UNIT_TEST) -p 1 -timeout 40m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -run '$(KERNEL_TESTS)' ./ovn
-	WEFT_TEST_KERNEL_USR=$(abspath $(LAB)/strongswan/usr) $(UNIT_TEST) -p 1 -timeout 20m \
+	$(UNIT_TEST) $(ANEW) -p 1 -timeout 20m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh ./node/extbridge
+	$(UNIT_TEST) $(ANEW) -p 1 -timeout 40m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -run '$(KERNEL_TESTS)' ./ovn
+	WEFT_TEST_KERNEL_USR=$(abspath $(LAB)/strongswan/usr) $(UNIT_TEST) $(ANEW) -p 1 -timeout 20m \
 		-exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -bench . -benchtime 3x ./node/ipsec
 
 $(CHARON): $(LAB_SCRIPTS)/unpack.sh | lab-deps

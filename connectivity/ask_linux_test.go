@@ -36,7 +36,11 @@ func netexec(t *testing.T) (port int) {
 	}
 	port = l.Addr().(*net.TCPAddr).Port
 	l.Close()
-	cmd := exec.Command(filepath.Join(dir, "agnhost"), "netexec", fmt.Sprintf("--http-port=%d", port),
+	agnhost := filepath.Join(dir, "agnhost")
+	if _, err := os.Stat(agnhost); err != nil { // has go's cache of results know of it, too
+		t.Fatalf("%v: run make lab", err)
+	}
+	cmd := exec.Command(agnhost, "netexec", fmt.Sprintf("--http-port=%d", port),
 		fmt.Sprintf("--udp-port=%d", port))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

@@ -5,6 +5,7 @@ package nodetest
 import (
 	"context"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -17,6 +18,9 @@ func Driver(tb testing.TB, serve func(context.Context, *net.UnixListener) error)
 	dir := tb.TempDir()
 	library, socket := filepath.Join(dir, "netlink.so"), filepath.Join(dir, "netlink.sock")
 	source := filepath.Join(moduleRoot(tb), "test", "hyperv", "shim", "netlink.c")
+	if _, err := os.Stat(source); err != nil { // has go's cache of results know of it, too
+		tb.Fatal(err)
+	}
 	build := exec.CommandContext(tb.Context(), "gcc", "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC",
 		"-o", library, source, "-ldl")
 	if output, err := build.CombinedOutput(); err != nil {

@@ -128,14 +128,15 @@ func (o *OVN) LoseOVSDatabase() {
 	o.Run("ovs-vsctl", "--db="+o.OVSDatabase(), "--no-wait", "init")
 }
 
-// Programs is the folder of OVN's programs.
+// Programs is the folder of OVN's programs. Those of `make ovn` have a mark that is made anew with them: go's cache of
+// results knows by it when they have changed.
 func Programs(tb testing.TB) string {
 	tb.Helper()
 	if dir := os.Getenv("WEFT_OVN_BIN"); dir != "" {
 		return dir
 	}
 	dir := filepath.Join(moduleRoot(tb), "bin", "lab", "ovn", "bin")
-	if _, err := os.Stat(filepath.Join(dir, "ovn-controller")); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, "..", ".complete")); err == nil {
 		return dir
 	}
 	if path, err := exec.LookPath("ovn-controller"); err == nil {

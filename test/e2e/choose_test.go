@@ -12,43 +12,48 @@ import (
 	"strings"
 )
 
-var which = flag.String("tests", "", "alone: only the tests that have the cluster to themselves, one after the other; "+
-	"together: only those that run at the same time; empty: all")
+var which = flag.String("tests", "", "together: only the tests that run at the same time; first, second: only this half "+
+	"of those that have the cluster to themselves, one after the other; empty: all")
 
 // choose has the package run the tests that -tests names.
 func choose() error {
 	if *which == "" {
 		return nil
 	}
-	together, err := parallelTests()
+	alone, together, err := tests()
 	if err != nil {
 		return err
 	}
-	option, ok := map[string]string{"alone": "test.skip", "together": "test.run"}[*which]
+	half := len(alone) / 2
+	names, ok := map[string][]string{"first": alone[:half], "second": alone[half:], "together": together}[*which]
 	if !ok {
-		return fmt.Errorf("-tests is %q: give alone or together", *which)
+		return fmt.Errorf("-tests is %q: give first, second or together", *which)
 	}
-	return flag.Set(option, "^("+strings.Join(together, "|")+")$")
+	return flag.Set("test.run", "^("+strings.Join(names, "|")+")$")
 }
 
-// parallelTests are the names of the package's tests whose first word is t.Parallel.
-func parallelTests() (names []string, err error) {
+// tests are the names of the package's tests, in their order: together are those whose first word is t.Parallel.
+func tests() (alone, together []string, err error) {
 	files, err := filepath.Glob("*_test.go")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, name := range files {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, d := range file.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && strings.HasPrefix(f.Name.Name, "Test") && beginsParallel(f) {
-				names = append(names, f.Name.Name)
+			switch f, ok := d.(*ast.FuncDecl); {
+			case !ok || !strings.HasPrefix(f.Name.Name, "Test") || f.Name.Name == "TestMain":
+			case beginsParallel(f):
+				together = append(together, f.Name.Name)
+			default:
+				alone = append(alone, f.Name.Name)
 			}
 		}
 	}
-	return names, nil
+	return alone, together, nil
 }
 
 func beginsParallel(f *ast.FuncDecl) bool {
