@@ -133,7 +133,7 @@ ui-bench: ## how long that page takes to draw many pods
 	cd test/ui && go test -run '^$$' -bench . -benchtime 3x ./...
 
 CLUSTER_TEST := go test -tags cluster -count 1 -parallel 6 -timeout 25m -v ./test/e2e
-END_CLUSTERS := bin/weftlab --name weft-test down; bin/weftlab --name weft-test-second down
+END_CLUSTERS := bin/weftlab --name weft-test down; bin/weftlab --name weft-test-half down
 
 .PHONY: cluster-test cluster-first cluster-second cluster-together
 cluster-test: lab bin/steady bin/ask bin/judge ## a cluster of Linux and Windows nodes: pods, Services, names, components killed, bad days
@@ -145,7 +145,7 @@ cluster-first cluster-together: cluster-%: lab bin/steady bin/ask bin/judge
 	$(CLUSTER_TEST) -args -keep -tests $*
 
 cluster-second: lab bin/steady bin/ask bin/judge
-	$(CLUSTER_TEST) -args -lab weft-test-second -tests second
+	$(CLUSTER_TEST) -args -lab weft-test-half -tests second
 
 bin/steady: $(wildcard test/e2e/steady/*.go)
 bin/ask: $(wildcard test/e2e/ask/*.go)

@@ -33,8 +33,12 @@ func (h hostNode) nodeFiles() []machine.File {
 	f.containerd = 1 // both releases' is 1.6 or 1.7
 	kubelet := fmt.Sprintf("/usr/bin/kubelet --config=%s --kubeconfig=%s --node-ip=%s --node-labels=%s", kubeletYAML,
 		kubeletConf, join(h.addresses.of(external, h.number)), zoneLabel(h.number))
+	runtime := "runc"
+	if h.kernel {
+		runtime = "crun" // runc starts itself three times, which takes seconds in user-mode Linux
+	}
 	files := []machine.File{
-		{Path: "/etc/containerd/config.toml", Content: containerdConfig(f, "runc")},
+		{Path: "/etc/containerd/config.toml", Content: containerdConfig(f, runtime)},
 		{Path: "/opt/cni/bin/loopback", Source: f.lab("loopback"), Mode: 0o755},
 		{Path: kubeletPKI + "ca.crt", Source: f.pki("ca.crt")},
 		{Path: kubeletPKI + "kubelet.crt", Source: f.pki(h.name + ".crt")},

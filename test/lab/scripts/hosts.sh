@@ -12,7 +12,7 @@ mkdir -p "$1"
 dir=$(cd "$1" && pwd)
 releases="bookworm trixie"
 server="systemd-sysv,dbus,libpam-systemd,udev,openssh-server,sudo,python3,python3-apt,iproute2,iputils-ping,procps,kmod,less,
-    nftables,iptables,ethtool,conntrack,socat,curl,openssl,ca-certificates,containerd,runc"
+    nftables,iptables,ethtool,conntrack,socat,curl,openssl,ca-certificates,containerd,runc,crun"
 packages="openvswitch-switch openvswitch-common ovn-central ovn-common ovn-host python3-cryptography stunnel4 tcpdump charon-systemd strongswan-swanctl libstrongswan-standard-plugins"
 
 mirror=$(debian_mirror)
