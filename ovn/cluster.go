@@ -162,7 +162,7 @@ func (c *cluster) take(batch *part.Batch) {
 		p.Take(batch)
 	}
 	for _, p := range slices.Backward(c.parts) {
-		p.Settle()
+		p.Reconcile()
 	}
 }
 

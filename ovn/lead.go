@@ -176,7 +176,7 @@ func (l *leader) batch(ctx context.Context, entries map[part.Event]watch.Entry) 
 		l.all(ctx, entries)
 		return
 	}
-	l.settle(ctx, changes, err)
+	l.afterWrite(ctx, changes, err)
 	since(l.metrics.reconcile, start)
 	l.observe(entries)
 }
@@ -196,7 +196,7 @@ func (l *leader) all(ctx context.Context, entries map[part.Event]watch.Entry) bo
 		if lost(err) || ctx.Err() != nil {
 			return err
 		}
-		l.settle(ctx, changes, err)
+		l.afterWrite(ctx, changes, err)
 		since(l.metrics.reconcile, start)
 		l.observe(entries)
 		return nil
@@ -220,8 +220,8 @@ func lost(err error) bool {
 	return err != nil && !errors.As(err, &refused)
 }
 
-// settle has refused owners tried again later, each at a pace of its own, and the others forgiven.
-func (l *leader) settle(ctx context.Context, changes []ovsdb.Change, err error) {
+// afterWrite has refused owners tried again later, each at a pace of its own, and the others forgiven.
+func (l *leader) afterWrite(ctx context.Context, changes []ovsdb.Change, err error) {
 	var refused *ovsdb.RefusedError
 	errors.As(err, &refused)
 	l.cluster.policies.Written(changes, refused)

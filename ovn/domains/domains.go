@@ -95,8 +95,8 @@ func (d *Part) Take(batch *part.Batch) {
 	d.update(batch.Names(objects.ResolvedKind), batch)
 }
 
-// Settle is part of [part.Part]: it works out addresses anew where something has changed, or their time is over.
-func (d *Part) Settle() {
+// Reconcile is part of [part.Part]: it works out addresses anew where something has changed, or their time is over.
+func (d *Part) Reconcile() {
 	d.followServers()
 	if d.next > 0 && d.clock.Now() >= d.next {
 		d.next = 0

@@ -59,7 +59,7 @@ func TestPart(t *testing.T) {
 		}, "*.example.com=[]"},
 	} {
 		step.play(p)
-		p.Settle()
+		p.Reconcile()
 		var list []string
 		for at, owner := range p.Dirty(false) {
 			if at != part.Sets {

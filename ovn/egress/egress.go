@@ -83,8 +83,8 @@ func (b *Part) Take(batch *part.Batch) {
 	b.dirtyNodes = b.dirtyNodes || batch.AsksFor(northbound.EgressNodesOwner)
 }
 
-// Settle is part of [part.Part]: it plans anew what may have changed, and has the statuses say so.
-func (b *Part) Settle() {
+// Reconcile is part of [part.Part]: it plans anew what may have changed, and has the statuses say so.
+func (b *Part) Reconcile() {
 	for name, p := range b.pods.Touched() {
 		b.reselect(name, p)
 	}

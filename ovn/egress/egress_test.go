@@ -75,7 +75,7 @@ func TestPart(t *testing.T) {
 	} {
 		step.play()
 		p.Take(part.NewBatch(step.events, func(e part.Event) any { return there[e] }))
-		p.Settle()
+		p.Reconcile()
 		var list []string
 		for _, owner := range p.Dirty(false) {
 			list = append(list, fmt.Sprintf("%s:%d", owner, len(p.Change(owner).Rows)))

@@ -164,7 +164,7 @@ func (b *Part) allocate(n *state) {
 		return
 	}
 	if !n.Placed || !slices.Equal(n.Subnets, subnets) {
-		b.settle(n, subnets)
+		b.assignSubnets(n, subnets)
 	}
 	if n.ID == 0 {
 		if n.ID, err = b.takeID(had.ID); err != nil {
@@ -334,8 +334,8 @@ func (b *Part) givenSubnets(n *state) ([]netip.Prefix, error) {
 	return append(v4, v6...), nil
 }
 
-// settle gives a node its subnets.
-func (b *Part) settle(n *state, subnets []netip.Prefix) {
+// assignSubnets gives a node its subnets.
+func (b *Part) assignSubnets(n *state, subnets []netip.Prefix) {
 	b.dropSubnets(n, subnets)
 	n.Subnets = subnets
 	b.pods.Readdress(&n.Node)

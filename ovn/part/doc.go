@@ -3,10 +3,10 @@
 // A [Part] is one subject: nodes, pods, Services, policies. It keeps what has to be remembered of its subject, and of
 // which owners the rows may be others. Package ovn lists the parts, and asks all of them alike:
 //
-//	events ──► Take ──► Settle ──► Dirty, Change ──► Clean
+//	events ──► Take ──► Reconcile ──► Dirty, Change ──► Clean
 //	           a Batch              an Outcome for each owner, in the order of its Stage
 //
-// Take and Settle change what a part remembers. Dirty and Change are questions, and change nothing. Clean is told that
+// Take and Reconcile change what a part remembers. Dirty and Change are questions, and change nothing. Clean is told that
 // the answers were handed out.
 //
 // Beside rows a part has an [Outbox]: for problems, for annotations and statuses of objects, and for the events that it

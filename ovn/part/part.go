@@ -16,8 +16,8 @@ type Part interface {
 	// Take takes in what has changed of the objects of the part's kinds, and what its signals and owners ask for. It is
 	// called for each batch, also for one that names none of them.
 	Take(*Batch)
-	// Settle decides what follows from what all parts have taken in.
-	Settle()
+	// Reconcile decides what follows from what all parts have taken in.
+	Reconcile()
 	// Dirty are the owners whose rows may be others than before, or all owners that have rows. Each comes once, with the
 	// stage at which its change is made.
 	Dirty(all bool) iter.Seq2[Stage, ovsdb.Owner]
@@ -115,8 +115,8 @@ func Join(some ...iter.Seq2[Stage, ovsdb.Owner]) iter.Seq2[Stage, ovsdb.Owner] {
 // Immediate is embedded in a part that decides all when it takes.
 type Immediate struct{}
 
-// Settle is part of [Part].
-func (Immediate) Settle() {}
+// Reconcile is part of [Part].
+func (Immediate) Reconcile() {}
 
 // Rowless is embedded in a part that has no rows.
 type Rowless struct{}

@@ -96,7 +96,7 @@ func TestParts(t *testing.T) {
 			p.Take(batch)
 		}
 		for _, p := range parts {
-			p.Settle()
+			p.Reconcile()
 		}
 		for _, p := range parts {
 			for at, owner := range p.Dirty(false) {

@@ -62,8 +62,8 @@ func (b *Selections) Take(batch *part.Batch) {
 	}
 }
 
-// Settle is part of [part.Part]: it decides anew for the pods that were touched.
-func (b *Selections) Settle() {
+// Reconcile is part of [part.Part]: it decides anew for the pods that were touched.
+func (b *Selections) Reconcile() {
 	for _, p := range b.pods.Touched() {
 		b.selectPod(p)
 	}

@@ -77,7 +77,7 @@ func TestParts(t *testing.T) {
 	} {
 		step.play()
 		p.Take(part.NewBatch(step.events, func(e part.Event) any { return there[e] }))
-		p.Settle()
+		p.Reconcile()
 		got := "nobody's"
 		if name, held := p.Holder(addr); held {
 			got = name + "'s"

@@ -152,7 +152,7 @@ func permittedAttacks() []attack {
 // strangeAttacks are attacks before and beside requests.
 func strangeAttacks() []attack {
 	return []attack{
-		{name: "handshakes that hang", connections: strangersEach + clientsEach, raw: hang},
+		{name: "handshakes that hang", connections: pendingEach + clientsEach, raw: hang},
 		{name: "garbage in TLS", connections: clientsEach, raw: garbage},
 		{name: "connections", connections: clientsEach},
 	}

@@ -13,12 +13,12 @@ import (
 // How many connections there may be. An ovn-controller has one, and for a moment two when its chassis host changes.
 // Each takes two files and some 150 kB.
 const (
-	strangersEach = 64 // from one address, that have not shown a certificate yet
-	// then who comes gets the place of who has waited longest: a node needs it for milliseconds, others as long as they
-	// may
-	strangersAll = 512
-	clientsEach  = 16 // of one node
-	clientsAll   = 8192
+	pendingEach = 64 // from one address, that have not shown a certificate yet
+	// Beyond that, a new handshake gets the room of the one that has waited longest. A node needs it for milliseconds,
+	// others for as long as they may.
+	pendingAll  = 512
+	clientsEach = 16 // of one node
+	clientsAll  = 8192
 	// Each handshake takes the guard's processor for half a millisecond: so many a second of one address, after so many at
 	// once.
 	handshakeRate  = 50
@@ -27,15 +27,15 @@ const (
 
 // door counts who comes in.
 type door struct {
-	mu        sync.Mutex
-	strangers []stranger // the oldest first
-	nodes     map[string]*peer
-	clients   int
-	knocks    rates
+	mu         sync.Mutex
+	pending    []pendingHandshake // the oldest first
+	nodes      map[string]*peer
+	clients    int
+	handshakes rates
 }
 
-// stranger is who has not shown a certificate yet.
-type stranger struct {
+// pendingHandshake is a connection whose client has not shown a certificate yet.
+type pendingHandshake struct {
 	conn net.Conn
 	who  string // its address
 }
@@ -56,34 +56,35 @@ type peer struct {
 // errFull is a bound that is reached.
 var errFull = errors.New("there is no room for its connection")
 
-// knock lets a stranger show its certificate. It is one until left, which says whether it had its place until then.
-func (d *door) knock(conn net.Conn) (leave func() bool, err error) {
+// beginHandshake makes room for a handshake, which is pending until leave is called. Leave says whether the handshake
+// had its room until then.
+func (d *door) beginHandshake(conn net.Conn) (leave func() bool, err error) {
 	who := origin(conn.RemoteAddr())
-	if !d.knocks.takes(who, handshakeRate, handshakeBurst) {
+	if !d.handshakes.takes(who, handshakeRate, handshakeBurst) {
 		return nil, fmt.Errorf("%w: more than %d a second come from its address", errFull, handshakeRate)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	each := 0
-	for _, s := range d.strangers {
+	for _, s := range d.pending {
 		if s.who == who {
 			each++
 		}
 	}
-	if each >= strangersEach {
-		return nil, fmt.Errorf("%w: %d from its address have not shown a certificate yet", errFull, strangersEach)
+	if each >= pendingEach {
+		return nil, fmt.Errorf("%w: %d from its address have not shown a certificate yet", errFull, pendingEach)
 	}
-	if len(d.strangers) >= strangersAll {
-		d.strangers[0].conn.Close()
-		d.strangers = slices.Delete(d.strangers, 0, 1)
+	if len(d.pending) >= pendingAll {
+		d.pending[0].conn.Close()
+		d.pending = slices.Delete(d.pending, 0, 1)
 	}
-	d.strangers = append(d.strangers, stranger{conn, who})
+	d.pending = append(d.pending, pendingHandshake{conn, who})
 	return func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		i := slices.IndexFunc(d.strangers, func(s stranger) bool { return s.conn == conn })
+		i := slices.IndexFunc(d.pending, func(s pendingHandshake) bool { return s.conn == conn })
 		if i >= 0 {
-			d.strangers = slices.Delete(d.strangers, i, i+1)
+			d.pending = slices.Delete(d.pending, i, i+1)
 		}
 		return i >= 0
 	}, nil

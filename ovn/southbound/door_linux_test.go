@@ -298,18 +298,18 @@ func TestCertificatesAreRenewed(t *testing.T) {
 // TestStrangersTakeNoNodesPlace: however many come from however many addresses and say nothing, a node gets in.
 func TestStrangersTakeNoNodesPlace(t *testing.T) {
 	g := newGate(t)
-	for i := range strangersAll {
-		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+i/strangersEach))}}
+	for i := range pendingAll {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+i/pendingEach))}}
 		conn, err := d.Dial("tcp", g.address)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
 	}
-	g.until("strangers do not wait", func() bool {
+	g.until("handshakes are not pending", func() bool {
 		g.guard.door.mu.Lock()
 		defer g.guard.door.mu.Unlock()
-		return len(g.guard.door.strangers) == strangersAll
+		return len(g.guard.door.pending) == pendingAll
 	})
 	pair := g.nodes.sign("l1")
 	for range 2 {
@@ -330,10 +330,10 @@ func TestStrangersTakeNoNodesPlace(t *testing.T) {
 func TestHandshakesAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d door
-		knocks := func(from string) (let int) {
+		begun := func(from string) (let int) {
 			for range 2 * handshakeBurst {
 				client, server := net.Pipe()
-				leave, err := d.knock(addressed{server, from})
+				leave, err := d.beginHandshake(addressed{server, from})
 				if err == nil {
 					let++
 					leave()
@@ -343,22 +343,22 @@ func TestHandshakesAreFew(t *testing.T) {
 			return let
 		}
 		for _, from := range []string{"192.0.2.1", "192.0.2.2", "2001:db8::1"} {
-			if let := knocks(from); let != handshakeBurst {
+			if let := begun(from); let != handshakeBurst {
 				t.Errorf("%s: %d handshakes at once", from, let)
 			}
 		}
-		if let := knocks("2001:db8::2"); let > 0 {
+		if let := begun("2001:db8::2"); let > 0 {
 			t.Errorf("the same network of another host: %d handshakes", let)
 		}
 		time.Sleep(time.Second)
-		if let := knocks("192.0.2.1"); let != handshakeRate {
+		if let := begun("192.0.2.1"); let != handshakeRate {
 			t.Errorf("%d handshakes after a second", let)
 		}
 		for i := range 2 * clientsAll {
-			d.knocks.takes(fmt.Sprint(i), handshakeRate, handshakeBurst)
+			d.handshakes.takes(fmt.Sprint(i), handshakeRate, handshakeBurst)
 			time.Sleep(time.Second)
 		}
-		if n := len(d.knocks.of); n > clientsAll {
+		if n := len(d.handshakes.of); n > clientsAll {
 			t.Errorf("%d addresses are remembered", n)
 		}
 	})
@@ -372,7 +372,7 @@ type addressed struct {
 
 func (a addressed) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(a.from), Port: 1} }
 
-// TestThereIsAlwaysRoom: neither strangers nor a node with many connections keep others out.
+// TestThereIsAlwaysRoom: neither pending handshakes nor a node with many connections keep others out.
 func TestThereIsAlwaysRoom(t *testing.T) {
 	g := newGate(t)
 	closed := func(conn net.Conn) bool {
@@ -380,7 +380,7 @@ func TestThereIsAlwaysRoom(t *testing.T) {
 		_, err := conn.Read(make([]byte, 1))
 		return err == io.EOF || err != nil && strings.Contains(err.Error(), "reset")
 	}
-	stranger := func() net.Conn {
+	pending := func() net.Conn {
 		conn, err := net.Dial("tcp", g.address)
 		if err != nil {
 			t.Fatal(err)
@@ -391,20 +391,20 @@ func TestThereIsAlwaysRoom(t *testing.T) {
 	waiting := func() int {
 		g.guard.door.mu.Lock()
 		defer g.guard.door.mu.Unlock()
-		return len(g.guard.door.strangers)
+		return len(g.guard.door.pending)
 	}
 	var silent []net.Conn
-	for range strangersEach {
-		silent = append(silent, stranger())
+	for range pendingEach {
+		silent = append(silent, pending())
 	}
-	g.until("strangers do not wait", func() bool { return waiting() == strangersEach })
-	if !closed(stranger()) {
+	g.until("handshakes are not pending", func() bool { return waiting() == pendingEach })
+	if !closed(pending()) {
 		t.Error("an address may have any number of connections without a certificate")
 	}
 	for _, conn := range silent {
 		conn.Close()
 	}
-	g.until("strangers are not forgotten", func() bool { return waiting() == 0 })
+	g.until("handshakes stay pending", func() bool { return waiting() == 0 })
 	pair, other := g.nodes.sign("l1"), g.nodes.sign("l2")
 	for i := range clientsEach + 1 {
 		conn, err := g.connect(&tls.Config{Certificates: []tls.Certificate{pair}})

@@ -121,9 +121,9 @@ func (g *Guard) client(ctx context.Context, conn *tls.Conn) (node string, err er
 	return node, err
 }
 
-// certificates are those that a stranger shows.
+// certificates are those that a client shows in its handshake.
 func (g *Guard) certificates(ctx context.Context, conn *tls.Conn) ([]*x509.Certificate, error) {
-	leave, err := g.door.knock(conn.NetConn())
+	leave, err := g.door.beginHandshake(conn.NetConn())
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (g *Guard) certificates(ctx context.Context, conn *tls.Conn) ([]*x509.Certi
 	err = conn.HandshakeContext(limit)
 	switch {
 	case !leave():
-		return nil, fmt.Errorf("%w: %d have not shown a certificate yet, and it has waited longest", errFull, strangersAll)
+		return nil, fmt.Errorf("%w: %d have not shown a certificate yet, and it has waited longest", errFull, pendingAll)
 	case err != nil:
 		g.metrics.handshakes.Inc()
 		return nil, fmt.Errorf("handshake: %w", err)

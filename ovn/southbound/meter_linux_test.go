@@ -115,7 +115,7 @@ func TestStolenNodesAreBounded(t *testing.T) {
 			began := time.Now()
 			address, end := g.serve()
 			rounds, stop := g.steal(a.name, address)
-			g.until("the stolen nodes do not come", g.guard.door.knocks.any)
+			g.until("the stolen nodes do not come", g.guard.door.handshakes.any)
 			g.waits(honest, time.Second/2)
 			if strings.Contains(a.name, "words of which") || strings.Contains(a.name, "beside many words") {
 				g.heardEnough(honest)
@@ -216,7 +216,7 @@ func (s *southbound) forgive() {
 	s.guard.ledger.bytes = nil
 	s.guard.ledger.mu.Unlock()
 	g := s.guard
-	for _, r := range []*rates{&g.requests, &g.audience.bytes, &g.audience.chassis, &g.door.knocks} {
+	for _, r := range []*rates{&g.requests, &g.audience.bytes, &g.audience.chassis, &g.door.handshakes} {
 		r.mu.Lock()
 		r.of = nil
 		r.mu.Unlock()

@@ -77,8 +77,8 @@ func (p *Part) Take(batch *part.Batch) {
 	}
 }
 
-// Settle is part of [part.Part]. All parts have taken, so the number of nodes with the route is known.
-func (p *Part) Settle() {
+// Reconcile is part of [part.Part]. All parts have taken, so the number of nodes with the route is known.
+func (p *Part) Reconcile() {
 	for _, name := range part.Among(false, p.all, p.unsaid) {
 		if d := p.all[name]; d != nil {
 			p.NoteStatus(Kind, &d.Custom, p.status(d.Detour), &d.noted)

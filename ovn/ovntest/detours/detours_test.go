@@ -98,7 +98,7 @@ func TestPart(t *testing.T) {
 			}
 			return there
 		}))
-		p.Settle()
+		p.Reconcile()
 		var list []string
 		for at, owner := range p.Dirty(false) {
 			if at != part.Common {
