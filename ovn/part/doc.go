@@ -4,10 +4,10 @@
 // which owners the rows may be others. Package ovn lists the parts, and asks all of them alike:
 //
 //	events ──► Take ──► Reconcile ──► Dirty, Change ──► Clean
-//	           a Batch              an Outcome for each owner, in the order of its Stage
+//	           a Batch                 an Outcome for each owner, in the order of its Stage
 //
-// Take and Reconcile change what a part remembers. Dirty and Change are questions, and change nothing. Clean is told that
-// the answers were handed out.
+// Take and Reconcile change what a part remembers. Dirty and Change are questions, and change nothing. Clean is told
+// that the answers were handed out.
 //
 // Beside rows a part has an [Outbox]: for problems, for annotations and statuses of objects, and for the events that it
 // expects. An [Event] is the key of an object, or a [Signal].

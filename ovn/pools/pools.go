@@ -64,8 +64,8 @@ func New(o *part.Outbox, s *settings.Settings, around Surroundings, nodes Nodes,
 // Take is part of [part.Part].
 func (b *Part) Take(batch *part.Batch) { b.update(batch.Names(objects.PoolKind), batch) }
 
-// Reconcile is part of [part.Part]: it brings addresses and Services together, those that were touched. What is given up
-// comes first, then what Services have had, then what is new.
+// Reconcile is part of [part.Part]: it brings addresses and Services together, those that were touched. What is given
+// up comes first, then what Services have had, then what is new.
 func (b *Part) Reconcile() {
 	b.changed = b.changed || b.egress.Changed() // what EgressIPs follow from, addresses of pools do
 	turned := b.announcers.takeTurned()

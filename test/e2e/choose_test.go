@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-var which = flag.String("tests", "", "together: only the tests that run at the same time; first, second: only this half "+
-	"of those that have the cluster to themselves, one after the other; empty: all")
+var which = flag.String("tests", "", "together: only the tests that run at the same time; first, second: only this "+
+	"half of those that have the cluster to themselves, one after the other; empty: all")
 
 // choose has the package run the tests that -tests names.
 func choose() error {
