@@ -88,6 +88,8 @@ func windowsFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	f.String("ovs-driver", "", "kind of Open vSwitch's driver: "+ovsdriver.Names()+"; empty: the one that is installed")
 	f.String("ovs-openflow", "", "connection by which br-int takes OpenFlow, unix:PATH or tcp:HOST:PORT; empty: found "+
 		"beside the socket of ovs-database")
+	f.String("ovs-control", "", "connection by which ovs-vswitchd takes commands, unix:PATH or tcp:HOST:PORT; empty: "+
+		"found beside the socket of ovs-database")
 	f.String("chassis", defaults.Chassis, "where the node's ovn-controller runs: hosted (on a chassis host) or local "+
 		"(on the node)")
 	f.String("state-dir", defaults.StateDir, "folder of the agent's own files")

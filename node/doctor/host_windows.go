@@ -82,6 +82,9 @@ func (nativeHost) Arguments(_ context.Context, daemon string) ([]string, error) 
 func (h nativeHost) Control(ctx context.Context, daemon, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
+	if daemon == "ovs-vswitchd" && h.config.OVSControl != "" {
+		return unixctl.Call(ctx, strings.TrimPrefix(h.config.OVSControl, "unix:"), command)
+	}
 	first, _, _ := strings.Cut(h.config.OVSDatabase, ",")
 	socket, isUnix := strings.CutPrefix(first, "unix:")
 	if !isUnix {

@@ -23,6 +23,7 @@ const (
 	hnsControl    = "/run/hns/control.sock"
 	ovsdbPort     = 16640
 	openFlowPort  = 16653
+	controlPort   = 16654
 	tunnelPort    = 16642
 	winePrefix    = "/var/lib/wine"
 	wine          = "/usr/lib/wine/wine64"
@@ -108,7 +109,7 @@ func windowsPath(path string) string { return `Z:` + strings.ReplaceAll(path, "/
 // openVSwitch is the node's. On Windows its sockets are named pipes; here the agent reaches them on
 // loopback.
 func (n windowsNode) openVSwitch() []machine.Component {
-	openFlow := fmt.Sprintf("127.0.0.1:%d", openFlowPort)
+	openFlow, control := fmt.Sprintf("127.0.0.1:%d", openFlowPort), fmt.Sprintf("127.0.0.1:%d", controlPort)
 	components := []machine.Component{n.ovsDatabase(fmt.Sprintf("--remote=ptcp:%d:127.0.0.1", ovsdbPort))}
 	if n.emulated {
 		components = append(components, n.emulatedDatapath()...)
@@ -120,6 +121,11 @@ func (n windowsNode) openVSwitch() []machine.Component {
 			Name:    "openflow-relay",
 			Command: []string{n.files.bin + "/weftlab", "relay", openFlow, "/run/openvswitch/br-int.mgmt"},
 			Ready:   machine.Probe{TCP: openFlow},
+		},
+		{
+			Name:    "control-relay",
+			Command: []string{n.files.bin + "/weftlab", "relay", control, "/run/openvswitch/ovs-vswitchd.*.ctl"},
+			Ready:   machine.Probe{TCP: control},
 		},
 		{
 			Name:    "ofctl-relay",
@@ -236,6 +242,7 @@ func (n windowsNode) agent() machine.Component {
 			"--node-name=" + n.name,
 			fmt.Sprintf("--ovs-database=tcp:127.0.0.1:%d", ovsdbPort),
 			fmt.Sprintf("--ovs-openflow=tcp:127.0.0.1:%d", openFlowPort),
+			fmt.Sprintf("--ovs-control=tcp:127.0.0.1:%d", controlPort),
 			"--ovs-ofctl=" + windowsPath(f.lab("ovs-ofctl.exe")), "--datapath-type=" + n.datapathType(),
 			"--encap-address=" + n.addresses.first(n.addresses.tunnels(), n.number).String(),
 			"--chassis=hosted", "--tunnel-address=" + hostPort(n.addresses.first(management, n.number), tunnelPort),

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -51,8 +52,9 @@ func windowsRoles() []*cobra.Command {
 	}
 }
 
-// relay passes each connection to a TCP address on to a unix socket.
-func relay(ctx context.Context, address, socket string) error {
+// relay passes each connection to a TCP address on to the unix socket whose path fits the pattern
+// then: a control socket has its process's number in its name.
+func relay(ctx context.Context, address, pattern string) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return err
@@ -65,15 +67,15 @@ func relay(ctx context.Context, address, socket string) error {
 		}
 		go func() {
 			defer conn.Close()
-			if err := pass(ctx, conn, socket); err != nil {
-				slog.Error("relay", "to", socket, "err", err)
+			if err := pass(ctx, conn, pattern); err != nil {
+				slog.Error("relay", "to", pattern, "err", err)
 			}
 		}()
 	}
 }
 
-func pass(ctx context.Context, client net.Conn, socket string) error {
-	server, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+func pass(ctx context.Context, client net.Conn, pattern string) error {
+	server, err := dialFirst(ctx, pattern)
 	if err != nil {
 		return err
 	}
@@ -88,6 +90,21 @@ func pass(ctx context.Context, client net.Conn, socket string) error {
 	}
 	both.Wait()
 	return errors.Join(errs...)
+}
+
+// dialFirst connects to the first socket that answers. One whose process was killed is there and does not.
+func dialFirst(ctx context.Context, pattern string) (conn net.Conn, err error) {
+	sockets, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, err
+	}
+	err = fmt.Errorf("there is no %s", pattern)
+	for _, socket := range sockets {
+		if conn, err = (&net.Dialer{}).DialContext(ctx, "unix", socket); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, err
 }
 
 func hnsCommand(o *options) *cobra.Command {
