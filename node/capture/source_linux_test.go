@@ -60,7 +60,8 @@ func plugPod(t *testing.T) (sandbox string) {
 
 // serverOfDevice captures the device.
 func serverOfDevice() *Server {
-	return NewServer(func(contract.CaptureRequest) (Device, error) { return Device{Name: device, Comment: "pod"}, nil })
+	return NewServer(func(contract.CaptureRequest) (Device, error) { return Device{Name: device, Comment: "pod"}, nil },
+		PacketSockets())
 }
 
 // listen takes the datagrams that come to a port of the host, so that nobody answers.

@@ -111,7 +111,7 @@ type Config struct {
 	// tunnel-ca, tunnel-certificate, tunnel-private-key: PEM files. A node that is not hosted and has none of them
 	// takes no streams.
 	TunnelCA, TunnelCertificate, TunnelPrivateKey string
-	// capture (Linux): [CaptureOff], [CapturePods] or [CaptureAll].
+	// capture: [CaptureOff], [CapturePods] or [CaptureAll].
 	Capture string
 	// adapter (Windows): the network adapter that pods share with the host. Empty: the one that holds
 	// encap-address.

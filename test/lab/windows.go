@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/test/hns"
 	"github.com/weftnet/weft/test/lab/machine"
 	"github.com/weftnet/weft/test/lab/ofctl"
+	"github.com/weftnet/weft/test/pktmon"
 )
 
 // Of a Windows node. Its adapter has the node's underlay address as any host's has, until the agent
@@ -70,8 +71,9 @@ func (n windowsNode) spec() *machine.Spec {
 		script("/opt/cni/bin/weft-cni", f.bin+"/weftlab hcs-cni "+hnsControl+" "+wine+" "+f.bin+"/weft-cni.exe"),
 		script("/opt/hcs/runc", f.bin+"/weftlab hcs-runc "+hnsControl+` runc "$@"`))
 	spec.Setup = append(spec.Setup, []string{"mkdir", "-p", path.Dir(hnsControl)},
+		[]string{"cp", f.lab("pktmon.exe"), winePrefix + "/drive_c/windows/system32/"},
 		[]string{"sh", "-c", `[ -e "$0" ] || echo +0s > "$0"`, f.clock(n.name)})
-	spec.Components = append(n.openVSwitch(), n.wineserver(), n.hns())
+	spec.Components = append(n.openVSwitch(), n.wineserver(), n.hns(), packetMonitor(f))
 	spec.Components = append(spec.Components, n.kubernetes()...)
 	agent := n.agent()
 	spec.Components = append(spec.Components, agent)
@@ -206,6 +208,12 @@ func (n windowsNode) wineserver() machine.Component {
 			until ls "$TMPDIR/$(cat "$WINEPREFIX/wineserver")"/server-*/socket; do sleep 0.02; done > /dev/null 2>&1
 			touch ` + wineReady}},
 	}
+}
+
+// packetMonitor is the driver of pktmon.exe.
+func packetMonitor(f files) machine.Component {
+	return machine.Component{Name: "pktmon", Command: []string{f.bin + "/weftlab", "pktmon"},
+		Ready: machine.Probe{TCP: pktmon.Address}}
 }
 
 func (n windowsNode) hns() machine.Component {

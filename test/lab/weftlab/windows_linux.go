@@ -17,6 +17,7 @@ import (
 	"github.com/weftnet/weft/test/lab"
 	"github.com/weftnet/weft/test/lab/hcs"
 	"github.com/weftnet/weft/test/lab/ofctl"
+	"github.com/weftnet/weft/test/pktmon"
 )
 
 // windowsRoles are hidden commands that run on the lab's Windows nodes. The first argument of
@@ -47,6 +48,13 @@ func windowsRoles() []*cobra.Command {
 				return err
 			}
 			return ofctl.Serve(ctx, listener, "ovs-ofctl")
+		}),
+		role("pktmon", 0, func(ctx context.Context, _ []string) error {
+			listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", pktmon.Address)
+			if err != nil {
+				return err
+			}
+			return pktmon.Serve(ctx, listener, pktmon.NewMonitor(pktmon.Links{}))
 		}),
 		role("relay", 2, func(ctx context.Context, args []string) error { return relay(ctx, args[0], args[1]) }),
 	}
