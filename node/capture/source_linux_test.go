@@ -17,10 +17,14 @@ import (
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodetest"
+	standin "github.com/weftnet/weft/test/pktmon"
 )
 
 // The tests have a network of their own.
-func TestMain(m *testing.M) { nodetest.Main(m) }
+func TestMain(m *testing.M) {
+	standin.MainOfTests()
+	nodetest.Main(m)
+}
 
 const (
 	device = "weft0"

@@ -32,7 +32,10 @@ type fakeWindows struct {
 	vNIC      string   // Hyper-V's name of the host's adapter
 	switches  []string // that have the extension enabled
 	pipes     map[string]error
+	pktmon    error
 }
+
+func (f fakeWindows) PacketMonitor(context.Context) error { return f.pktmon }
 
 func (f fakeWindows) WindowsVersion() (windowsVersion, error) { return f.version, f.broken }
 
@@ -190,6 +193,12 @@ func TestPipes(t *testing.T) {
 	expect(t, checkPipe(t.Context(), host, "p", "none", "x", true), "failed")
 	expect(t, checkPipe(t.Context(), host, "p", "none", "x", false), "warning")
 	expect(t, checkPipe(t.Context(), host, "p", "refused", "x", true), "unknown")
+}
+
+func TestPacketMonitor(t *testing.T) {
+	expect(t, checkPacketMonitor(t.Context(), fakeWindows{}), "ok")
+	expect(t, checkPacketMonitor(t.Context(), fakeWindows{pktmon: errAbsent}), "warning", "Windows Server 2022")
+	expect(t, checkPacketMonitor(t.Context(), fakeWindows{pktmon: errBroken}), "warning", "broken", "pktmon etl2pcap help")
 }
 
 func TestFreeGenevePort(t *testing.T) {

@@ -44,6 +44,13 @@ var (
 // Program is where Windows has pktmon.exe.
 func Program() string { return os.Getenv("SystemRoot") + `\System32\pktmon.exe` }
 
+// Check asks the program for its help on what the package needs of it last. An error without the program is
+// [fs.ErrNotExist].
+func Check(ctx context.Context, program string) error {
+	_, err := (&Monitor{program: program}).run(ctx, "etl2pcap", "help")
+	return err
+}
+
 // Monitor is the machine's Packet Monitor.
 type Monitor struct {
 	program string

@@ -15,11 +15,8 @@ import (
 	standin "github.com/weftnet/weft/test/pktmon"
 )
 
-// TestMain is pktmon, too, where the stand-in's driver is named.
 func TestMain(m *testing.M) {
-	if address := os.Getenv(standin.AddressVariable); address != "" {
-		os.Exit(standin.Main(address, os.Args[1:], os.Stdout))
-	}
+	standin.MainOfTests()
 	os.Exit(m.Run())
 }
 

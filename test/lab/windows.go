@@ -254,7 +254,7 @@ func (n windowsNode) agent() machine.Component {
 			"--ovs-ofctl=" + windowsPath(f.lab("ovs-ofctl.exe")), "--datapath-type=" + n.datapathType(),
 			"--encap-address=" + n.addresses.first(n.addresses.tunnels(), n.number).String(),
 			"--chassis=hosted", "--tunnel-address=" + hostPort(n.addresses.first(management, n.number), tunnelPort),
-			"--conntrack-lookup=" + n.conntrackLookup(),
+			"--conntrack-lookup=" + n.conntrackLookup(), "--capture=all",
 			"--cni-conf-dir=" + windowsPath("/etc/cni/net.d"), "--cni-socket-prime",
 			"--metrics-address=" + metrics},
 		WaitFor: []machine.Probe{{Path: wineReady}, {Unix: hnsControl}, {TCP: fmt.Sprintf("127.0.0.1:%d", ovsdbPort)},

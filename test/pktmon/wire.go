@@ -47,6 +47,13 @@ func Main(address string, args []string, out io.Writer) int {
 	return said.Code
 }
 
+// MainOfTests makes a test's own program pktmon.exe where it is run with [AddressVariable]. A TestMain calls it first.
+func MainOfTests() {
+	if address := os.Getenv(AddressVariable); address != "" {
+		os.Exit(Main(address, os.Args[1:], os.Stdout))
+	}
+}
+
 func call(address string, args []string) (said answer, err error) {
 	ask := request{Args: args}
 	if len(args) > 1 && args[0] == "etl2pcap" && args[1] != helpWord {
