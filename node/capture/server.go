@@ -22,6 +22,8 @@ const (
 	maxRequest = 4096
 	// requestTime bounds how long a caller may take to ask.
 	requestTime = 10 * time.Second
+	// beginTime bounds how long a capture may take to begin.
+	beginTime = 25 * time.Second
 	// writeTime is how long a caller may be behind when the capture ends.
 	writeTime = 10 * time.Second
 )
@@ -88,6 +90,9 @@ func (s *Server) serve(caller net.Conn) error {
 		err := fmt.Errorf("%d captures are under way on the node; try again when one has ended", maxCaptures)
 		return errors.Join(err, refuse(caller, err))
 	}
+	if err := caller.SetDeadline(time.Now().Add(beginTime)); err != nil {
+		return err
+	}
 	device, from, err := s.begin(request)
 	if err != nil {
 		return fmt.Errorf("for user %q: %w", request.User, errors.Join(err, refuse(caller, err)))
@@ -132,7 +137,9 @@ func (s *Server) begin(request contract.CaptureRequest) (Device, source, error) 
 	if err != nil {
 		return device, nil, err
 	}
-	from, err := s.backend.open(context.Background(), device, request.Spec)
+	ctx, cancel := context.WithTimeout(context.Background(), beginTime)
+	defer cancel()
+	from, err := s.backend.open(ctx, device, request.Spec)
 	if err != nil {
 		return device, nil, err
 	}

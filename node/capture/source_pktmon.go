@@ -88,7 +88,8 @@ func (m *monitored) finish(ctx context.Context) error {
 	if m.file, err = os.Open(name); err != nil {
 		return err
 	}
-	if m.reader, err = pcapgo.NewNgReader(m.file, pcapgo.NgReaderOptions{WantMixedLinkType: true}); err != nil {
+	m.reader, err = pcapgo.NewNgReader(m.file, pcapgo.NgReaderOptions{WantMixedLinkType: true})
+	if err != nil {
 		return fmt.Errorf("read what pktmon has made of its packets: %w", err)
 	}
 	return nil

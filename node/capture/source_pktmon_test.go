@@ -2,7 +2,7 @@ package capture
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -43,7 +43,20 @@ func monitorOf(t *testing.T, device Device, frames ...[]byte) *Server {
 		t.Fatal(err)
 	}
 	backend := PacketMonitor(pktmon.New(program, filepath.Join(nodetest.Folder(t), "capture")))
-	return NewServer(func(contract.CaptureRequest) (Device, error) { return device, nil }, backend)
+	server := NewServer(func(contract.CaptureRequest) (Device, error) { return device, nil }, backend)
+	t.Cleanup(func() { awaitEnd(t, server) }) // it runs programs until then
+	return server
+}
+
+// awaitEnd waits until no capture is under way.
+func awaitEnd(t *testing.T, server *Server) {
+	t.Helper()
+	nodetest.Eventually(t, time.Minute, func() error {
+		if n := len(server.places); n > 0 {
+			return fmt.Errorf("%d captures are under way", n)
+		}
+		return nil
+	})
 }
 
 // TestPacketMonitor: the packets come late, and they are those that the filter asks for, each once and as long as is
@@ -104,14 +117,10 @@ func TestPacketMonitorIsOneAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	first.Close()
-	nodetest.Eventually(t, time.Minute, func() error {
-		again, said, _ := ask(t, server, request)
-		again.Close()
-		if said.Error != "" {
-			return errors.New(said.Error)
-		}
-		return nil
-	})
+	awaitEnd(t, server)
+	if _, said, _ := ask(t, server, request); said.Error != "" {
+		t.Errorf("afterwards: %q", said.Error)
+	}
 }
 
 // TestFiltersOfPacketMonitor let pass at least what the kernel's filter does.

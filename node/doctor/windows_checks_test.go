@@ -554,7 +554,7 @@ func TestEveryCheckRunsOnAnEmptyWindows(t *testing.T) {
 		daemons: fakeControl{}, agent: fakeAgent{err: errNotRunning}, metrics: fakeMetrics{err: errNotRunning},
 		files: osFiles{}, disk: fakeDisk{err: errBroken}, names: fakeNames{},
 		conflist: brokenFS{}, listen: func(string) error { return errBroken },
-	}, fakeWindows{broken: errBroken}, fakeHNS{err: errBroken})
+	}, fakeWindows{broken: errBroken, pktmon: errBroken}, fakeHNS{err: errBroken})
 	seen := map[subject]bool{}
 	for _, c := range checks {
 		if seen[c.name] {
