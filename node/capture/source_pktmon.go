@@ -26,22 +26,28 @@ const enoughForFilter = 512
 
 // PacketMonitor captures by Windows' Packet Monitor, which has packets when a capture has ended.
 func PacketMonitor(m *pktmon.Monitor) Backend {
-	return Backend{late: true, reclaim: m.Reclaim, open: func(ctx context.Context, d Device, spec api.CaptureSpec) (source, error) {
-		program, err := bpf.NewVM(filter(spec, d.Tunnels))
-		if err != nil {
-			return nil, fmt.Errorf("make the filter of device %s: %w", d.Name, err)
-		}
-		session, err := m.Start(ctx, pktmon.Capture{Adapter: d.MAC[:], Filters: monitorFilters(spec.Filter, d.Tunnels),
-			SnapLength: monitorLength(spec.SnapLength), Bytes: spec.Bytes})
-		if err != nil {
-			return nil, err
-		}
-		return &monitored{session: session, device: d, program: program}, nil
-	}}
+	open := func(ctx context.Context, d Device, spec api.CaptureSpec) (source, error) {
+		return monitor(ctx, m, d, spec)
+	}
+	return Backend{open: open, late: true, reclaim: m.Reclaim}
 }
 
-// monitorFilters let pass what the filter of a spec lets pass, and more: [monitored] goes by that itself. Packet Monitor
-// does not look into GENEVE.
+// monitor begins to capture the packets of a device.
+func monitor(ctx context.Context, m *pktmon.Monitor, d Device, spec api.CaptureSpec) (source, error) {
+	program, err := bpf.NewVM(filter(spec, d.Tunnels))
+	if err != nil {
+		return nil, fmt.Errorf("make the filter of device %s: %w", d.Name, err)
+	}
+	session, err := m.Start(ctx, pktmon.Capture{Adapter: d.MAC[:], Filters: monitorFilters(spec.Filter, d.Tunnels),
+		SnapLength: monitorLength(spec.SnapLength), Bytes: spec.Bytes})
+	if err != nil {
+		return nil, err
+	}
+	return &monitored{session: session, device: d, program: program}, nil
+}
+
+// monitorFilters let pass what the filter of a spec lets pass, and more: [monitored] goes by that one itself. Packet
+// Monitor does not look into GENEVE.
 func monitorFilters(f api.CaptureFilter, tunnels bool) []pktmon.Filter {
 	if tunnels {
 		return []pktmon.Filter{{Protocol: "UDP", Port: contract.TunnelPort}}

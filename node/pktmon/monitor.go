@@ -168,8 +168,8 @@ func (m *Monitor) free(ctx context.Context) error {
 	return err
 }
 
-// Finish ends the capture. The file has its packets, as pcapng, until Close. Lost is how many of them Packet Monitor has
-// lost, as far as it says so.
+// Finish ends the capture. The file has its packets, as pcapng, until Close. Lost is how many of them Packet Monitor
+// has lost, as far as it says so.
 func (s *Session) Finish(ctx context.Context) (file string, lost uint64, err error) {
 	m := s.monitor
 	said, err := m.stop(ctx)

@@ -53,8 +53,10 @@ func newScene(t *testing.T) *scene {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stack := &standin.Planted{List: []standin.Component{{ID: 7, Name: "pod", MAC: pod}, {ID: 9, Name: "other", MAC: other}},
-		Frames: []standin.Frame{frame(pod, other), frame(other, pod), frame(other, other)}}
+	stack := &standin.Planted{
+		List:   []standin.Component{{ID: 7, Name: "pod", MAC: pod}, {ID: 9, Name: "other", MAC: other}},
+		Frames: []standin.Frame{frame(pod, other), frame(other, pod), frame(other, other)},
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	go func() { _ = standin.Serve(ctx, listener, standin.NewMonitor(stack)) }() // it ends with the test

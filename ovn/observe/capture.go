@@ -164,7 +164,8 @@ func (s *captures) begin(
 	conn, err := s.dial(ctx, node)
 	if err != nil {
 		slog.ErrorContext(ctx, "an agent is not reached for a capture", telemetry.Object("Node", "", name), "error", err)
-		return nil, false, conflict(c, fmt.Errorf("the agent of node %s is not reached; the log of weft observe says why", name))
+		return nil, false, conflict(c, fmt.Errorf("the agent of node %s is not reached; the log of weft observe says why",
+			name))
 	}
 	release := context.AfterFunc(ctx, func() { conn.Close() })
 	defer release()
