@@ -188,7 +188,7 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	part("open vswitch", a.watchDatabase)
 	if a.tunnel != nil {
 		part("tunnel", a.tunnel.serve)
-		parts.Go(func() { a.captures.Reclaim(ctx) })
+		parts.Go(func() { a.captures.Run(ctx) })
 	}
 	if a.config.Chassis == nodeconfig.ChassisHosted {
 		part("chassis host", a.watchHosted)

@@ -22,7 +22,7 @@ const (
 	maxRequest = 4096
 	// requestTime bounds how long a caller may take to ask.
 	requestTime = 10 * time.Second
-	// beginTime bounds how long a capture may take to begin.
+	// beginTime is short of what a door waits for.
 	beginTime = 25 * time.Second
 	// writeTime is how long a caller may be behind when the capture ends.
 	writeTime = 10 * time.Second
@@ -36,6 +36,11 @@ type Server struct {
 	find    Find
 	backend Backend
 	places  chan struct{} // has room for maxCaptures
+	// beginTime bounds how long a capture may take to begin.
+	beginTime time.Duration
+	// ending is done when the captures under way have to end.
+	ending context.Context
+	end    context.CancelFunc
 }
 
 // Backend is how a system captures packets.
@@ -49,21 +54,31 @@ type Backend struct {
 
 // NewServer captures what find finds. Find refuses what must not be captured.
 func NewServer(find Find, b Backend) *Server {
-	return &Server{find: find, backend: b, places: make(chan struct{}, maxCaptures)}
+	s := &Server{find: find, backend: b, places: make(chan struct{}, maxCaptures), beginTime: beginTime}
+	s.ending, s.end = context.WithCancel(context.Background())
+	return s
 }
 
-// Reclaim ends what an earlier process has left of a capture on the node.
-func (s *Server) Reclaim(ctx context.Context) {
-	if s.backend.reclaim == nil {
-		return
+// Run ends what an earlier process has left of a capture and, when ctx ends, the captures that are under way. When it
+// returns, nothing is left of them, and none begins any more.
+func (s *Server) Run(ctx context.Context) {
+	if s.backend.reclaim != nil {
+		if err := s.backend.reclaim(ctx); err != nil {
+			slog.ErrorContext(ctx, "something of an earlier capture is left on the node", "error", err)
+		}
 	}
-	if err := s.backend.reclaim(ctx); err != nil {
-		slog.ErrorContext(ctx, "something of an earlier capture is left on the node", "error", err)
+	<-ctx.Done()
+	s.end()
+	for range maxCaptures {
+		s.places <- struct{}{}
 	}
 }
 
 // Open gives a connection on which one request is answered.
 func (s *Server) Open(context.Context) (net.Conn, error) {
+	if s.ending.Err() != nil {
+		return nil, errors.New("the agent ends")
+	}
 	theirs, ours := net.Pipe()
 	go func() {
 		defer ours.Close()
@@ -76,6 +91,7 @@ func (s *Server) Open(context.Context) (net.Conn, error) {
 
 // serve reads a request, replies, and writes packets.
 func (s *Server) serve(caller net.Conn) error {
+	defer context.AfterFunc(s.ending, func() { caller.Close() })()
 	if err := caller.SetDeadline(time.Now().Add(requestTime)); err != nil {
 		return err
 	}
@@ -90,7 +106,7 @@ func (s *Server) serve(caller net.Conn) error {
 		err := fmt.Errorf("%d captures are under way on the node; try again when one has ended", maxCaptures)
 		return errors.Join(err, refuse(caller, err))
 	}
-	if err := caller.SetDeadline(time.Now().Add(beginTime)); err != nil {
+	if err := caller.SetDeadline(time.Now().Add(s.beginTime)); err != nil {
 		return err
 	}
 	device, from, err := s.begin(request)
@@ -137,7 +153,7 @@ func (s *Server) begin(request contract.CaptureRequest) (Device, source, error) 
 	if err != nil {
 		return device, nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), beginTime)
+	ctx, cancel := context.WithTimeout(s.ending, s.beginTime)
 	defer cancel()
 	from, err := s.backend.open(ctx, device, request.Spec)
 	if err != nil {

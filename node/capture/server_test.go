@@ -292,6 +292,41 @@ func TestPlaces(t *testing.T) {
 	})
 }
 
+// TestTheEndOfAServer is that of its captures, of those of callers that read nothing, too.
+func TestTheEndOfAServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sources, reclaimed := []*steady{{silent: true}, {}}, 0
+		opened := 0
+		backend := backendOf(func() source {
+			opened++
+			return sources[opened-1]
+		})
+		backend.reclaim = func(context.Context) error {
+			reclaimed++
+			return errors.New("it is told, and that is all")
+		}
+		server := NewServer(func(contract.CaptureRequest) (Device, error) { return Device{Name: "weft0"}, nil }, backend)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			server.Run(ctx)
+		}()
+		for range sources {
+			ask(t, server, requestOf(nil))
+		}
+		synctest.Wait()
+		cancel()
+		<-ended
+		if reclaimed != 1 || !sources[0].closed || !sources[1].closed {
+			t.Errorf("reclaimed %d times, the sources are closed: %t, %t", reclaimed, sources[0].closed, sources[1].closed)
+		}
+		if _, err := server.Open(t.Context()); err == nil {
+			t.Error("a capture begins after the end")
+		}
+	})
+}
+
 // FuzzRequest: what is let through is within its bounds.
 func FuzzRequest(f *testing.F) {
 	line, err := json.Marshal(requestOf(nil))

@@ -44,6 +44,7 @@ func monitorOf(t *testing.T, device Device, frames ...[]byte) *Server {
 	}
 	backend := PacketMonitor(pktmon.New(program, filepath.Join(nodetest.Folder(t), "capture")))
 	server := NewServer(func(contract.CaptureRequest) (Device, error) { return device, nil }, backend)
+	server.beginTime = nodetest.Patience      // a busy machine takes seconds for each program
 	t.Cleanup(func() { awaitEnd(t, server) }) // it runs programs until then
 	return server
 }
@@ -76,11 +77,9 @@ func TestPacketMonitor(t *testing.T) {
 		"a filter": {Device{Name: "weft0"}, func(s *api.CaptureSpec) {
 			s.Filter = api.CaptureFilter{Protocol: "tcp", Port: 443, Address: "10.0.0.2"}
 		}, 1},
-		"so many":     {Device{Name: "weft0"}, func(s *api.CaptureSpec) { s.Packets = 2 }, 2},
-		"the tunnels": {Device{Name: "Ethernet", Tunnels: true}, nil, 1},
-		"in the tunnels": {Device{Name: "Ethernet", Tunnels: true}, func(s *api.CaptureSpec) {
-			s.Filter = api.CaptureFilter{Protocol: "udp"}
-		}, 0},
+		"the tunnels": {Device{Name: "Ethernet", Tunnels: true}, func(s *api.CaptureSpec) {
+			s.Filter = api.CaptureFilter{Protocol: "tcp", Port: 443}
+		}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := monitorOf(t, c.device, web, ssh, six, foreign, tunnelled)
