@@ -158,7 +158,8 @@ func (m *Monitor) free(ctx context.Context) error {
 	}
 	if now.running {
 		return fmt.Errorf("the node's Packet Monitor is in use (%s), and has one capture at a time: ask the node's "+
-			"administrators who has begun that, or wait; `pktmon stop` would end it", now.log)
+			"administrators who has begun that, or wait; `pktmon stop` would end it",
+			strings.Join(strings.Fields(now.log), " "))
 	}
 	filters, err := m.filters(ctx)
 	if err == nil && filters.others > 0 {
