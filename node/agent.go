@@ -42,6 +42,7 @@ type agent struct {
 
 	attacher *attach.Attacher
 	tunnel   *agentTunnel        // nil where nobody has a stream to the node
+	captures *capture.Server     // nil without tunnel
 	crypt    *encryption.Tunnels // nil on systems whose tunnels cannot be encrypted
 	domains  *domains.Watcher    // nil where the node's DNS servers cannot be watched
 }
@@ -95,7 +96,8 @@ func newAgent(
 		a.tunnel.switchReady, a.tunnel.awaitLookup = a.gateway.SwitchReady, a.gateway.AwaitLookup
 		a.registry.MustRegister(a.tunnel.collectors()...)
 		a.tunnel.metrics, a.tunnel.connections = a.registry, a.newConnections().Open
-		a.tunnel.captures = capture.NewServer(captured{c, ovs}.find).Open
+		a.captures = capture.NewServer(captured{c, ovs}.find, captureBackend(c))
+		a.tunnel.captures = a.captures.Open
 	}
 	return a, nil
 }
@@ -186,6 +188,7 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	part("open vswitch", a.watchDatabase)
 	if a.tunnel != nil {
 		part("tunnel", a.tunnel.serve)
+		parts.Go(func() { a.captures.Run(ctx) })
 	}
 	if a.config.Chassis == nodeconfig.ChassisHosted {
 		part("chassis host", a.watchHosted)

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -35,48 +36,62 @@ func (c captured) find(request contract.CaptureRequest) (capture.Device, error) 
 	return c.tunnels()
 }
 
+// noCaptures is what an agent answers that has not begun.
+func noCaptures(context.Context) (net.Conn, error) {
+	return nil, errors.New("the agent starts, and captures nothing yet")
+}
+
 // pod is the host's end of a pod's interface, as the node's database has it for exactly this pod.
 func (c captured) pod(pod cni.Pod) (capture.Device, error) {
-	device, attached := c.ovs.DeviceOf(pod)
-	if !attached || !cni.IsHostInterface(device) {
+	device := c.ovs.InterfaceOf(pod)
+	if device == nil || !cni.IsHostInterface(device.Name) {
 		return capture.Device{}, fmt.Errorf("pod %v of UID %s has no interface on node %s: it has gone, or is not attached "+
 			"yet; see its events", pod, pod.UID, c.config.NodeName)
 	}
-	return capture.Device{Name: device, Comment: fmt.Sprintf("pod %v on node %s", pod, c.config.NodeName)}, nil
+	mac, err := openvswitch.MACOf(device)
+	if err != nil {
+		return capture.Device{}, fmt.Errorf("pod %v: interface %s in the database of node %s: %w; delete the pod to have it "+
+			"attached anew", pod, device.Name, c.config.NodeName, err)
+	}
+	return capture.Device{Name: device.Name, MAC: [6]byte(mac),
+		Comment: fmt.Sprintf("pod %v on node %s", pod, c.config.NodeName)}, nil
 }
 
 // tunnels are where GENEVE packets of the node pass. A datapath in userspace takes them off its bridge's port before
 // the host's own interface sees them.
 func (c captured) tunnels() (capture.Device, error) {
-	device, err := interfaceOf(c.config.EncapAddress)
+	host, err := interfaceOf(c.config.EncapAddress)
 	if err != nil {
 		return capture.Device{}, fmt.Errorf("find where the tunnels of node %s end: %w", c.config.NodeName, err)
 	}
+	device := host.Name
 	if c.config.DatapathType == nodeconfig.DatapathNetdev && c.ovs.Bridge(device) != nil {
 		if device = c.ovs.OnlyDevice(device); device == "" {
 			return capture.Device{}, errors.New("the bridge that has encap-address leads outside by several devices, or by " +
 				"none: which of them has the tunnels is not known")
 		}
 	}
-	return capture.Device{Name: device, Tunnels: true, Comment: "tunnels of node " + c.config.NodeName}, nil
+	found := capture.Device{Name: device, Tunnels: true, Comment: "tunnels of node " + c.config.NodeName}
+	copy(found.MAC[:], host.HardwareAddr)
+	return found, nil
 }
 
-// interfaceOf is the name of the host's interface that has an address.
-func interfaceOf(address netip.Addr) (string, error) {
+// interfaceOf is the host's interface that has an address.
+func interfaceOf(address netip.Addr) (*net.Interface, error) {
 	links, err := net.Interfaces()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	for _, link := range links {
 		prefixes, err := link.Addrs()
 		if err != nil {
-			return "", fmt.Errorf("read the addresses of %s: %w", link.Name, err)
+			return nil, fmt.Errorf("read the addresses of %s: %w", link.Name, err)
 		}
 		for _, p := range prefixes {
 			if network, ok := p.(*net.IPNet); ok && network.IP.Equal(address.AsSlice()) {
-				return link.Name, nil
+				return &link, nil
 			}
 		}
 	}
-	return "", fmt.Errorf("no interface has encap-address %v", address)
+	return nil, fmt.Errorf("no interface has encap-address %v", address)
 }

@@ -43,6 +43,9 @@ func (a *agent) bridgeIDs() map[string]string {
 
 // switchSockets are those at which the node's ovs-vswitchd may answer.
 func switchSockets(c nodeconfig.Config) []string {
+	if c.OVSControl != "" {
+		return []string{strings.TrimPrefix(c.OVSControl, "unix:")}
+	}
 	folder, known := switchFolder(c)
 	if !known {
 		return nil

@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/models/signal"
-	"github.com/weftnet/weft/node/capture"
 	"github.com/weftnet/weft/node/ctlookup"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/local"
@@ -61,7 +60,7 @@ func newAgentTunnel(c nodeconfig.Config) *agentTunnel {
 		changed: signal.New(), open: map[tunnel.Target]int{}, ways: map[net.Conn]struct{}{},
 		switchReady: func() error { return nil }, awaitLookup: func(context.Context) bool { return false },
 		metrics: prometheus.NewRegistry(), connections: noConnections,
-		captures: capture.NewServer(captured{config: c}.find).Open,
+		captures: noCaptures,
 		problem:  fmt.Errorf("tunnel-address: not listening on %s yet", c.TunnelAddress),
 		unread: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_conntrack_lookup_failures_total",

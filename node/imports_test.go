@@ -16,7 +16,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"nodeconfig":    "ipsec ovsdriver statefile",
 		"openvswitch":   "platform nodeconfig extbridge local",
 		"local":         "",
-		"capture":       "",
+		"capture":       "pktmon",
 		"ovncontroller": "nodeconfig unixctl",
 		"health":        "",
 		"pods":          "hostservice",

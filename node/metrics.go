@@ -31,15 +31,18 @@ func newRegistry(c nodeconfig.Config, attached, ready func() float64) *prometheu
 
 // daemonsOf are those of Open vSwitch and OVN that the node has, as far as it is known where they are.
 func daemonsOf(c nodeconfig.Config) (list []daemons.Daemon) {
-	add := func(name string, folders ...string) {
-		list = append(list, daemons.Daemon{Name: name, Node: c.NodeName, Sockets: unixctl.Sockets(folders, name)})
+	add := func(name string, sockets []string) {
+		list = append(list, daemons.Daemon{Name: name, Node: c.NodeName, Sockets: sockets})
 	}
-	if folder, known := switchFolder(c); known {
-		add("ovsdb-server", folder)
-		add("ovs-vswitchd", folder)
+	folder, known := switchFolder(c)
+	if known {
+		add("ovsdb-server", unixctl.Sockets([]string{folder}, "ovsdb-server"))
+	}
+	if known || c.OVSControl != "" {
+		add("ovs-vswitchd", switchSockets(c))
 	}
 	if c.Chassis != nodeconfig.ChassisHosted {
-		add("ovn-controller", ovncontroller.Folders(c)...)
+		add("ovn-controller", unixctl.Sockets(ovncontroller.Folders(c), "ovn-controller"))
 	}
 	return list
 }

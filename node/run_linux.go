@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/node/capture"
 	"github.com/weftnet/weft/node/linux"
 	"github.com/weftnet/weft/node/nodeconfig"
 )
@@ -15,6 +16,8 @@ import (
 func listenForPlugin(_ context.Context, c nodeconfig.Config) (net.Listener, error) {
 	return cni.Listen(c.CNISocket)
 }
+
+func captureBackend(nodeconfig.Config) capture.Backend { return capture.PacketSockets() }
 
 func newPlatform(
 	c nodeconfig.Config, _ func() []netip.Prefix, _ prometheus.Registerer,

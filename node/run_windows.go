@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/hostfile"
+	"github.com/weftnet/weft/node/capture"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/pktmon"
 	"github.com/weftnet/weft/node/statefile"
 	"github.com/weftnet/weft/node/windows"
 )
@@ -31,6 +34,10 @@ func listenForPlugin(ctx context.Context, c nodeconfig.Config) (net.Listener, er
 		return nil, err
 	}
 	return listener, nil
+}
+
+func captureBackend(c nodeconfig.Config) capture.Backend {
+	return capture.PacketMonitor(pktmon.New(pktmon.Program(), filepath.Join(c.StateDir, "capture")))
 }
 
 // windowsPlatform has nothing to release: HNS keeps no connections.

@@ -36,10 +36,13 @@ A filter is a part of what tcpdump takes: tcp, udp, sctp, icmp or arp, "host ADD
 most, with or without "and" between them.
 
 A capture ends after --duration, --packets or --bytes, whichever is first, with Ctrl-C, and when the pod goes. What is not
-read in time is dropped and counted. Linux nodes alone capture.`
+read in time is dropped and counted.
+
+A Windows node captures by its Packet Monitor (pktmon). It gives the packets when the capture has ended, so choose a
+--duration: Ctrl-C before that leaves none. Where --bytes are not enough, the packets that were first are lost.`
 
 // captureTime is how long all of it may take, beyond the longest capture.
-const captureTime = contract.MaxCaptureDuration + time.Minute
+const captureTime = contract.MaxCaptureDuration + contract.CaptureLateness + time.Minute
 
 func captureCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -138,6 +141,7 @@ func captureTo(ctx context.Context, config *rest.Config, asked question, to, err
 	if file, ok := to.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		return errors.New("write: packets are no text for a terminal: name a file, or have another program read them")
 	}
+	config.WarningHandler = rest.NewWarningWriter(errs, rest.WarningWriterOptions{})
 	packets, err := asked.stream(ctx, config)
 	if err != nil {
 		return err

@@ -132,6 +132,19 @@ func TestCapturesForWireshark(t *testing.T) {
 	}
 }
 
+// TestWarningsOfCaptures are told before the packets come, which may be minutes.
+func TestWarningsOfCaptures(t *testing.T) {
+	whole := packetsOf(t, 3, 0)
+	kubeconfig := serving(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Warning", `299 - "the packets come when it has ended"`)
+		_, _ = w.Write(whole)
+	})
+	code, _, errs := runCommand(t, "capture", "--kubeconfig", kubeconfig, "--context", "night", "node/w1", "-w", "-")
+	if code != 0 || !strings.HasPrefix(errs, "Warning: the packets come when it has ended\nCapturing w1.") {
+		t.Errorf("exit code %d, %q", code, errs)
+	}
+}
+
 // TestRefusedCaptureIsTold, and no file is left.
 func TestRefusedCaptureIsTold(t *testing.T) {
 	file := filepath.Join(nodetest.Folder(t), "none.pcapng")

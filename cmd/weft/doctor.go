@@ -101,6 +101,7 @@ func doctorConfig(c nodeconfig.Config, problem error) doctor.Config {
 		Version: version.Version(), Problem: problem,
 		Kubeconfig: c.Kubeconfig, NodeName: c.NodeName,
 		OVNSouthbound: c.OVNSouthbound, OVNRunDir: c.OVNRunDir, OVSDatabase: c.OVSDatabase, OVSOpenFlow: c.OVSOpenFlow,
+		OVSControl:   c.OVSControl,
 		DatapathType: c.DatapathType, EncapAddress: c.EncapAddress, UplinkMTU: c.UplinkMTU,
 		Encrypted: c.Encryption == ipsec.Begin || c.Encryption == ipsec.Enforce,
 		CNISocket: c.CNISocket, CNIConfDir: c.CNIConfDir, CNIConfName: c.CNIConfName,

@@ -60,6 +60,7 @@ func nodeConfig(s *settings) (nodeconfig.Config, error) {
 	config.TunnelCA = s.text("tunnel-ca")
 	config.TunnelCertificate = s.text("tunnel-certificate")
 	config.TunnelPrivateKey = s.text("tunnel-private-key")
+	config.Capture = s.text("capture")
 	config.MetricsAddress = s.text("metrics-address")
 	config.Profiling = s.boolean("profiling")
 	systemConfig(s, &config)

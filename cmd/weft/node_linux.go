@@ -21,7 +21,6 @@ func systemConfig(s *settings, config *nodeconfig.Config) {
 	config.EncryptionPrivateKey = s.text("encryption-private-key")
 	config.EncryptionCharon = s.text("encryption-charon")
 	config.DataDir = s.text("data-dir")
-	config.Capture = s.text("capture")
 	config.DNSServices = s.list("dns-services")
 }
 

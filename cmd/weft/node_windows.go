@@ -14,6 +14,7 @@ func systemConfig(s *settings, config *nodeconfig.Config) {
 	config.HNSNetwork = s.text("hns-network")
 	config.OVSDriver = s.text("ovs-driver")
 	config.OVSOpenFlow = s.text("ovs-openflow")
+	config.OVSControl = s.text("ovs-control")
 	config.Chassis = s.text("chassis")
 	config.StateDir = s.text("state-dir")
 	config.PrimeSocket = s.boolean("cni-socket-prime")

@@ -55,6 +55,8 @@ func nodeFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	f.String("tunnel-certificate", "", "PEM file of the node's certificate for them, with the DNS name "+
 		"NODE.node.weft.net; a Linux node without one takes no connections")
 	f.String("tunnel-private-key", "", "PEM file of the key of tunnel-certificate")
+	f.String("capture", defaults.Capture, "what users with the right may capture on this node by weft capture: off, pods "+
+		"(packets of pods) or all (those of the node's tunnels, too)")
 	metricsFlags(f, defaults.MetricsAddress)
 }
 
@@ -72,8 +74,6 @@ func linuxFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	f.String("encryption-charon", defaults.EncryptionCharon, "socket (vici) of charon, strongSwan's daemon")
 	f.String("data-dir", defaults.DataDir, "folder of what the agent keeps over a restart of the machine: the ports "+
 		"that daemons of the host have")
-	f.String("capture", defaults.Capture, "what users with the right may capture on this node by weft capture: off, pods "+
-		"(packets of pods) or all (those of the node's tunnels, too)")
 	f.String("gateway-bridge", defaults.GatewayBridge, "bridge to the outside of a node that has a gateway of its own")
 }
 
@@ -88,6 +88,8 @@ func windowsFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	f.String("ovs-driver", "", "kind of Open vSwitch's driver: "+ovsdriver.Names()+"; empty: the one that is installed")
 	f.String("ovs-openflow", "", "connection by which br-int takes OpenFlow, unix:PATH or tcp:HOST:PORT; empty: found "+
 		"beside the socket of ovs-database")
+	f.String("ovs-control", "", "connection by which ovs-vswitchd takes commands, unix:PATH or tcp:HOST:PORT; empty: "+
+		"found beside the socket of ovs-database")
 	f.String("chassis", defaults.Chassis, "where the node's ovn-controller runs: hosted (on a chassis host) or local "+
 		"(on the node)")
 	f.String("state-dir", defaults.StateDir, "folder of the agent's own files")

@@ -45,7 +45,12 @@ type CapturedPod struct {
 // CaptureReply says why there are no packets, if there are none.
 type CaptureReply struct {
 	Error string `json:"error,omitempty"`
+	// Late says that packets come when the capture has ended, and not before. A caller that goes earlier gets none.
+	Late bool `json:"late,omitempty"`
 }
+
+// CaptureLateness is how long the packets of a late capture may take to come, once it has ended.
+const CaptureLateness = 3 * time.Minute
 
 // CaptureDefaults gives the fields that are empty their defaults.
 func CaptureDefaults(spec api.CaptureSpec) api.CaptureSpec {

@@ -129,7 +129,7 @@ func externalIDs(r record, network *pods.Network) map[string]string {
 	return map[string]string{
 		"iface-id":             contract.PodPort(r.Pod.Namespace, r.Pod.Name),
 		"iface-id-ver":         network.UID,
-		"attached_mac":         network.MAC.String(),
+		openvswitch.MACKey:     network.MAC.String(),
 		openvswitch.SandboxKey: r.Attachment.ContainerID,
 		openvswitch.NetnsKey:   r.Sandbox,
 		openvswitch.NetworkKey: r.Network,

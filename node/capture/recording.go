@@ -15,6 +15,7 @@ import (
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/models/version"
 )
 
@@ -22,18 +23,30 @@ import (
 // caller has gone.
 const flushPeriod = 100 * time.Millisecond
 
-// source gives packets.
+// source gives packets. It is a [liveSource] or a [keptSource].
 type source interface {
 	io.Closer
-	// next waits for a packet, whose data is in the buffer. [os.ErrDeadlineExceeded] says that none has come until the
-	// deadline, [errGone] that the device is gone or down.
+	// next gives a packet, whose data is in the buffer. [errGone] says that no more will come.
 	next(buffer []byte) (packet, error)
-	SetReadDeadline(time.Time) error
 	// counts are the packets that have passed the filter, and how many of them are lost since they were not read in time.
 	counts() (seen, lost uint64, err error)
 }
 
-var errGone = errors.New("the device is gone, or down")
+// liveSource is one that gives packets as they come.
+type liveSource interface {
+	source
+	// SetReadDeadline has next wait for a packet until then. [os.ErrDeadlineExceeded] says that none has come.
+	SetReadDeadline(time.Time) error
+}
+
+// keptSource is one that has its packets when the capture has ended.
+type keptSource interface {
+	source
+	// finish ends the capture. Next gives its packets from then on.
+	finish(context.Context) error
+}
+
+var errGone = errors.New("the device is gone or down, or has no more packets")
 
 type packet struct {
 	data     []byte
@@ -46,6 +59,8 @@ type packet struct {
 type Device struct {
 	// Name is the name of the device in the host's network.
 	Name string
+	// MAC is the address that each of its packets comes from or goes to: that of a pod, or that of the host.
+	MAC [6]byte
 	// Comment says in the file whose it is.
 	Comment string
 	// Tunnels is true if GENEVE packets are wanted alone.
@@ -69,7 +84,7 @@ func record(ctx context.Context, w io.Writer, s source, d Device, spec api.Captu
 	if err := r.begin(w); err != nil {
 		return r, fmt.Errorf("begin the file: %w", err)
 	}
-	if err := r.copy(ctx, begin.Add(spec.Duration.Duration)); err != nil {
+	if err := r.collect(ctx, begin.Add(spec.Duration.Duration)); err != nil {
 		return r, err
 	}
 	seen, lost, err := s.counts()
@@ -99,15 +114,36 @@ func (r *recording) begin(w io.Writer) (err error) {
 	return r.file.Flush()
 }
 
-// copy writes packets. Whoever looks at them as they come sees each soon.
-func (r *recording) copy(ctx context.Context, end time.Time) error {
+// collect writes the packets that there are until a time.
+func (r *recording) collect(ctx context.Context, end time.Time) error {
+	if s, isKept := r.source.(keptSource); isKept {
+		return r.copyKept(ctx, s, end)
+	}
+	return r.copyLive(ctx, r.source.(liveSource), end)
+}
+
+// copyKept waits for the end, and writes what there is then.
+func (r *recording) copyKept(ctx context.Context, s keptSource, end time.Time) error {
+	signal.Sleep(ctx, time.Until(end))
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err := s.finish(ctx); err != nil {
+		return err
+	}
+	_, err := r.copyUntilDeadline(make([]byte, contract.MaxSnapLength))
+	return err
+}
+
+// copyLive writes packets as they come. Whoever looks at them sees each soon.
+func (r *recording) copyLive(ctx context.Context, s liveSource, end time.Time) error {
 	buffer := make([]byte, contract.MaxSnapLength)
 	for now := time.Now(); ctx.Err() == nil && now.Before(end); now = time.Now() {
 		flush := now.Add(flushPeriod)
 		if flush.After(end) {
 			flush = end
 		}
-		if err := r.source.SetReadDeadline(flush); err != nil {
+		if err := s.SetReadDeadline(flush); err != nil {
 			return err
 		}
 		full, err := r.copyUntilDeadline(buffer)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"time"
 
+	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/telemetry"
 )
@@ -21,6 +22,8 @@ const (
 	maxRequest = 4096
 	// requestTime bounds how long a caller may take to ask.
 	requestTime = 10 * time.Second
+	// beginTime is short of what a door waits for.
+	beginTime = 25 * time.Second
 	// writeTime is how long a caller may be behind when the capture ends.
 	writeTime = 10 * time.Second
 )
@@ -30,18 +33,52 @@ type Find func(contract.CaptureRequest) (Device, error)
 
 // Server answers a [contract.CaptureRequest] on each connection.
 type Server struct {
-	find   Find
-	open   func(device string, program instructions) (source, error)
-	places chan struct{} // has room for maxCaptures
+	find    Find
+	backend Backend
+	places  chan struct{} // has room for maxCaptures
+	// beginTime bounds how long a capture may take to begin.
+	beginTime time.Duration
+	// ending is done when the captures under way have to end.
+	ending context.Context
+	end    context.CancelFunc
+}
+
+// Backend is how a system captures packets.
+type Backend struct {
+	open func(context.Context, Device, api.CaptureSpec) (source, error)
+	// late: its sources are [keptSource], and not [liveSource].
+	late bool
+	// reclaim ends what an earlier process has left of a capture; nil: nothing outlives a process.
+	reclaim func(context.Context) error
 }
 
 // NewServer captures what find finds. Find refuses what must not be captured.
-func NewServer(find Find) *Server {
-	return &Server{find: find, open: open, places: make(chan struct{}, maxCaptures)}
+func NewServer(find Find, b Backend) *Server {
+	s := &Server{find: find, backend: b, places: make(chan struct{}, maxCaptures), beginTime: beginTime}
+	s.ending, s.end = context.WithCancel(context.Background())
+	return s
+}
+
+// Run ends what an earlier process has left of a capture and, when ctx ends, the captures that are under way. When it
+// returns, nothing is left of them, and none begins any more.
+func (s *Server) Run(ctx context.Context) {
+	if s.backend.reclaim != nil {
+		if err := s.backend.reclaim(ctx); err != nil {
+			slog.ErrorContext(ctx, "something of an earlier capture is left on the node", "error", err)
+		}
+	}
+	<-ctx.Done()
+	s.end()
+	for range maxCaptures {
+		s.places <- struct{}{}
+	}
 }
 
 // Open gives a connection on which one request is answered.
 func (s *Server) Open(context.Context) (net.Conn, error) {
+	if s.ending.Err() != nil {
+		return nil, errors.New("the agent ends")
+	}
 	theirs, ours := net.Pipe()
 	go func() {
 		defer ours.Close()
@@ -54,29 +91,33 @@ func (s *Server) Open(context.Context) (net.Conn, error) {
 
 // serve reads a request, replies, and writes packets.
 func (s *Server) serve(caller net.Conn) error {
+	defer context.AfterFunc(s.ending, func() { caller.Close() })()
 	if err := caller.SetDeadline(time.Now().Add(requestTime)); err != nil {
 		return err
 	}
 	request, err := readRequest(caller)
 	if err != nil {
-		return errors.Join(err, reply(caller, err))
+		return errors.Join(err, refuse(caller, err))
 	}
 	select {
 	case s.places <- struct{}{}:
 		defer func() { <-s.places }()
 	default:
 		err := fmt.Errorf("%d captures are under way on the node; try again when one has ended", maxCaptures)
-		return errors.Join(err, reply(caller, err))
+		return errors.Join(err, refuse(caller, err))
+	}
+	if err := caller.SetDeadline(time.Now().Add(s.beginTime)); err != nil {
+		return err
 	}
 	device, from, err := s.begin(request)
 	if err != nil {
-		return fmt.Errorf("for user %q: %w", request.User, errors.Join(err, reply(caller, err)))
+		return fmt.Errorf("for user %q: %w", request.User, errors.Join(err, refuse(caller, err)))
 	}
-	defer from.Close()
-	if err := reply(caller, nil); err != nil {
+	defer closeSource(from)
+	if err := reply(caller, contract.CaptureReply{Late: s.backend.late}); err != nil {
 		return err
 	}
-	return stream(caller, request, device, from)
+	return s.stream(caller, request, device, from)
 }
 
 // readRequest reads a request and refuses one that is out of bounds.
@@ -89,12 +130,16 @@ func readRequest(r io.Reader) (request contract.CaptureRequest, err error) {
 	return request, contract.CheckCapture(request.Spec)
 }
 
-// reply says that packets follow, or why they do not.
-func reply(w io.Writer, refused error) error {
-	var said contract.CaptureReply
-	if refused != nil {
-		said.Error = refused.Error()
+func closeSource(from source) {
+	if err := from.Close(); err != nil {
+		slog.Error("something of a capture is left on the node", "error", err)
 	}
+}
+
+// refuse says why no packets follow.
+func refuse(w io.Writer, why error) error { return reply(w, contract.CaptureReply{Error: why.Error()}) }
+
+func reply(w io.Writer, said contract.CaptureReply) error {
 	if err := json.NewEncoder(w).Encode(said); err != nil {
 		return fmt.Errorf("reply: %w", err)
 	}
@@ -104,14 +149,13 @@ func reply(w io.Writer, refused error) error {
 // begin opens the device of a request. What is captured is looked up once more after that, as a pod may have gone
 // meanwhile.
 func (s *Server) begin(request contract.CaptureRequest) (Device, source, error) {
-	if err := supported(); err != nil {
-		return Device{}, nil, err
-	}
 	device, err := s.find(request)
 	if err != nil {
 		return device, nil, err
 	}
-	from, err := s.open(device.Name, filter(request.Spec, device.Tunnels))
+	ctx, cancel := context.WithTimeout(s.ending, s.beginTime)
+	defer cancel()
+	from, err := s.backend.open(ctx, device, request.Spec)
 	if err != nil {
 		return device, nil, err
 	}
@@ -126,9 +170,13 @@ func (s *Server) begin(request contract.CaptureRequest) (Device, source, error) 
 }
 
 // stream writes packets until the capture ends or the caller goes.
-func stream(caller net.Conn, request contract.CaptureRequest, device Device, from source) error {
+func (s *Server) stream(caller net.Conn, request contract.CaptureRequest, device Device, from source) error {
+	lasts := request.Spec.Duration.Duration + writeTime
+	if s.backend.late {
+		lasts += contract.CaptureLateness
+	}
 	if err := errors.Join(caller.SetReadDeadline(time.Time{}),
-		caller.SetWriteDeadline(time.Now().Add(request.Spec.Duration.Duration+writeTime))); err != nil {
+		caller.SetWriteDeadline(time.Now().Add(lasts))); err != nil {
 		return err
 	}
 	ctx, gone := context.WithCancel(context.Background())

@@ -3,6 +3,7 @@ package capture
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -59,14 +60,17 @@ var web = contract.CapturedPod{Namespace: "shop", Name: "web", UID: "u1"}
 
 // serverOf captures a source as the device of pod web.
 func serverOf(s source) *Server {
-	server := NewServer(func(r contract.CaptureRequest) (Device, error) {
+	return NewServer(func(r contract.CaptureRequest) (Device, error) {
 		if r.Pod == nil || *r.Pod != web {
 			return Device{}, errors.New("no such pod")
 		}
 		return Device{Name: "weft0", Comment: "pod shop/web on node n1"}, nil
-	})
-	server.open = func(string, instructions) (source, error) { return s, nil }
-	return server
+	}, backendOf(func() source { return s }))
+}
+
+// backendOf opens such sources.
+func backendOf(open func() source) Backend {
+	return Backend{open: func(context.Context, Device, api.CaptureSpec) (source, error) { return open(), nil }}
 }
 
 // ask sends a request, and gives the reply and what follows.
@@ -270,7 +274,7 @@ func TestAPodThatGoesMeanwhile(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := serverOf(nil)
-		server.open = func(string, instructions) (source, error) { return &steady{silent: true}, nil }
+		server.backend = backendOf(func() source { return &steady{silent: true} })
 		for range maxCaptures {
 			if _, said, r := ask(t, server, requestOf(nil)); said.Error != "" {
 				t.Fatal(said.Error)
@@ -284,6 +288,41 @@ func TestPlaces(t *testing.T) {
 		time.Sleep(31 * time.Second) // of the test's own clock
 		if _, said, _ := ask(t, server, requestOf(nil)); said.Error != "" {
 			t.Errorf("when the others have ended: %q", said.Error)
+		}
+	})
+}
+
+// TestTheEndOfAServer is that of its captures, of those of callers that read nothing, too.
+func TestTheEndOfAServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sources, reclaimed := []*steady{{silent: true}, {}}, 0
+		opened := 0
+		backend := backendOf(func() source {
+			opened++
+			return sources[opened-1]
+		})
+		backend.reclaim = func(context.Context) error {
+			reclaimed++
+			return errors.New("it is told, and that is all")
+		}
+		server := NewServer(func(contract.CaptureRequest) (Device, error) { return Device{Name: "weft0"}, nil }, backend)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			server.Run(ctx)
+		}()
+		for range sources {
+			ask(t, server, requestOf(nil))
+		}
+		synctest.Wait()
+		cancel()
+		<-ended
+		if reclaimed != 1 || !sources[0].closed || !sources[1].closed {
+			t.Errorf("reclaimed %d times, the sources are closed: %t, %t", reclaimed, sources[0].closed, sources[1].closed)
+		}
+		if _, err := server.Open(t.Context()); err == nil {
+			t.Error("a capture begins after the end")
 		}
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/mdlayher/socket"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 )
 
 // receiveBuffer bounds, in bytes, what the kernel keeps of packets that the agent has not read yet.
@@ -25,11 +27,16 @@ type packetSocket struct {
 	lost    uint64
 }
 
-func supported() error { return nil }
+// PacketSockets captures live, by packet sockets.
+func PacketSockets() Backend {
+	return Backend{open: func(_ context.Context, d Device, spec api.CaptureSpec) (source, error) {
+		return openSocket(d.Name, filter(spec, d.Tunnels))
+	}}
+}
 
-// open begins to capture the packets of a device, in the calling thread's network namespace. A device of the same name
-// that comes later is another one.
-func open(device string, program instructions) (source, error) {
+// openSocket begins to capture the packets of a device, in the calling thread's network namespace. A device of the same
+// name that comes later is another one.
+func openSocket(device string, program instructions) (source, error) {
 	link, err := net.InterfaceByName(device)
 	if err != nil {
 		return nil, fmt.Errorf("find device %s: %w", device, err)

@@ -17,10 +17,14 @@ import (
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodetest"
+	standin "github.com/weftnet/weft/test/pktmon"
 )
 
 // The tests have a network of their own.
-func TestMain(m *testing.M) { nodetest.Main(m) }
+func TestMain(m *testing.M) {
+	standin.MainOfTests()
+	nodetest.Main(m)
+}
 
 const (
 	device = "weft0"
@@ -60,7 +64,8 @@ func plugPod(t *testing.T) (sandbox string) {
 
 // serverOfDevice captures the device.
 func serverOfDevice() *Server {
-	return NewServer(func(contract.CaptureRequest) (Device, error) { return Device{Name: device, Comment: "pod"}, nil })
+	return NewServer(func(contract.CaptureRequest) (Device, error) { return Device{Name: device, Comment: "pod"}, nil },
+		PacketSockets())
 }
 
 // listen takes the datagrams that come to a port of the host, so that nobody answers.

@@ -98,7 +98,7 @@ func (s *Source) tell(ctx context.Context, w io.Writer) error {
 
 // dump asks ovs-vswitchd for all entries. It answers other questions only after that.
 func (s *Source) dump(ctx context.Context) (text string, err error) {
-	err = errors.New("it has no control socket on this node: see ovs-database of weft node")
+	err = errors.New("it has no control socket on this node: see ovs-database and ovs-control of weft node")
 	for _, socket := range s.config.Sockets() {
 		if text, err = unixctl.CallWithin(ctx, maxDump, socket, "dpctl/dump-conntrack", "-s"); err == nil {
 			return text, nil

@@ -21,6 +21,7 @@ type Config struct {
 	OVNRunDir      string
 	OVSDatabase    string
 	OVSOpenFlow    string // br-int's management connection; found beside the database's if empty
+	OVSControl     string // where ovs-vswitchd takes commands; found beside the database's if empty
 	DatapathType   string
 	EncapAddress   netip.Addr
 	UplinkMTU      int

@@ -22,6 +22,7 @@ import (
 	"github.com/weftnet/weft/node/hostnet"
 	"github.com/weftnet/weft/node/local"
 	"github.com/weftnet/weft/node/ovsdriver"
+	"github.com/weftnet/weft/node/pktmon"
 	"github.com/weftnet/weft/node/unixctl"
 )
 
@@ -82,6 +83,9 @@ func (nativeHost) Arguments(_ context.Context, daemon string) ([]string, error) 
 func (h nativeHost) Control(ctx context.Context, daemon, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
+	if daemon == "ovs-vswitchd" && h.config.OVSControl != "" {
+		return unixctl.Call(ctx, strings.TrimPrefix(h.config.OVSControl, "unix:"), command)
+	}
 	first, _, _ := strings.Cut(h.config.OVSDatabase, ",")
 	socket, isUnix := strings.CutPrefix(first, "unix:")
 	if !isUnix {
@@ -89,6 +93,14 @@ func (h nativeHost) Control(ctx context.Context, daemon, command string) (string
 	}
 	path := socket[:strings.LastIndexAny(socket, `/\`)+1] + daemon + ".ctl"
 	return unixctl.Call(ctx, path, command)
+}
+
+func (nativeHost) PacketMonitor(ctx context.Context) error {
+	err := pktmon.Check(ctx, pktmon.Program())
+	if errors.Is(err, fs.ErrNotExist) {
+		return errAbsent
+	}
+	return err
 }
 
 func (nativeHost) WindowsVersion() (windowsVersion, error) {

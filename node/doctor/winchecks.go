@@ -21,6 +21,7 @@ type windowsHost interface {
 	vNICReader
 	coalescing
 	extensionReader
+	packetMonitor
 }
 
 // windowsChecks are those of a Windows node, the common ones among them.
@@ -71,6 +72,7 @@ func windowsChecks(config Config, r readers, host windowsHost, service hnsReader
 		{"cni-pipe", func(ctx context.Context) []Finding {
 			return checkPipe(ctx, host, "cni-pipe", config.CNISocket, "the agent", running(ctx))
 		}},
+		{"packet-monitor", func(ctx context.Context) []Finding { return checkPacketMonitor(ctx, host) }},
 		{"agent-service", func(context.Context) []Finding { return checkAgentService(host, config.Service) }},
 	}...)
 }

@@ -32,7 +32,10 @@ type fakeWindows struct {
 	vNIC      string   // Hyper-V's name of the host's adapter
 	switches  []string // that have the extension enabled
 	pipes     map[string]error
+	pktmon    error
 }
+
+func (f fakeWindows) PacketMonitor(context.Context) error { return f.pktmon }
 
 func (f fakeWindows) WindowsVersion() (windowsVersion, error) { return f.version, f.broken }
 
@@ -190,6 +193,12 @@ func TestPipes(t *testing.T) {
 	expect(t, checkPipe(t.Context(), host, "p", "none", "x", true), "failed")
 	expect(t, checkPipe(t.Context(), host, "p", "none", "x", false), "warning")
 	expect(t, checkPipe(t.Context(), host, "p", "refused", "x", true), "unknown")
+}
+
+func TestPacketMonitor(t *testing.T) {
+	expect(t, checkPacketMonitor(t.Context(), fakeWindows{}), "ok")
+	expect(t, checkPacketMonitor(t.Context(), fakeWindows{pktmon: errAbsent}), "warning", "Windows Server 2022")
+	expect(t, checkPacketMonitor(t.Context(), fakeWindows{pktmon: errBroken}), "warning", "broken", "pktmon etl2pcap help")
 }
 
 func TestFreeGenevePort(t *testing.T) {
@@ -545,7 +554,7 @@ func TestEveryCheckRunsOnAnEmptyWindows(t *testing.T) {
 		daemons: fakeControl{}, agent: fakeAgent{err: errNotRunning}, metrics: fakeMetrics{err: errNotRunning},
 		files: osFiles{}, disk: fakeDisk{err: errBroken}, names: fakeNames{},
 		conflist: brokenFS{}, listen: func(string) error { return errBroken },
-	}, fakeWindows{broken: errBroken}, fakeHNS{err: errBroken})
+	}, fakeWindows{broken: errBroken, pktmon: errBroken}, fakeHNS{err: errBroken})
 	seen := map[subject]bool{}
 	for _, c := range checks {
 		if seen[c.name] {

@@ -118,6 +118,25 @@ func checkRuntime(libraries libraryReader) []Finding {
 	return s.ok("the Visual C++ runtime is installed")
 }
 
+// packetMonitor asks Windows' Packet Monitor for its help; errAbsent.
+type packetMonitor interface {
+	PacketMonitor(ctx context.Context) error
+}
+
+// checkPacketMonitor: captures need pktmon.exe, and one that writes pcapng.
+func checkPacketMonitor(ctx context.Context, monitor packetMonitor) []Finding {
+	const s = subject("packet-monitor")
+	switch err := monitor.PacketMonitor(ctx); {
+	case errors.Is(err, errAbsent):
+		return s.warning("use Windows Server 2022 or later to capture packets of this node", "Windows has no pktmon.exe: "+
+			"`weft capture` of this node is refused")
+	case err != nil:
+		return s.warning("see what `pktmon etl2pcap help` says on the node", "pktmon.exe does not convert packets to "+
+			"pcapng, so `weft capture` of this node fails: %v", err)
+	}
+	return s.ok("pktmon.exe is there, for `weft capture`")
+}
+
 // moduleReader says whether PowerShell has a module; errAbsent if not.
 type moduleReader interface {
 	Module(name string) error

@@ -99,6 +99,8 @@ type Config struct {
 	// ovs-openflow (Windows): the OpenFlow management connection of br-int. Empty: beside the OVS
 	// database's socket.
 	OVSOpenFlow string
+	// ovs-control (Windows): where ovs-vswitchd takes commands. Empty: beside the OVS database's socket.
+	OVSControl string
 	// ovs-ofctl: Open vSwitch's program for flows, a path or a name in PATH.
 	OVSOfctl string
 	// chassis (Windows): [ChassisHosted] or [ChassisLocal].
@@ -109,7 +111,7 @@ type Config struct {
 	// tunnel-ca, tunnel-certificate, tunnel-private-key: PEM files. A node that is not hosted and has none of them
 	// takes no streams.
 	TunnelCA, TunnelCertificate, TunnelPrivateKey string
-	// capture (Linux): [CaptureOff], [CapturePods] or [CaptureAll].
+	// capture: [CaptureOff], [CapturePods] or [CaptureAll].
 	Capture string
 	// adapter (Windows): the network adapter that pods share with the host. Empty: the one that holds
 	// encap-address.
@@ -223,6 +225,11 @@ func (c Config) Validate() error {
 	}
 	if err := validLocal(c.OVSDatabase); err != nil {
 		bad("ovs-database", "%v", err)
+	}
+	if c.OVSControl != "" {
+		if _, err := localEndpoint(c.OVSControl); err != nil {
+			bad("ovs-control", "%v", err)
+		}
 	}
 	if c.OVSOfctl == "" {
 		bad("ovs-ofctl", "is empty; set it to the program's path, or to \"ovs-ofctl\" where it is in PATH")
@@ -416,6 +423,11 @@ func (c Config) OpenFlow() (ovsdb.Endpoint, error) {
 		}
 		connection = "unix:" + filepath.Join(filepath.Dir(socket), IntegrationBridge+".mgmt")
 	}
+	return localEndpoint(connection)
+}
+
+// localEndpoint reads a connection method to something on the node itself.
+func localEndpoint(connection string) (ovsdb.Endpoint, error) {
 	if err := validLocal(connection); err != nil {
 		return ovsdb.Endpoint{}, err
 	}

@@ -180,6 +180,8 @@ func TestValidateOfHostedNodesNamesTheKey(t *testing.T) {
 		"ovs-openflow: is empty":         func(c *Config) { c.OVSOpenFlow = "" },
 		"ovs-openflow: \"ssl":            func(c *Config) { c.OVSOpenFlow = "ssl:127.0.0.1:1" },
 		"ovs-openflow: \"tcp:1.1.1.1:1,": func(c *Config) { c.OVSOpenFlow = "tcp:1.1.1.1:1,tcp:1.1.1.1:2" },
+		"ovs-control: \"ssl":             func(c *Config) { c.OVSControl = "ssl:127.0.0.1:1" },
+		"ovs-control: \"tcp:1.1.1.1:1,":  func(c *Config) { c.OVSControl = "tcp:1.1.1.1:1,tcp:1.1.1.1:2" },
 		"tunnel-address: address":        func(c *Config) { c.TunnelAddress = "16642" },
 		"tunnel-address: \":0\"":         func(c *Config) { c.TunnelAddress = ":0" },
 		"tunnel-ca":                      func(c *Config) { c.TunnelCA = "" },

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
@@ -22,6 +23,7 @@ const (
 	sandboxOwner = "Sandbox/" // and container ID / interface name
 	SandboxKey   = "sandbox"  // the container ID, as other OVN CNIs name it
 	InstalledKey = "ovn-installed"
+	MACKey       = "attached_mac" // as Open vSwitch names it
 	// NetnsKey is the key in external_ids of an Interface of a pod: the path of the pod's sandbox.
 	NetnsKey = "weft.net/ns"
 	// NetworkKey is the key in external_ids of an Interface of a pod: the name in the network configuration of the ADD.
@@ -61,18 +63,31 @@ func attachmentUUID(table string, a cni.Attachment) string {
 	return ovsdb.ID(table, attachmentOwner(a), cni.HostInterface(a))
 }
 
-// DeviceOf is the host's end of a pod's interface.
-func (o *Database) DeviceOf(pod cni.Pod) (device string, attached bool) {
+// InterfaceOf is a pod's interface, nil if there is none. Its name is that of the host's end.
+func (o *Database) InterfaceOf(pod cni.Pod) *vswitch.Interface {
 	if pod.UID == "" {
-		return "", false
+		return nil
 	}
 	port := contract.PodPort(pod.Namespace, pod.Name)
 	for _, i := range o.Attached() {
 		if i.ExternalIDs["iface-id"] == port && i.ExternalIDs["iface-id-ver"] == pod.UID {
-			return i.Name, true
+			return i
 		}
 	}
+	return nil
+}
+
+// DeviceOf is the host's end of a pod's interface.
+func (o *Database) DeviceOf(pod cni.Pod) (device string, attached bool) {
+	if i := o.InterfaceOf(pod); i != nil {
+		return i.Name, true
+	}
 	return "", false
+}
+
+// MACOf is the address that a pod has by its interface.
+func MACOf(i *vswitch.Interface) (net.HardwareAddr, error) {
+	return net.ParseMAC(i.ExternalIDs[MACKey])
 }
 
 // PodOf is the pod that an attachment's interface tells of. Its UID is the API's.

@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 
 	"github.com/weftnet/weft/node/local"
+	"github.com/weftnet/weft/ovsdb"
 )
 
 // maxAnswer bounds what a daemon may answer, in bytes, unless more is asked for.
@@ -20,18 +22,26 @@ const maxAnswer = 1 << 20
 // request is the id of the only request on a connection.
 const request = 0
 
-// Call runs a command by a daemon's control socket, and returns what [Run] returns.
+// Call runs a command by a daemon's control socket, and returns what [Run] returns. The socket is a path, or
+// "tcp:HOST:PORT" where something passes connections on to the socket.
 func Call(ctx context.Context, socket, command string, args ...string) (string, error) {
 	return CallWithin(ctx, maxAnswer, socket, command, args...)
 }
 
 // CallWithin is [Call] for a command whose answer may be longer, of at most so many bytes.
 func CallWithin(ctx context.Context, limit int64, socket, command string, args ...string) (string, error) {
-	conn, err := local.DialSocket(ctx, socket)
+	conn, err := dial(ctx, socket)
 	if err != nil {
 		return "", err
 	}
 	return run(ctx, limit, conn, command, args...)
+}
+
+func dial(ctx context.Context, socket string) (net.Conn, error) {
+	if address, isTCP := strings.CutPrefix(socket, "tcp:"); isTCP {
+		return local.Dial(ctx, ovsdb.Endpoint{Scheme: "tcp", Address: address})
+	}
+	return local.DialSocket(ctx, socket)
 }
 
 // Run sends a command on a new connection to a control socket, which it closes, and returns the

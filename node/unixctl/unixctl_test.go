@@ -59,3 +59,26 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		t.Error("a daemon that says nothing has answered")
 	}
 }
+
+// TestCallByTCP: what passes connections on to a socket is as good as the socket.
+func TestCallByTCP(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return // the test has ended
+		}
+		defer conn.Close()
+		var request json.RawMessage
+		if json.NewDecoder(conn).Decode(&request) == nil {
+			_, _ = io.WriteString(conn, `{"id":0,"result":"3.5.0","error":null}`) // the caller says so
+		}
+	}()
+	if got, err := Call(t.Context(), "tcp:"+listener.Addr().String(), "version"); got != "3.5.0" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}

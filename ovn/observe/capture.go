@@ -30,8 +30,9 @@ const (
 	// maxCaptures is how many captures a door passes on at a time, and maxCapturesOfUser those of one user.
 	maxCaptures       = 16
 	maxCapturesOfUser = 2
-	// replyTime bounds how long an agent may take to begin, and maxReply what it says then, in bytes.
-	replyTime = 15 * time.Second
+	// replyTime bounds how long an agent may take to begin, and maxReply what it says then, in bytes. On Windows it has
+	// other programs run for that.
+	replyTime = 30 * time.Second
 	maxReply  = 4096
 	// captureSlack is, in bytes, what a file has beside its packets.
 	captureSlack = 1 << 16
@@ -105,16 +106,24 @@ func (h *handler) createCapture(w http.ResponseWriter, r *http.Request, who user
 	if err != nil {
 		return nil, err
 	}
-	packets, err := h.captures.begin(r.Context(), c, request)
+	packets, late, err := h.captures.begin(r.Context(), c, request)
 	if err != nil {
 		release()
 		return nil, err
 	}
-	return stream{kind: captureType, lasts: request.Spec.Duration.Duration + captureDelay,
-		write: func(ctx context.Context, w http.ResponseWriter) error {
-			defer release()
-			return passOn(ctx, flushing{w, http.NewResponseController(w).Flush}, packets, c, request)
-		}}, nil
+	answer := stream{kind: captureType, lasts: request.Spec.Duration.Duration + captureDelay}
+	if late {
+		answer.lasts += contract.CaptureLateness
+		answer.warning = fmt.Sprintf("the node gives its packets when the capture has ended, in %v; Ctrl-C before that "+
+			"leaves none", request.Spec.Duration.Duration)
+	}
+	answer.write = func(ctx context.Context, w http.ResponseWriter) error {
+		defer release()
+		ctx, cancel := context.WithTimeout(ctx, answer.lasts)
+		defer cancel()
+		return passOn(ctx, flushing{w, http.NewResponseController(w).Flush}, packets, c, request)
+	}
+	return answer, nil
 }
 
 func (h *handler) demandCapture(ctx context.Context, who user.Info, c captured) error {
@@ -130,13 +139,15 @@ func (h *handler) demandCapture(ctx context.Context, who user.Info, c captured) 
 	return refusal(who, "create", c.resource+"/"+api.CaptureSubresource, c.name, c.role(), where, binding)
 }
 
-// begin asks the agent of the node. Its packets come from the connection.
-func (s *captures) begin(ctx context.Context, c captured, request contract.CaptureRequest) (net.Conn, error) {
+// begin asks the agent of the node. Its packets come from the connection, late if they do when the capture has ended.
+func (s *captures) begin(
+	ctx context.Context, c captured, request contract.CaptureRequest,
+) (packets net.Conn, late bool, err error) {
 	name := c.name
 	if c.resource == api.CaptureResource {
 		pod, err := s.pod(ctx, c)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		name = pod.Spec.NodeName
 		request.Pod = &contract.CapturedPod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}
@@ -144,24 +155,25 @@ func (s *captures) begin(ctx context.Context, c captured, request contract.Captu
 	node, there := s.node(name)
 	switch {
 	case !there:
-		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, name)
+		return nil, false, apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, name)
 	case node.Address == "":
-		return nil, conflict(c, fmt.Errorf("the agent of node %s cannot be asked: %w", name, hits.ErrNoAddress))
+		return nil, false, conflict(c, fmt.Errorf("the agent of node %s cannot be asked: %w", name, hits.ErrNoAddress))
 	}
 	ctx, cancel := context.WithTimeout(ctx, replyTime)
 	defer cancel()
 	conn, err := s.dial(ctx, node)
 	if err != nil {
 		slog.ErrorContext(ctx, "an agent is not reached for a capture", telemetry.Object("Node", "", name), "error", err)
-		return nil, conflict(c, fmt.Errorf("the agent of node %s is not reached; the log of weft observe says why", name))
+		return nil, false, conflict(c, fmt.Errorf("the agent of node %s is not reached; the log of weft observe says why",
+			name))
 	}
 	release := context.AfterFunc(ctx, func() { conn.Close() })
 	defer release()
-	if err := askForPackets(conn, request); err != nil {
+	if late, err = askForPackets(conn, request); err != nil {
 		conn.Close()
-		return nil, conflict(c, fmt.Errorf("node %s: %w", name, err))
+		return nil, false, conflict(c, fmt.Errorf("node %s: %w", name, err))
 	}
-	return conn, nil
+	return conn, late, nil
 }
 
 // pod is the one that the API server has by its name now. It is listed, since the rights of a door are to list.
@@ -189,22 +201,22 @@ func conflict(c captured, why error) error {
 }
 
 // askForPackets sends the request, and reads what the agent says before the packets.
-func askForPackets(conn net.Conn, request contract.CaptureRequest) error {
+func askForPackets(conn net.Conn, request contract.CaptureRequest) (late bool, err error) {
 	if err := json.NewEncoder(conn).Encode(request); err != nil {
-		return fmt.Errorf("ask its agent: %w", err)
+		return false, fmt.Errorf("ask its agent: %w", err)
 	}
 	line, err := readLine(conn, maxReply)
 	if err != nil {
-		return fmt.Errorf("read what its agent answers: %w", err)
+		return false, fmt.Errorf("read what its agent answers: %w", err)
 	}
 	var said contract.CaptureReply
 	if err := json.Unmarshal(line, &said); err != nil {
-		return fmt.Errorf("read what its agent answers: %w", err)
+		return false, fmt.Errorf("read what its agent answers: %w", err)
 	}
 	if said.Error != "" {
-		return fmt.Errorf("its agent says: %.1000q", said.Error)
+		return false, fmt.Errorf("its agent says: %.1000q", said.Error)
 	}
-	return nil
+	return said.Late, nil
 }
 
 // readLine reads a line and nothing behind it.
@@ -225,8 +237,6 @@ func readLine(r io.Reader, most int) ([]byte, error) {
 // read from drops packets.
 func passOn(ctx context.Context, w io.Writer, packets net.Conn, c captured, request contract.CaptureRequest) error {
 	defer packets.Close()
-	ctx, cancel := context.WithTimeout(ctx, request.Spec.Duration.Duration+captureDelay)
-	defer cancel()
 	defer context.AfterFunc(ctx, func() { packets.Close() })()
 	log := slog.With("user", request.User, c.log(), "filter", request.Spec.Filter.String())
 	log.InfoContext(ctx, "a capture begins", "duration", request.Spec.Duration.Duration)

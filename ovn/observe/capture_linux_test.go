@@ -211,3 +211,26 @@ func TestCapturesOfAUserLetInByMistake(t *testing.T) {
 		}
 	}
 }
+
+// TestLateCaptures: a user hears of it before the capture, and not in place of an answer.
+func TestLateCaptures(t *testing.T) {
+	for said, want := range map[string]string{
+		"{}\npackets": "",
+		`{"late": true}` + "\npackets": "299 - \"the node gives its packets when the capture has ended, in 30s; Ctrl-C before " +
+			"that leaves none\"",
+	} {
+		agent := &capturer{says: map[string]string{"node": said}}
+		passing := &captures{dial: agent.dial, limits: &limits{most: 1, mostOfUser: 1}}
+		passing.node = func(name string) (hits.Node, bool) {
+			return hits.Node{Name: name, Address: "192.0.2.60:16642"}, true
+		}
+		h := &handler{limits: &limits{}, answered: func(int) {}, captures: passing,
+			who: func(*http.Request) (user.Info, error) { return &user.DefaultInfo{Name: "nora"}, nil },
+			may: func(context.Context, user.Info, right) (bool, error) { return true, nil }}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, capturesOfN1, strings.NewReader("{}")))
+		if w.Code != http.StatusOK || w.Body.String() != "packets" || w.Header().Get("Warning") != want {
+			t.Errorf("%q: %d, %q, warning %q; want %q", said, w.Code, w.Body, w.Header().Get("Warning"), want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -43,8 +44,9 @@ func (d *dumps) begin() (release func(), err error) {
 
 // stream is an answer that is written piece by piece.
 type stream struct {
-	kind  string // its media type
-	lasts time.Duration
+	kind    string // its media type
+	warning string // is shown to the user before the answer, if there is one
+	lasts   time.Duration
 	// write's error breaks the answer off, so that the client does not take it for whole.
 	write func(context.Context, http.ResponseWriter) error
 }
@@ -56,6 +58,9 @@ func (s stream) send(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", s.kind)
 	w.Header().Set("Cache-Control", "no-store")
+	if s.warning != "" {
+		w.Header().Set("Warning", fmt.Sprintf("299 - %q", s.warning)) // as the API server warns
+	}
 	if err := s.write(r.Context(), w); err != nil {
 		panic(http.ErrAbortHandler) // it has been logged
 	}

@@ -40,7 +40,7 @@ func TestDoctorsTellTheSickFromTheWell(t *testing.T) {
 	}
 	well := doctor(t, "w1")
 	for _, check := range []string{"adapter", "hns-network", "ovs-extension", "chassis-host", "certificates", "agent",
-		"conntrack-lookup", "conntrack-ftp", "hns-calls"} {
+		"conntrack-lookup", "conntrack-ftp", "hns-calls", "packet-monitor"} {
 		if f := well[check]; f.State != "ok" {
 			t.Errorf("a healthy Windows node: %s is %+v", check, f)
 		}

@@ -5,7 +5,7 @@
 LAB := bin/lab
 LAB_SCRIPTS := test/lab/scripts
 LAB_GO_FILES := $(shell find test/lab models/api -name '*.go' -not -path '*/kube/*' -not -path '*/coredns/*' -not -path '*/cniplugins/*' -not -path '*/policies/*' -not -path '*/sctp/*') \
-	$(wildcard test/lab/manifests/* models/api/crds/*.yaml models/api/rights/*.yaml) $(wildcard ovn/capability/*.go test/hyperv/*.go) go.mod go.sum
+	$(wildcard test/lab/manifests/* models/api/crds/*.yaml models/api/rights/*.yaml) $(wildcard ovn/capability/*.go test/hyperv/*.go test/pktmon/*.go) go.mod go.sum
 POLICIES_MODULE := test/lab/policies/go.mod test/lab/policies/go.sum
 KUBE_MODULE := test/lab/kube/go.mod test/lab/kube/go.sum
 KUBE_VERSION := $(shell sed -n 's/^[[:space:]]*k8s.io\/kubernetes //p' test/lab/kube/go.mod)
@@ -19,7 +19,7 @@ PROGRESS := $(abspath $(LAB_SCRIPTS))/progress.sh
 GO_BUILD := flock $(abspath Makefile) $(PROGRESS)
 
 LAB_PARTS := $(LAB)/ovn/.complete bin/weftlab bin/weft bin/weft-cni bin/weft.exe bin/weft-cni.exe \
-	$(addprefix $(LAB)/,hyperkube kubectl loopback ovs-ofctl.exe hnsemu hypervemu hyperv-netlink.so wine/.complete clusternetworkpolicies.yaml .images)
+	$(addprefix $(LAB)/,hyperkube kubectl loopback ovs-ofctl.exe pktmon.exe hnsemu hypervemu hyperv-netlink.so wine/.complete clusternetworkpolicies.yaml .images)
 OFFICIAL_PARTS := $(addprefix $(LAB)/,e2e.test ginkgo policy-conformance)
 
 KERNELS := $(addprefix $(LAB)/kernel/linux-,6.1 6.12)
@@ -84,6 +84,9 @@ bin/weft.exe bin/weft-cni.exe &: $(GO_FILES) | $(LAB)
 
 $(LAB)/ovs-ofctl.exe: $(wildcard test/lab/ofctl/*.go test/lab/ofctl/*/*.go) go.mod | $(LAB)
 	@GOOS=windows $(GO_BUILD) "building the Windows nodes' ovs-ofctl.exe" go build -ldflags '-s -w' -o $@ ./test/lab/ofctl/ovs-ofctl
+
+$(LAB)/pktmon.exe: $(wildcard test/pktmon/*.go test/pktmon/*/*.go) go.mod | $(LAB)
+	@GOOS=windows $(GO_BUILD) "building the Windows nodes' pktmon.exe" go build -ldflags '-s -w' -o $@ ./test/pktmon/pktmon
 
 $(LAB)/hnsemu: $(shell find test/hns -name '*.go') go.mod go.sum | $(LAB)
 	@$(GO_BUILD) "building the emulated HNS" go build -ldflags '-s -w' -o $@ ./test/hns/hnsemu

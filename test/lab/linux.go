@@ -86,7 +86,7 @@ func (n linuxNode) agent() machine.Component {
 			"--tunnel-address=" + hostPort(n.addresses.first(management, n.number), tunnelPort),
 			"--tunnel-ca=" + f.pki("ca.crt"),
 			"--tunnel-certificate=" + f.pki(agentPair(n.name)+".crt"), "--tunnel-private-key=" + f.pki(agentPair(n.name)+".key"),
-			"--cni-socket=/run/weft/cni.sock", "--cni-conf-dir=/etc/cni/net.d",
+			"--capture=all", "--cni-socket=/run/weft/cni.sock", "--cni-conf-dir=/etc/cni/net.d",
 			"--metrics-address=" + metrics},
 		WaitFor: []machine.Probe{{Unix: ovsSocket}, {Path: "/sys/class/net/" + underlayBridge}, n.apiReady()},
 		Ready:   machine.Probe{URL: "http://" + metrics + "/healthz"},

@@ -32,7 +32,7 @@ func (p programs) requirements() []requirements {
 	if len(p.windowsNodes) > 0 {
 		tools = append(tools, wine, wineserver, faketime)
 		made = append(made, f.bin+"/weftlab", f.bin+"/weft.exe", f.bin+"/weft-cni.exe", f.lab("hnsemu"),
-			f.lab("ovs-ofctl.exe"), f.lab("wine/.complete"))
+			f.lab("ovs-ofctl.exe"), f.lab("pktmon.exe"), f.lab("wine/.complete"))
 	}
 	if len(p.windowsNodes) > 0 && p.emulated {
 		made = append(made, f.lab("hypervemu"), f.lab("hyperv-netlink.so"))

@@ -61,7 +61,7 @@ func stagesOf(c Config) []stage {
 		{"OVN databases", components([]string{Central}, "ovn-nb", "ovn-sb", "ovn-northd")},
 		{"control plane", components([]string{Central}, controlPlaneComponents...)},
 		{"Open vSwitch", components(c.Nodes(), "ovsdb-server", "ovs-vswitchd", "ovn-controller", "openflow-relay",
-			"ofctl-relay")},
+			"control-relay", "ofctl-relay")},
 		{"kubelets", components(c.Nodes(), "containerd", "kubelet")},
 		{"world outside", components([]string{Outside}, "agnhost")},
 		{nodesRegistered, func(v view) string { return v.unregistered() }},

@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/test/hns"
 	"github.com/weftnet/weft/test/lab/machine"
 	"github.com/weftnet/weft/test/lab/ofctl"
+	"github.com/weftnet/weft/test/pktmon"
 )
 
 // Of a Windows node. Its adapter has the node's underlay address as any host's has, until the agent
@@ -23,6 +24,7 @@ const (
 	hnsControl    = "/run/hns/control.sock"
 	ovsdbPort     = 16640
 	openFlowPort  = 16653
+	controlPort   = 16654
 	tunnelPort    = 16642
 	winePrefix    = "/var/lib/wine"
 	wine          = "/usr/lib/wine/wine64"
@@ -69,8 +71,9 @@ func (n windowsNode) spec() *machine.Spec {
 		script("/opt/cni/bin/weft-cni", f.bin+"/weftlab hcs-cni "+hnsControl+" "+wine+" "+f.bin+"/weft-cni.exe"),
 		script("/opt/hcs/runc", f.bin+"/weftlab hcs-runc "+hnsControl+` runc "$@"`))
 	spec.Setup = append(spec.Setup, []string{"mkdir", "-p", path.Dir(hnsControl)},
+		[]string{"cp", f.lab("pktmon.exe"), winePrefix + "/drive_c/windows/system32/"},
 		[]string{"sh", "-c", `[ -e "$0" ] || echo +0s > "$0"`, f.clock(n.name)})
-	spec.Components = append(n.openVSwitch(), n.wineserver(), n.hns())
+	spec.Components = append(n.openVSwitch(), n.wineserver(), n.hns(), packetMonitor(f))
 	spec.Components = append(spec.Components, n.kubernetes()...)
 	agent := n.agent()
 	spec.Components = append(spec.Components, agent)
@@ -108,7 +111,7 @@ func windowsPath(path string) string { return `Z:` + strings.ReplaceAll(path, "/
 // openVSwitch is the node's. On Windows its sockets are named pipes; here the agent reaches them on
 // loopback.
 func (n windowsNode) openVSwitch() []machine.Component {
-	openFlow := fmt.Sprintf("127.0.0.1:%d", openFlowPort)
+	openFlow, control := fmt.Sprintf("127.0.0.1:%d", openFlowPort), fmt.Sprintf("127.0.0.1:%d", controlPort)
 	components := []machine.Component{n.ovsDatabase(fmt.Sprintf("--remote=ptcp:%d:127.0.0.1", ovsdbPort))}
 	if n.emulated {
 		components = append(components, n.emulatedDatapath()...)
@@ -120,6 +123,11 @@ func (n windowsNode) openVSwitch() []machine.Component {
 			Name:    "openflow-relay",
 			Command: []string{n.files.bin + "/weftlab", "relay", openFlow, "/run/openvswitch/br-int.mgmt"},
 			Ready:   machine.Probe{TCP: openFlow},
+		},
+		{
+			Name:    "control-relay",
+			Command: []string{n.files.bin + "/weftlab", "relay", control, "/run/openvswitch/ovs-vswitchd.*.ctl"},
+			Ready:   machine.Probe{TCP: control},
 		},
 		{
 			Name:    "ofctl-relay",
@@ -202,6 +210,12 @@ func (n windowsNode) wineserver() machine.Component {
 	}
 }
 
+// packetMonitor is the driver of pktmon.exe.
+func packetMonitor(f files) machine.Component {
+	return machine.Component{Name: "pktmon", Command: []string{f.bin + "/weftlab", "pktmon"},
+		Ready: machine.Probe{TCP: pktmon.Address}}
+}
+
 func (n windowsNode) hns() machine.Component {
 	f := n.files
 	command := []string{f.lab("hnsemu"), "serve", "--rpc", hnsAddress, "--control", hnsControl, "--state",
@@ -236,10 +250,11 @@ func (n windowsNode) agent() machine.Component {
 			"--node-name=" + n.name,
 			fmt.Sprintf("--ovs-database=tcp:127.0.0.1:%d", ovsdbPort),
 			fmt.Sprintf("--ovs-openflow=tcp:127.0.0.1:%d", openFlowPort),
+			fmt.Sprintf("--ovs-control=tcp:127.0.0.1:%d", controlPort),
 			"--ovs-ofctl=" + windowsPath(f.lab("ovs-ofctl.exe")), "--datapath-type=" + n.datapathType(),
 			"--encap-address=" + n.addresses.first(n.addresses.tunnels(), n.number).String(),
 			"--chassis=hosted", "--tunnel-address=" + hostPort(n.addresses.first(management, n.number), tunnelPort),
-			"--conntrack-lookup=" + n.conntrackLookup(),
+			"--conntrack-lookup=" + n.conntrackLookup(), "--capture=all",
 			"--cni-conf-dir=" + windowsPath("/etc/cni/net.d"), "--cni-socket-prime",
 			"--metrics-address=" + metrics},
 		WaitFor: []machine.Probe{{Path: wineReady}, {Unix: hnsControl}, {TCP: fmt.Sprintf("127.0.0.1:%d", ovsdbPort)},

@@ -233,7 +233,7 @@ var notHere = []string{
 	"ovs-vswitchd", "chassis-settings", "bridges", "ovn-southbound", "chassis-host", "agent", "hns-calls", "cni-pipe",
 	"agent-service",
 	"cni-configuration", "windows-version", "geneve-port", "mtu", "dns-servers", "other-networks",
-	"conntrack-lookup", "conntrack-ftp", "ovs-services-wait", "extension-switches",
+	"conntrack-lookup", "conntrack-ftp", "ovs-services-wait", "extension-switches", "packet-monitor",
 }
 
 // examine is the doctor's report: its own where weft.exe has run, and what the machine is said to lack.

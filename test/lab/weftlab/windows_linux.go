@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/weftnet/weft/test/lab"
 	"github.com/weftnet/weft/test/lab/hcs"
 	"github.com/weftnet/weft/test/lab/ofctl"
+	"github.com/weftnet/weft/test/pktmon"
 )
 
 // windowsRoles are hidden commands that run on the lab's Windows nodes. The first argument of
@@ -47,12 +49,20 @@ func windowsRoles() []*cobra.Command {
 			}
 			return ofctl.Serve(ctx, listener, "ovs-ofctl")
 		}),
+		role("pktmon", 0, func(ctx context.Context, _ []string) error {
+			listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", pktmon.Address)
+			if err != nil {
+				return err
+			}
+			return pktmon.Serve(ctx, listener, pktmon.NewMonitor(pktmon.Links{}))
+		}),
 		role("relay", 2, func(ctx context.Context, args []string) error { return relay(ctx, args[0], args[1]) }),
 	}
 }
 
-// relay passes each connection to a TCP address on to a unix socket.
-func relay(ctx context.Context, address, socket string) error {
+// relay passes each connection to a TCP address on to the unix socket whose path fits the pattern
+// then: a control socket has its process's number in its name.
+func relay(ctx context.Context, address, pattern string) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return err
@@ -65,15 +75,15 @@ func relay(ctx context.Context, address, socket string) error {
 		}
 		go func() {
 			defer conn.Close()
-			if err := pass(ctx, conn, socket); err != nil {
-				slog.Error("relay", "to", socket, "err", err)
+			if err := pass(ctx, conn, pattern); err != nil {
+				slog.Error("relay", "to", pattern, "err", err)
 			}
 		}()
 	}
 }
 
-func pass(ctx context.Context, client net.Conn, socket string) error {
-	server, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+func pass(ctx context.Context, client net.Conn, pattern string) error {
+	server, err := dialFirst(ctx, pattern)
 	if err != nil {
 		return err
 	}
@@ -88,6 +98,21 @@ func pass(ctx context.Context, client net.Conn, socket string) error {
 	}
 	both.Wait()
 	return errors.Join(errs...)
+}
+
+// dialFirst connects to the first socket that answers. One whose process was killed is there and does not.
+func dialFirst(ctx context.Context, pattern string) (conn net.Conn, err error) {
+	sockets, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, err
+	}
+	err = fmt.Errorf("there is no %s", pattern)
+	for _, socket := range sockets {
+		if conn, err = (&net.Dialer{}).DialContext(ctx, "unix", socket); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, err
 }
 
 func hnsCommand(o *options) *cobra.Command {
