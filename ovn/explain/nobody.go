@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weftnet/weft/ovn/policy"
 )
@@ -14,7 +15,7 @@ func (c *Cluster) nobody(pods []*pod) []string {
 		if !c.mayConcern(o, pods) {
 			continue
 		}
-		if len(c.selected(o.Subject)) == 0 {
+		if c.selectsNobody(o.Subject) {
 			list = append(list, fmt.Sprintf("%s has no effect: its subject [%s] selects no pod; correct its labels", o,
 				o.Subject))
 			continue
@@ -28,19 +29,23 @@ func (c *Cluster) nobody(pods []*pod) []string {
 
 // mayConcern says whether a policy selects one of some pods, or selects nobody where one of them is.
 func (c *Cluster) mayConcern(o *policy.Policy, pods []*pod) bool {
-	none := len(c.selected(o.Subject)) == 0
+	within := false
 	for _, p := range pods {
-		within := p.why == "" && (o.Namespace == "" || o.Namespace == p.namespace)
-		if within && none || c.selects(o.Subject, p) {
+		if c.selects(o.Subject, p) {
 			return true
 		}
+		within = within || p.why == "" && (o.Namespace == "" || o.Namespace == p.namespace)
 	}
-	return false
+	return within && c.selectsNobody(o.Subject)
+}
+
+func (c *Cluster) selectsNobody(s policy.Selection) bool {
+	return !slices.ContainsFunc(c.names, func(name string) bool { return c.selects(s, c.pods[name]) })
 }
 
 func (c *Cluster) nobodyOf(o *policy.Policy, r *policy.Rule) (list []string) {
 	for _, peer := range r.Peers {
-		if peer.Pods != nil && len(c.selected(*peer.Pods)) == 0 {
+		if peer.Pods != nil && c.selectsNobody(*peer.Pods) {
 			list = append(list, fmt.Sprintf("%s, %s: [%s] selects no pod; correct the labels, or the namespace's", o, r.Field(),
 				peer.Pods))
 		}

@@ -18,10 +18,10 @@ func TestNobodyIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	const (
-		rule = "NetworkPolicy default/rule, spec.ingress[0]: [default: pods app=wbe] selects no pod; correct the labels, or " +
-			"the namespace's"
-		subject = "NetworkPolicy default/subject has no effect: its subject [default: pods app=dbb] selects no pod; correct " +
-			"its labels"
+		rule = "NetworkPolicy default/rule, spec.ingress[0]: [default: pods app=wbe] selects no pod; correct the labels, " +
+			"or the namespace's"
+		subject = "NetworkPolicy default/subject has no effect: its subject [default: pods app=dbb] selects no pod; " +
+			"correct its labels"
 	)
 	for _, ask := range []struct {
 		from, to string
