@@ -27,7 +27,8 @@ func nodeObject(name string, facts contract.NodeFacts, subnet string) *corev1.No
 				PodCIDRs: []netip.Prefix{netip.MustParsePrefix(subnet)}})}}}
 	o.Labels = map[string]string{corev1.LabelOSStable: "linux"}
 	o.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse},
-		{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		{Type: corev1.NodeReady, Status: corev1.ConditionTrue},
+		{Type: contract.AgentCondition, Status: corev1.ConditionFalse, Reason: "AgentNotReady", Message: name + " hangs"}}
 	return KeepNode(o)
 }
 
@@ -74,13 +75,17 @@ func TestSourcesArePutTogether(t *testing.T) {
 			unclaimed: map[string]struct{}{"shop_chassis": {}}},
 		leases: leases{hosts: map[string]chassisHost{"c2": {host, []string{"w0", "w1"}}},
 			nodes: map[string]string{"w1": "c2"}},
-		waiting: waitingPods{pods: []pod{waiter("young", false, overdue-1), waiter("address", false, 2*time.Minute),
+		waiting: waitingPods{pods: []pod{waiter("young", false, overdue(lacksAddress)-1),
+			waiter("address", false, overdue(lacksAddress)), waiter("volumes", true, overdue(lacksSandbox)-1),
 			waiter("northd", true, 5*time.Minute), waiter("chassis", true, 4*time.Minute),
 			waiter("sandbox", true, 3*time.Minute)}},
 	}
 	s := r.list().Items[0]
 	var lines []string
 	for _, n := range s.Nodes {
+		if c := n.AgentCondition; c == nil || c.Ready || c.Reason != "AgentNotReady" || c.Message != n.Name+" hangs" {
+			t.Errorf("the agent of %s says %+v", n.Name, c)
+		}
 		lines = append(lines, fmt.Sprintf("%s %s %t agent=%t%s chassis=%s/%t behind=%d hosted=%t/%t ports=%d/%d %v", n.Name,
 			n.System, n.Ready, n.Agent, n.Version, n.Chassis, n.Registered, n.Behind, n.Host != nil, n.Unreachable, n.Ports,
 			n.Down, n.Subnets))
