@@ -75,8 +75,8 @@ func TestBrokenClustersAreNamed(t *testing.T) {
 			})
 			mend()
 			eventually(t, named, "what is mended is not named any more", func() error {
-				if found, _ := said(broken.ask, broken.names); found != "" {
-					return fmt.Errorf("weft says %s", found)
+				if found, all := said(broken.ask, broken.names); found != "" || len(all) == 0 {
+					return fmt.Errorf("weft says %q", all)
 				}
 				return nil
 			})
@@ -102,7 +102,8 @@ func nodesSettle(t *testing.T) {
 	})
 }
 
-// said is what weft says that has all words; "" if nothing has. Of a status each finding is a text of its own.
+// said is what weft says that has all words; "" if nothing has. Of a status each finding is a text of its own, and one
+// that cannot be read is none.
 func said(ask, words []string) (found string, all []string) {
 	out, err := cluster.Try(append([]string{"weft", "--"}, ask...)...)
 	all = []string{out}
