@@ -17,15 +17,17 @@ import (
 // named is within what time a fault is to be named.
 const named = 30 * time.Second
 
-// brokenClusters are faults, and what docs/troubleshoot.md says to ask of each.
-var brokenClusters = []struct {
+// brokenCluster is a fault, and what docs/troubleshoot.md says to ask of it.
+type brokenCluster struct {
 	name string
 	// breaks makes the fault, and returns what ends it.
 	breaks func(*testing.T) (mend func())
 	ask    []string // of weft
 	// names are words of one finding: the reason or the fault, the object, and the remedy.
 	names []string
-}{
+}
+
+var brokenClusters = []brokenCluster{
 	{"policy typo", mistypesPolicy, []string{"policy", "explain", "web-l1", "web-l2:8080"},
 		[]string{"NetworkPolicy default/typo, spec.ingress[0]", "pods app=wbe] selects no pod", "correct the labels"}},
 	{"no endpoints", takesEndpoints, []string{"trace", "default/web-l1", "svc/default/forsaken:80"},
@@ -60,26 +62,11 @@ func TestBrokenClustersAreNamed(t *testing.T) {
 	nodesSettle(t)
 	for _, broken := range brokenClusters {
 		t.Run(broken.name, func(t *testing.T) {
-			if found, all := said(broken.ask, broken.names); found != "" || len(all) == 0 {
-				t.Fatalf("before the cluster is broken, weft says %q", all)
-			}
+			broken.isNotNamed(t, "before")
 			mend := broken.breaks(t)
-			began := time.Now()
-			eventually(t, named, "the fault is named", func() error {
-				found, all := said(broken.ask, broken.names)
-				if found == "" {
-					return fmt.Errorf("weft says\n%s", strings.Join(all, "\n"))
-				}
-				t.Logf("named after %s: %s", time.Since(began).Round(time.Second), found)
-				return nil
-			})
+			broken.isNamed(t)
 			mend()
-			eventually(t, named, "what is mended is not named any more", func() error {
-				if found, all := said(broken.ask, broken.names); found != "" || len(all) == 0 {
-					return fmt.Errorf("weft says %q", all)
-				}
-				return nil
-			})
+			broken.isNotNamed(t, "after")
 		})
 	}
 	for _, node := range nodes {
@@ -102,18 +89,41 @@ func nodesSettle(t *testing.T) {
 	})
 }
 
+func (b *brokenCluster) isNamed(t *testing.T) {
+	t.Helper()
+	began := time.Now()
+	eventually(t, named, "the fault is named", func() error {
+		found, all := b.said()
+		if found == "" {
+			return fmt.Errorf("weft says\n%s", strings.Join(all, "\n"))
+		}
+		t.Logf("named after %s: %s", time.Since(began).Round(time.Second), found)
+		return nil
+	})
+}
+
+func (b *brokenCluster) isNotNamed(t *testing.T, when string) {
+	t.Helper()
+	eventually(t, named, "it is not named "+when, func() error {
+		if found, all := b.said(); found != "" || len(all) == 0 {
+			return fmt.Errorf("weft says %q", all)
+		}
+		return nil
+	})
+}
+
 // said is what weft says that has all words; "" if nothing has. Of a status each finding is a text of its own, and one
 // that cannot be read is none.
-func said(ask, words []string) (found string, all []string) {
-	out, err := cluster.Try(append([]string{"weft", "--"}, ask...)...)
+func (b *brokenCluster) said() (found string, all []string) {
+	out, err := cluster.Try(append([]string{"weft", "--"}, b.ask...)...)
 	all = []string{out}
-	if slices.Equal(ask, askStatus) {
+	if slices.Equal(b.ask, askStatus) {
 		all = findings(out)
 	} else if err != nil {
 		all = []string{err.Error()}
 	}
 	for _, text := range all {
-		if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) }) {
+		if !slices.ContainsFunc(b.names, func(word string) bool { return !strings.Contains(text, word) }) {
 			return text, all
 		}
 	}
