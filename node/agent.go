@@ -212,6 +212,7 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	part("pending ports", a.attacher.ReconcilePending)
 	part("refused ports", a.gateway.KeepPortsOpen)
 	part("node", a.reconcile)
+	part("condition", a.tellCondition)
 	part("sweep", a.attacher.SweepPeriodically)
 	<-ctx.Done()
 	parts.Wait()

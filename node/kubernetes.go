@@ -123,7 +123,7 @@ func newOwnNode(client kubernetes.Interface, name string, changed func()) (*ownN
 	return n, err
 }
 
-// keepNodeEssentials drops, among others, the list of images and the status that kubelet renews.
+// keepNodeEssentials drops, among others, the list of images and what kubelet renews of the status.
 func keepNodeEssentials(object any) (any, error) {
 	node, ok := object.(*corev1.Node)
 	if !ok {
@@ -136,6 +136,9 @@ func keepNodeEssentials(object any) (any, error) {
 		if value, ok := node.Annotations[key]; ok {
 			kept.Annotations[key] = value
 		}
+	}
+	if c := conditionAmong(node.Status.Conditions); c.Type != "" {
+		kept.Status.Conditions = []corev1.NodeCondition{c}
 	}
 	return kept, nil
 }
@@ -150,6 +153,14 @@ func (n *ownNode) uid() string {
 }
 
 func (n *ownNode) annotations() (map[string]string, error) {
+	node, err := n.object()
+	if err != nil {
+		return nil, err
+	}
+	return node.Annotations, nil
+}
+
+func (n *ownNode) object() (*corev1.Node, error) {
 	object, exists, err := n.informer.GetStore().GetByKey(n.name)
 	if err != nil {
 		return nil, err
@@ -157,7 +168,7 @@ func (n *ownNode) annotations() (map[string]string, error) {
 	if !exists {
 		return nil, fmt.Errorf("the API server has no Node %s: is kubelet registered under this node-name?", n.name)
 	}
-	return object.(*corev1.Node).Annotations, nil
+	return object.(*corev1.Node), nil
 }
 
 // network is what the controller has decided for this node.

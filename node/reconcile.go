@@ -132,15 +132,9 @@ func (r *reconciler) facts() (contract.NodeFacts, error) {
 	if facts.Chassis == "" {
 		return facts, errors.New("the chassis has no system-id yet")
 	}
-	uplink := r.config.UplinkMTU
-	if uplink == 0 {
-		if uplink, err = r.platform.UplinkMTU(r.config.EncapAddress); err != nil {
-			return facts, fmt.Errorf("encap-address: %w", err)
-		}
-		if uplink < nodeconfig.MinUplinkMTU {
-			return facts, fmt.Errorf("encap-address: the interface of %v has an MTU of %d bytes, less than the %d that pods "+
-				"need; raise it, or set uplink-mtu", r.config.EncapAddress, uplink, nodeconfig.MinUplinkMTU)
-		}
+	uplink, err := r.uplinkMTU()
+	if err != nil {
+		return facts, err
 	}
 	facts.MTU = nodeconfig.PodMTU(uplink, r.config.EncapAddress, r.config.Encrypts())
 	if facts.Addresses, err = r.platform.HostAddresses(platform.ManagementDevice); err != nil {
@@ -149,6 +143,34 @@ func (r *reconciler) facts() (contract.NodeFacts, error) {
 	facts.Listeners = r.services.listeners()
 	facts.Gateway, err = r.gateway.Facts()
 	return facts, err
+}
+
+// uplinkMTU is that of the key, or else of the uplink's interface.
+func (r *reconciler) uplinkMTU() (int, error) {
+	has, err := r.platform.UplinkMTU(r.config.EncapAddress)
+	if set := r.config.UplinkMTU; set != 0 {
+		if err == nil {
+			r.health.Note(health.UplinkMTU, uplinkMTUTooLarge, tooLarge(set, has, r.config.EncapAddress))
+		}
+		return set, nil
+	}
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("encap-address: %w", err)
+	case has < nodeconfig.MinUplinkMTU:
+		return 0, fmt.Errorf("encap-address: the interface of %v has an MTU of %d bytes, less than the %d that pods need; "+
+			"raise it, or set uplink-mtu", r.config.EncapAddress, has, nodeconfig.MinUplinkMTU)
+	}
+	return has, nil
+}
+
+// tooLarge says that an interface does not carry what the key asks of it.
+func tooLarge(set, has int, address netip.Addr) error {
+	if set <= has {
+		return nil
+	}
+	return fmt.Errorf("uplink-mtu: %d is more than the %d bytes that the interface of %v carries: large packets to other "+
+		"nodes are lost; lower the key, or raise the MTU of the interface", set, has, address)
 }
 
 func (r *reconciler) reconcileManagement(ctx context.Context, network contract.NodeNetwork) error {

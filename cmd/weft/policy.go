@@ -68,7 +68,10 @@ svc/NAMESPACE/NAME, with a port: "prod/db:5432", "prod/dns:53/udp", "[2001:db8::
 its address is given, or a node's with its NodePort.
 
 Policies, pods, namespaces and nodes are read off the API server, and judged as the controller would
-translate them. With --ovn-northbound the rows decide that are in force, and you are told where they differ.`
+translate them. With --ovn-northbound the rows decide that are in force, and you are told where they differ.
+
+A warning tells of each selector that selects no pod, in policies that are about one of the ends, or may be meant for
+one.`
 
 func explainCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -107,6 +110,9 @@ func explainCommand() *cobra.Command {
 		fmt.Fprint(cmd.OutOrStdout(), answer)
 		for _, p := range answer.Problems {
 			fmt.Fprintln(cmd.ErrOrStderr(), "warning:", p)
+		}
+		for _, text := range answer.Nobody {
+			fmt.Fprintln(cmd.ErrOrStderr(), "warning:", text)
 		}
 		if !answer.Allowed() {
 			return &exitError{code: exitRefused}

@@ -122,6 +122,13 @@ func TestPolicyExplainOnACluster(t *testing.T) {
 	}
 	explain(exitRefused, "web db:5432", `Admin          Deny by ClusterNetworkPolicy guard, spec.egress[0] ("quarantine")`,
 		"ingress of prod/db: allowed", "warning: ClusterNetworkPolicy same: SamePriority")
+
+	if err := s.Create("/apis/networking.k8s.io/v1/namespaces/prod/networkpolicies", `{apiVersion: networking.k8s.io/v1, `+
+		`kind: NetworkPolicy, metadata: {name: typo}, spec: {podSelector: {matchLabels: {app: bd}}}}`); err != nil {
+		t.Fatal(err)
+	}
+	explain(exitRefused, "web db:5432", "warning: NetworkPolicy prod/typo has no effect: its subject [prod: pods app=bd] "+
+		"selects no pod")
 }
 
 // TestPolicyExplainRights asks with the rights that the documents give, except for kinds that the API server does not

@@ -24,6 +24,10 @@ const (
 	PodNetworkAnnotation = "weft.net/pod-network"
 )
 
+// AgentCondition is the type of the condition of a Node by which its agent tells whether new pods can be attached, and
+// what else is amiss.
+const AgentCondition = "WeftReady"
+
 // Labels by which an owner takes a Service away from the cluster's network.
 const (
 	HeadlessLabel  = "service.kubernetes.io/headless"

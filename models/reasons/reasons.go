@@ -30,7 +30,7 @@ func (e *Event) Type() string {
 	return corev1.EventTypeWarning
 }
 
-// Condition is a reason that the condition Ready of an object has.
+// Condition is a reason that the condition of an object has: Ready, or of a Node WeftReady.
 type Condition struct {
 	Name string // in CamelCase, for machines
 	// On are the kinds of the objects that have the condition.

@@ -36,6 +36,8 @@ const (
 	Mappings        Condition = "external-networks" // further external networks have their bridges
 	ClearTunnels    Condition = "clear-tunnels"     // tunnels can be encrypted, where they may be
 	EncryptedPeers  Condition = "encrypted-peers"   // what goes to other nodes is encrypted, where it is to be
+	HNS             Condition = "hns"               // HNS answers all calls, on Windows
+	UplinkMTU       Condition = "mtu"               // the uplink carries what uplink-mtu says
 )
 
 // Problems maps conditions that do not hold to the reason.

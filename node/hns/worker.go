@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,7 +24,7 @@ type Worker struct {
 	mu      sync.Mutex
 	running operation
 	since   time.Time
-	hung    map[*handover]operation
+	hung    map[*handover]hungCall
 
 	seconds   *prometheus.HistogramVec
 	abandoned *prometheus.CounterVec
@@ -39,6 +41,12 @@ func (o operation) String() string {
 	return o.call + " " + o.object
 }
 
+// hungCall is one whose deadline is over.
+type hungCall struct {
+	operation
+	since time.Time
+}
+
 // HungError: HNS did not answer a call in time, or does not answer so many that none was made.
 type HungError struct {
 	Operation string
@@ -50,11 +58,13 @@ type HungError struct {
 
 func (e *HungError) Error() string {
 	if e.Refused {
-		return fmt.Sprintf("HNS hangs: %s was not tried, since %d earlier calls are unanswered; restart the service hns "+
-			"(Restart-Service hns), then the weft service, or the node", e.Operation, e.Hung)
+		return fmt.Sprintf("HNS hangs: %s was not tried, since %d earlier calls are unanswered; %s", e.Operation, e.Hung,
+			restartHNS)
 	}
 	return fmt.Sprintf("HNS hangs: %s was not answered within %v", e.Operation, e.After)
 }
+
+const restartHNS = "restart the service hns (Restart-Service hns), then the weft service, or the node"
 
 // Timeout marks the error as one that time may heal.
 func (e *HungError) Timeout() bool { return true }
@@ -62,7 +72,7 @@ func (e *HungError) Timeout() bool { return true }
 // NewWorker makes calls with a deadline, and none while maxHung earlier ones are unanswered.
 func NewWorker(deadline time.Duration, maxHung int) *Worker {
 	w := &Worker{
-		deadline: deadline, maxHung: maxHung, turn: make(chan struct{}, 1), hung: map[*handover]operation{},
+		deadline: deadline, maxHung: maxHung, turn: make(chan struct{}, 1), hung: map[*handover]hungCall{},
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "weft_hns_call_seconds", Help: "Seconds of the calls of HNS that were answered, by call and result.",
 			Buckets: []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60},
@@ -88,6 +98,20 @@ func (w *Worker) Hung() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.hung)
+}
+
+// Unanswered is nil while no deadline is over. Otherwise it names the call that has waited longest, so that the text
+// stays the same as long as HNS hangs.
+func (w *Worker) Unanswered() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.hung) == 0 {
+		return nil
+	}
+	first := slices.MinFunc(slices.Collect(maps.Values(w.hung)), func(a, b hungCall) int {
+		return a.since.Compare(b.since)
+	})
+	return fmt.Errorf("HNS hangs: %s is not answered; %s", first, restartHNS)
 }
 
 // handover decides once who gets a call's answer: its caller, or nobody any more.
@@ -178,7 +202,7 @@ func (w *Worker) end() { w.turn <- struct{}{} }
 
 func (w *Worker) abandon(call *handover, op operation, after time.Duration) {
 	w.mu.Lock()
-	w.hung[call] = op
+	w.hung[call] = hungCall{op, time.Now()}
 	hung := len(w.hung)
 	w.mu.Unlock()
 	w.abandoned.WithLabelValues(op.call).Inc()

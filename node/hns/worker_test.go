@@ -73,9 +73,15 @@ func TestACallThatHangsHoldsUpOthersForItsDeadlineOnly(t *testing.T) {
 			counted.GetCounter().GetValue() != 1 {
 			t.Errorf("%d calls hang, %v were counted, error %v", w.Hung(), &counted, err)
 		}
+		if err := w.Unanswered(); err == nil || !strings.Contains(err.Error(), "Call stuck is not answered; restart") {
+			t.Errorf("what hangs is told as %v", err)
+		}
 		close(release)
 		if got := <-late; got != "at last" {
 			t.Errorf("the late answer is %q", got)
+		}
+		if err := w.Unanswered(); err != nil {
+			t.Error(err)
 		}
 		if w.Hung() != 0 {
 			t.Errorf("%d calls hang after the answer", w.Hung())

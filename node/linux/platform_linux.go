@@ -81,6 +81,9 @@ func (l *Platform) UplinkMTU(address netip.Addr) (int, error) {
 	return 0, fmt.Errorf("no interface of this node has the address %v", address)
 }
 
+// Unanswered: the kernel answers at once.
+func (l *Platform) Unanswered() error { return nil }
+
 func (l *Platform) HostAddresses(except ...string) ([]netip.Addr, error) {
 	hidden := map[int]bool{}
 	for _, name := range except {

@@ -32,6 +32,8 @@ type Host interface {
 	// m.Partial it may have more routes to single addresses.
 	// [ErrNoDevice] until Open vSwitch has made the device.
 	EnsureManagement(m Management) error
+	// Unanswered returns an error as long as the system's network service leaves a call without an answer, as HNS may.
+	Unanswered() error
 	// Watch calls changed whenever the host's interfaces, addresses or routes may have changed,
 	// until ctx ends; it calls it once at the start, when nothing can be missed any more.
 	Watch(ctx context.Context, changed func()) error

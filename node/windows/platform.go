@@ -102,6 +102,9 @@ func (w *Platform) UplinkMTU(address netip.Addr) (int, error) {
 	return adapter.MTU, nil
 }
 
+// Unanswered names a call that HNS leaves without an answer.
+func (w *Platform) Unanswered() error { return w.hns.Worker().Unanswered() }
+
 func (w *Platform) HostAddresses(except ...string) ([]netip.Addr, error) {
 	adapters, err := w.host.Adapters()
 	if err != nil {

@@ -21,6 +21,8 @@ type Answer struct {
 	Paths   []Path
 	// Problems are those of policies that select one of the ends, or may.
 	Problems []objects.Problem
+	// Nobody tells, of such policies, which selectors select no pod, and what to do.
+	Nobody []string
 }
 
 // Allowed says whether all connections are.
@@ -89,7 +91,7 @@ func (c *Cluster) Ask(q Question, family string) (*Answer, error) {
 	for _, to := range targets {
 		ends = append(ends, to.pod)
 	}
-	a.Problems = c.problemsOf(ends)
+	a.Problems, a.Nobody = c.problemsOf(ends), c.nobody(ends)
 	return a, nil
 }
 

@@ -285,7 +285,10 @@ func annotatedCondition(o *metav1.ObjectMeta) (c api.Condition, inForce bool) {
 }
 
 // components are Weft's parts that write Events.
-var components = [...]string{"weft-controller", "weft-node", "weft-chassis"}
+var components = [...]string{"weft-controller", agentComponent, "weft-chassis"}
+
+// agentComponent is the part that runs on each node.
+const agentComponent = "weft-node"
 
 // event is what is read of an Event.
 type event struct {

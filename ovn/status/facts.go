@@ -24,8 +24,14 @@ const (
 	mostEvents  = 100
 )
 
-// overdue is for how long a pod may wait before it is told.
-const overdue = time.Minute
+// overdue is for how long a pod may lack something before it is told. An address and a row of the Southbound take the
+// controller and ovn-northd moments; before it asks for a network, a kubelet may wait for volumes.
+func overdue(lacks string) time.Duration {
+	if lacks == lacksAddress || lacks == lacksBinding {
+		return 15 * time.Second
+	}
+	return time.Minute
+}
 
 // status puts together what the sources have said.
 func (r *reading) status() *api.NetworkStatus {
@@ -87,9 +93,9 @@ func KeepNode(full *corev1.Node) *corev1.Node {
 		metav1.SetMetaDataLabel(&kept.ObjectMeta, corev1.LabelOSStable, system)
 	}
 	for _, c := range full.Status.Conditions {
-		if c.Type == corev1.NodeReady {
+		if c.Type == corev1.NodeReady || c.Type == contract.AgentCondition {
 			c.LastHeartbeatTime = metav1.Time{}
-			kept.Status.Conditions = []corev1.NodeCondition{c}
+			kept.Status.Conditions = append(kept.Status.Conditions, c)
 		}
 	}
 	return kept
@@ -100,8 +106,13 @@ func (r *reading) node(o *corev1.Node) api.NodeStatus {
 	n := api.NodeStatus{Name: o.Name, Created: o.CreationTimestamp, System: o.Labels[corev1.LabelOSStable],
 		NotReady: "the kubelet has said nothing"}
 	for _, c := range o.Status.Conditions {
-		n.Ready, n.NotReady = c.Status == corev1.ConditionTrue, ""
-		if !n.Ready {
+		switch ready := c.Status == corev1.ConditionTrue; {
+		case c.Type == contract.AgentCondition:
+			n.AgentCondition = &api.Condition{Current: true, Ready: ready, Reason: cut(c.Reason), Message: cut(c.Message),
+				Changed: c.LastTransitionTime}
+		case ready:
+			n.Ready, n.NotReady = true, ""
+		default:
 			n.NotReady = cut(c.Message)
 		}
 	}
@@ -184,11 +195,6 @@ func (r *reading) pods(p *api.PodsStatus) {
 	p.Truncated = r.waiting.truncated
 	for i := range r.waiting.pods {
 		o := &r.waiting.pods[i]
-		since := o.since()
-		if r.at.Sub(since.Time) < overdue {
-			continue
-		}
-		p.Waiting++
 		port, lacks := contract.PodPort(o.Metadata.Namespace, o.Metadata.Name), lacksSandbox
 		_, isDown := down[port]
 		_, unclaimed := r.southbound.unclaimed[port]
@@ -200,6 +206,11 @@ func (r *reading) pods(p *api.PodsStatus) {
 		case isDown:
 			lacks = lacksChassis
 		}
+		since := o.since()
+		if r.at.Sub(since.Time) < overdue(lacks) {
+			continue
+		}
+		p.Waiting++
 		p.Longest = append(p.Longest, api.WaitingPod{Namespace: o.Metadata.Namespace, Name: o.Metadata.Name,
 			Node: o.Spec.NodeName, Since: since, Lacks: lacks})
 	}

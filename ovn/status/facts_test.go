@@ -19,15 +19,15 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// nodeObject is a Node with what its agent and the controller say of it.
-func nodeObject(name string, facts contract.NodeFacts, subnet string) *corev1.Node {
+// nodeObject is a Node with what its agent and the controller say of it, which is Ready and has more conditions.
+func nodeObject(name string, facts contract.NodeFacts, subnet string, more ...corev1.NodeCondition) *corev1.Node {
 	o := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: before(time.Hour),
 		Annotations: map[string]string{contract.NodeFactsAnnotation: contract.Format(facts),
 			contract.NodeNetworkAnnotation: contract.Format(contract.NodeNetwork{
 				PodCIDRs: []netip.Prefix{netip.MustParsePrefix(subnet)}})}}}
 	o.Labels = map[string]string{corev1.LabelOSStable: "linux"}
-	o.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse},
-		{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	o.Status.Conditions = append([]corev1.NodeCondition{{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse},
+		{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}, more...)
 	return KeepNode(o)
 }
 
@@ -62,7 +62,8 @@ func TestSourcesArePutTogether(t *testing.T) {
 		nodes: []*corev1.Node{
 			nodeObject("w1", contract.NodeFacts{Chassis: "w1", OS: "windows", Hosted: &contract.Hosted{Address: "x:1"}},
 				"10.244.1.0/24"),
-			nodeObject("l1", contract.NodeFacts{Chassis: "id-1", Version: "1.2.0"}, "10.244.0.0/29"),
+			nodeObject("l1", contract.NodeFacts{Chassis: "id-1", Version: "1.2.0"}, "10.244.0.0/29", corev1.NodeCondition{
+				Type: contract.AgentCondition, Status: corev1.ConditionFalse, Reason: "AgentNotReady", Message: "it hangs"}),
 			nodeObject("l2", contract.NodeFacts{Chassis: "id-2"}, "fd00::/64"),
 		},
 		northbound: north{database: api.Database{Name: Northbound, Answers: true},
@@ -74,13 +75,18 @@ func TestSourcesArePutTogether(t *testing.T) {
 			unclaimed: map[string]struct{}{"shop_chassis": {}}},
 		leases: leases{hosts: map[string]chassisHost{"c2": {host, []string{"w0", "w1"}}},
 			nodes: map[string]string{"w1": "c2"}},
-		waiting: waitingPods{pods: []pod{waiter("young", false, overdue-1), waiter("address", false, 2*time.Minute),
+		waiting: waitingPods{pods: []pod{waiter("young", false, overdue(lacksAddress)-1),
+			waiter("address", false, overdue(lacksAddress)), waiter("volumes", true, overdue(lacksSandbox)-1),
 			waiter("northd", true, 5*time.Minute), waiter("chassis", true, 4*time.Minute),
 			waiter("sandbox", true, 3*time.Minute)}},
 	}
 	s := r.list().Items[0]
 	var lines []string
 	for _, n := range s.Nodes {
+		c := n.AgentCondition
+		if says := c != nil && !c.Ready && c.Reason == "AgentNotReady" && c.Message == "it hangs"; says != (n.Name == "l1") {
+			t.Errorf("the agent of %s says %+v", n.Name, c)
+		}
 		lines = append(lines, fmt.Sprintf("%s %s %t agent=%t%s chassis=%s/%t behind=%d hosted=%t/%t ports=%d/%d %v", n.Name,
 			n.System, n.Ready, n.Agent, n.Version, n.Chassis, n.Registered, n.Behind, n.Host != nil, n.Unreachable, n.Ports,
 			n.Down, n.Subnets))

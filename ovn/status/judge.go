@@ -168,8 +168,22 @@ func (j *judgement) nodes() {
 			j.say(api.Warning, "NoAgent", object, "if Weft is to run there: `site.yml` installs it, and `weft doctor` on "+
 				"the node says what is wrong", "annotation weft.net/node-facts is missing: no agent of Weft has run on it")
 		case !young:
+			j.agent(n, object)
 			j.chassis(n, object)
 		}
+	}
+}
+
+// agent judges what the node's agent says of the node.
+func (j *judgement) agent(n *api.NodeStatus, object string) {
+	switch c := n.AgentCondition; {
+	case c == nil || c.Ready && c.Message == "":
+	case c.Ready:
+		j.say(api.Warning, "AgentWarns", object, "do what the message says; on the node: `weft doctor`", "its agent says: %s",
+			c.Message)
+	default:
+		j.say(api.Failed, "AgentNotReady", object, "do what the message says; on the node: `weft doctor`",
+			"its agent has not been able to attach new pods for %s: %s", j.ago(c.Changed.Time), c.Message)
 	}
 }
 
@@ -341,11 +355,18 @@ var limits = []string{"WindowsDatapath"}
 
 func (j *judgement) events() {
 	for _, e := range j.status.Events {
-		if j.now.Sub(e.Last.Time) <= recent && !slices.Contains(limits, e.Reason) {
+		if j.now.Sub(e.Last.Time) <= recent && !slices.Contains(limits, e.Reason) && !j.outdated(e) {
 			j.say(api.Warning, "Event", e.Object, "do what the message says; docs/reference/events.md has all reasons",
 				"%s, %s ago, %s: %s", e.Reason, j.ago(e.Last.Time), times(e.Count), strings.TrimSpace(e.Message))
 		}
 	}
+}
+
+// outdated says whether an Event is an agent's on its Node, whose condition says what is so now.
+func (j *judgement) outdated(e api.EventGroup) bool {
+	return e.Component == agentComponent && slices.ContainsFunc(j.status.Nodes, func(n api.NodeStatus) bool {
+		return e.Object == "Node "+n.Name && n.AgentCondition != nil
+	})
 }
 
 func times(n int) string {

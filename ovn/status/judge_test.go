@@ -90,6 +90,22 @@ var wrongs = []struct {
 	{"an annotation is wrong", func(s *api.NetworkStatus) {
 		s.Nodes[0].Wrong, s.Nodes[0].Agent = "annotation weft.net/node-facts is not what weft writes", false
 	}, "failed BadAnnotation Node l1", "is not what weft writes", "remove the annotation"},
+	{"an agent cannot attach pods", agentSays(api.Condition{Reason: "AgentNotReady", Message: "ovn-controller: it hangs",
+		Changed: before(time.Minute)}), "failed AgentNotReady Node l1", "new pods for 60s: ovn-controller: it hangs",
+		"weft doctor"},
+	{"an agent knows of something else", agentSays(api.Condition{Ready: true, Reason: "AgentWarns",
+		Message: "next-hops: none"}), "warning AgentWarns Node l1", "its agent says: next-hops: none", "the message"},
+	{"an agent says that all is well", agentSays(api.Condition{Ready: true, Reason: "AgentReady"}), "", "", ""},
+	{"an agent has told of something before", func(s *api.NetworkStatus) {
+		agentSays(api.Condition{Ready: true, Reason: "AgentReady"})(s)
+		s.Events = []api.EventGroup{{Object: "Node l1", Reason: "NextHopMissing", Component: "weft-node", Count: 1,
+			Last: before(time.Minute)}}
+	}, "", "", ""},
+	{"an agent has told of a pod", func(s *api.NetworkStatus) {
+		agentSays(api.Condition{Ready: true, Reason: "AgentReady"})(s)
+		s.Events = []api.EventGroup{{Object: "Pod shop/p0", Reason: "HostPortTaken", Component: "weft-node", Count: 1,
+			Last: before(time.Minute)}}
+	}, "warning Event Pod shop/p0", "HostPortTaken, 60s ago", "events.md"},
 	{"a node has no chassis", func(s *api.NetworkStatus) { s.Nodes[0].Registered = false },
 		"failed NoChassis Node l1", "has no chassis l1", "weft-ovn-controller"},
 	{"a Windows node has no chassis", func(s *api.NetworkStatus) { s.Nodes[1].Registered = false },
@@ -164,6 +180,13 @@ var wrongs = []struct {
 		"warning CertificateExpires certificate tunnel-ca", "tunnel expires in 29d", "certificates.yml"},
 	{"a certificate is good for a while", func(s *api.NetworkStatus) { s.Certificates[0].Expires = before(-expiring) },
 		"", "", ""},
+}
+
+func agentSays(c api.Condition) func(*api.NetworkStatus) {
+	return func(s *api.NetworkStatus) {
+		c.Current = true
+		s.Nodes[0].AgentCondition = &c
+	}
 }
 
 func wait(lacks string) func(*api.NetworkStatus) {

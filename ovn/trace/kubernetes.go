@@ -73,6 +73,7 @@ type service struct {
 	key       string // namespace/name
 	addresses []netip.Addr
 	port      corev1.ServicePort
+	local     bool // by its internalTrafficPolicy, only endpoints on the client's node count
 }
 
 // service reads the Service that a question names.
@@ -91,7 +92,8 @@ func (t *Tracer) service(ctx context.Context, q *question) (*service, error) {
 		return nil, questionErrorf("spec.destination", "Service %s has no address of its own (it is headless): its clients "+
 			"connect to its pods; trace one of them", key)
 	}
-	s := &service{key: key}
+	policy := o.Spec.InternalTrafficPolicy
+	s := &service{key: key, local: policy != nil && *policy == corev1.ServiceInternalTrafficPolicyLocal}
 	for _, text := range o.Spec.ClusterIPs {
 		if addr, err := netip.ParseAddr(text); err == nil {
 			s.addresses = append(s.addresses, addr)

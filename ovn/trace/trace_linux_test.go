@@ -88,6 +88,7 @@ func TestTracesOfARealOVN(t *testing.T) {
 		{"service-by-address", "Pod shop/web > Address 10.96.0.10 3306", api.Arrives},
 		{"service-without-endpoints", "Pod shop/web > Service shop/empty", api.Refused},
 		{"service-without-endpoints-udp", "Pod shop/web > Service shop/both dns", api.Refused},
+		{"service-without-endpoints-here", "Pod shop/web > Service shop/nearby", api.Refused},
 		{"no-service", "Pod shop/web > Address 10.96.0.99 80", api.Refused},
 		{"outside", "Pod shop/web > Address 198.51.100.1 443", api.Arrives},
 		{"outside-ipv6", "Pod shop/web > Address 2001:db8:9::1", api.Arrives},

@@ -302,6 +302,12 @@ func (w *way) refused(last *ovntrace.Visit) error {
 		if err != nil {
 			return err
 		}
+		if s := w.to.service; s != nil && s.local {
+			w.end(api.Refused, fmt.Sprintf("%s has internalTrafficPolicy Local, and no ready endpoint at %s on node %s: the "+
+				"client is refused", what, w.target(w.dst), w.node), fmt.Sprintf("run a pod of the Service on node %s, or set "+
+				"spec.internalTrafficPolicy of the Service to Cluster", w.node))
+			return nil
+		}
 		w.end(api.Refused, fmt.Sprintf("%s has no ready endpoint at %s for clients on node %s: the client is refused", what,
 			w.target(w.dst), w.node), "see `kubectl get endpointslices` of the Service: whether its selector finds pods, "+
 			"whether they are ready, and whether a policy of the Service (Local) leaves out those of other nodes")

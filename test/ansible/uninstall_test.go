@@ -58,7 +58,8 @@ func state(of string) ([]string, error) {
 			kubectl get nodes -o json | python3 -c 'import json, sys
 for n in json.load(sys.stdin)["items"]:
 	for kind in "annotations", "labels":
-		for key in n["metadata"].get(kind, {}): print(kind, n["metadata"]["name"], key)'`)
+		for key in n["metadata"].get(kind, {}): print(kind, n["metadata"]["name"], key)
+	for c in n["status"].get("conditions", []): print("condition", n["metadata"]["name"], c["type"])'`)
 	} else {
 		text, err = servers.TryWith(stateOfHost, "exec", of, "--", "sh")
 	}

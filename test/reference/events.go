@@ -117,7 +117,7 @@ func checkRecorders(s *Source) error {
 	return nil
 }
 
-// Conditions is the page of the condition Ready.
+// Conditions is the page of the conditions Ready and WeftReady.
 func Conditions(s *Source) (*Page, error) {
 	found, err := reasonsOf(s, "Condition", "Ready")
 	if err != nil {
@@ -125,8 +125,9 @@ func Conditions(s *Source) (*Page, error) {
 	}
 	page := NewPage("Conditions", `
 Weft writes one condition to the objects that it serves, in `+"`status.conditions`"+`. Its type is
-`+"`Ready`"+`. A NetworkPolicy has no status, so the annotation `+"`weft.net/policy-status`"+` has the same
-reason and message. The message of a condition names the field, the value and the remedy.`)
+`+"`Ready`"+`, and that of a Node's is `+"`WeftReady`"+`, which the node's agent writes. A NetworkPolicy has no
+status, so the annotation `+"`weft.net/policy-status`"+` has the same reason and message. The message of a
+condition names the field, the value and the remedy.`)
 	var rows [][]string
 	for _, r := range found {
 		status := "False"

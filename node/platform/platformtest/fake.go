@@ -214,6 +214,12 @@ func (f *Fake) UplinkMTU(address netip.Addr) (int, error) {
 	return f.MTU, err
 }
 
+func (f *Fake) Unanswered() error {
+	leave, err := f.enter("Unanswered")
+	defer leave()
+	return err
+}
+
 func (f *Fake) HostAddresses(...string) ([]netip.Addr, error) {
 	leave, err := f.enter("HostAddresses")
 	defer leave()

@@ -153,6 +153,9 @@ type NodeStatus struct {
 	Agent bool `json:"agent"`
 	// Version is the version of Weft that the node's agent has; empty of an agent that does not tell it.
 	Version string `json:"version,omitempty"`
+	// AgentCondition is the condition WeftReady of the Node, by which its agent says whether new pods can be attached, and
+	// what else is amiss; absent of an agent that does not tell it.
+	AgentCondition *Condition `json:"agentCondition,omitempty"`
 	// Wrong is why an annotation of the Node cannot be read.
 	Wrong string `json:"wrong,omitempty"`
 	// Chassis is the name of the node's chassis.
@@ -193,7 +196,8 @@ type PodsStatus struct {
 	Ports int `json:"ports"`
 	// Down is how many of them are not up.
 	Down int `json:"down"`
-	// Waiting is the number of pods that are on a node and have no address in their status, for longer than a minute.
+	// Waiting is the number of pods that are on a node and have no address in their status, for longer than a minute, or
+	// longer than 15 seconds if they lack an address of Weft or a row of the Southbound.
 	Waiting int `json:"waiting"`
 	// Truncated is true if there are more, which were not read.
 	Truncated bool `json:"truncated,omitempty"`

@@ -1,0 +1,37 @@
+package node
+
+import "github.com/weftnet/weft/models/reasons"
+
+// Reasons of Events.
+var (
+	hnsHangs = &reasons.Event{
+		Name: "HNSHangs", On: "Node",
+		Meaning: "HNS, the network service of Windows, does not answer a call of the agent. Running pods keep their " +
+			"network, and new pods may get none.",
+		Remedy: "Restart the service hns (Restart-Service hns), then the service weft, or restart the node.",
+	}
+	uplinkMTUTooLarge = &reasons.Event{
+		Name: "UplinkMTUTooLarge", On: "Node",
+		Meaning: "uplink-mtu is more than the interface of encap-address carries. Large packets to other nodes are lost, " +
+			"so connections open and then hang.",
+		Remedy: "Lower uplink-mtu, or raise the MTU of the interface.",
+	}
+)
+
+// Reasons of the condition [contract.AgentCondition].
+var (
+	agentReady = &reasons.Condition{
+		Name: "AgentReady", On: "Node", Ready: true,
+		Meaning: "The node's agent can attach new pods, and knows of nothing amiss.",
+	}
+	agentWarns = &reasons.Condition{
+		Name: "AgentWarns", On: "Node", Ready: true,
+		Meaning: "The node's agent can attach new pods, and something else is amiss. The message says what.",
+		Remedy:  "Do what the message says.",
+	}
+	agentNotReady = &reasons.Condition{
+		Name: "AgentNotReady", On: "Node",
+		Meaning: "For 15 seconds or longer, the node's agent has not been able to attach new pods. The message says why.",
+		Remedy:  "Do what the message says. `weft doctor` on the node looks further.",
+	}
+)
