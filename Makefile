@@ -47,7 +47,7 @@ demo-down: ## end the demo's cluster
 
 # Two at a time run: what waits for most of its time runs beside what computes. The cluster's tests that run at the same
 # time need the machine for themselves: where a new connection takes seconds, they tell of the machine.
-BESIDE_EACH_OTHER := unit-race cluster-first cluster-second windows-unit ui-test unit-cases test-kernel-short
+BESIDE_EACH_OTHER := unit-race cluster-odd cluster-even windows-unit ui-test unit-cases test-kernel-short
 
 test: lab check ## everything that must pass
 	+@make="$(MAKE) --no-print-directory" && trap '$(END_CLUSTERS)' EXIT && $(END_CLUSTERS) && \
@@ -133,19 +133,19 @@ ui-bench: ## how long that page takes to draw many pods
 	cd test/ui && go test -run '^$$' -bench . -benchtime 3x ./...
 
 CLUSTER_TEST := go test -tags cluster -count 1 -parallel 6 -timeout 25m -v ./test/e2e
-END_CLUSTERS := bin/weftlab --name weft-test down; bin/weftlab --name weft-test-half down
+END_CLUSTERS := bin/weftlab --name weft-test down; bin/weftlab --name weft-test-even down
 
-.PHONY: cluster-test cluster-first cluster-second cluster-together
+.PHONY: cluster-test cluster-odd cluster-even cluster-together
 cluster-test: lab bin/steady bin/ask bin/judge ## a cluster of Linux and Windows nodes: pods, Services, names, components killed, bad days
 	$(CLUSTER_TEST)
 
-# Three parts of it: the first and the second half of the tests that have a cluster to themselves, on a cluster for each,
-# and those that run at the same time, on the first half's.
-cluster-first cluster-together: cluster-%: lab bin/steady bin/ask bin/judge
+# Three parts of it: the odd and the even ones of the tests that have a cluster to themselves, on two clusters, and those
+# that run at the same time, on the first of these.
+cluster-odd cluster-together: cluster-%: lab bin/steady bin/ask bin/judge
 	$(CLUSTER_TEST) -args -keep -tests $*
 
-cluster-second: lab bin/steady bin/ask bin/judge
-	$(CLUSTER_TEST) -args -lab weft-test-half -tests second
+cluster-even: lab bin/steady bin/ask bin/judge
+	$(CLUSTER_TEST) -args -lab weft-test-even -tests even
 
 bin/steady: $(wildcard test/e2e/steady/*.go)
 bin/ask: $(wildcard test/e2e/ask/*.go)
