@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// packagesFile names the packages of Debian that the image weft-node takes files from. packages.sh writes it.
+// packagesFile names the packages of Debian that images have files of. packages.sh writes it.
 const packagesFile = "cmd/release/packages.txt"
 
 // pin is a package of Debian, of one version and one architecture.
