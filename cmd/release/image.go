@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -142,6 +143,9 @@ var (
 	agentPrograms = []string{"usr/bin/ovs-ofctl"}
 )
 
+// hostsRun has paths below /var/run be those below /run, as on hosts: runtimes name network namespaces of pods by them.
+var hostsRun = entry{"var/run", fs.ModeSymlink | 0o777, []byte("/run")}
+
 // controllerImage is that of the parts which need the network alone: they run as a user without rights. As that of the
 // agent it has files of many packages, whose licences are no short expression.
 func (m maker) controllerImage() containerImage {
@@ -198,7 +202,7 @@ func (m maker) images(folder, work string, parts imageParts, bill *bill) error {
 		weft.name, plugin.name = "usr/bin/weft", "usr/lib/cni/weft-cni"
 		files := slices.Concat(accounts(), []entry{weft}, papers)
 		controller.add(b.platform, bill, files, programs[:1], ofDoor)
-		node.add(b.platform, bill, append(files, plugin), programs, ofAgent)
+		node.add(b.platform, bill, append(files, plugin, hostsRun), programs, ofAgent)
 	}
 	if err := m.writeImage(folder, work, m.controllerImage(), controller, bill); err != nil {
 		return err

@@ -155,6 +155,10 @@ func TestNodeImage(t *testing.T) {
 				t.Errorf("%s: %v", platform, err)
 			}
 		}
+		// Container runtimes name pods' network namespaces /var/run/netns/….
+		if to, err := os.Readlink(filepath.Join(root, "var/run")); err != nil || to != "/run" {
+			t.Errorf("%s: /var/run leads to %q: %v", platform, to, err)
+		}
 	}
 	materials := *bill.linkedFrom[len(bill.linkedFrom)-1].Dependencies
 	for _, want := range []string{"linux-amd64/weft", "linux-arm64/weft-cni", "pkg:deb/debian/libc6@1?arch=amd64"} {

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// install copies this program into a folder of CNI plugins. A runtime that starts the plugin meanwhile starts either the
+// former program or this one.
+func install(folder string) error {
+	path, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	program, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer program.Close()
+	scratch, err := os.CreateTemp(folder, ".weft-cni-*")
+	if err != nil {
+		return fmt.Errorf("install weft-cni: %w; name a folder of the host that the pod may write", err)
+	}
+	_, err = io.Copy(scratch, program)
+	if err := errors.Join(err, scratch.Chmod(0o755), scratch.Close()); err != nil {
+		return errors.Join(fmt.Errorf("install weft-cni in %s: %w", folder, err), os.Remove(scratch.Name()))
+	}
+	return os.Rename(scratch.Name(), filepath.Join(folder, filepath.Base(path)))
+}
