@@ -5,8 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+
+	"github.com/weftnet/weft/models/hostfile"
 )
+
+var pluginFile = hostfile.File{Path: "{install}/weft-cni", Mode: 0o755,
+	Content: "The CNI plugin itself, where a pod brings it to its host.",
+	Loss:    "Pods cannot start until the agent's pod starts again."}
 
 // install copies this program into a folder of CNI plugins. A runtime that starts the plugin meanwhile starts either the
 // former program or this one.
@@ -25,8 +30,8 @@ func install(folder string) error {
 		return fmt.Errorf("install weft-cni: %w; name a folder of the host that the pod may write", err)
 	}
 	_, err = io.Copy(scratch, program)
-	if err := errors.Join(err, scratch.Chmod(0o755), scratch.Close()); err != nil {
+	if err := errors.Join(err, scratch.Chmod(pluginFile.Mode), scratch.Close()); err != nil {
 		return errors.Join(fmt.Errorf("install weft-cni in %s: %w", folder, err), os.Remove(scratch.Name()))
 	}
-	return os.Rename(scratch.Name(), filepath.Join(folder, filepath.Base(path)))
+	return os.Rename(scratch.Name(), pluginFile.In(folder))
 }

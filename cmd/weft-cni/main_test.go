@@ -44,7 +44,7 @@ func TestInstall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	installed := filepath.Join(folder, filepath.Base(self))
+	installed := filepath.Join(folder, "weft-cni")
 	former, running := []byte("former"), filepath.Join(folder, "running")
 	if err := errors.Join(os.WriteFile(installed, former, 0o755), os.Link(installed, running)); err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestInstall(t *testing.T) {
 	want, errWant := os.ReadFile(self)
 	got, errGot := os.ReadFile(installed)
 	about, errAbout := os.Stat(installed)
-	if err := errors.Join(errWant, errGot, errAbout); err != nil || !bytes.Equal(got, want) || about.Mode() != 0o755 {
+	if err := errors.Join(errWant, errGot, errAbout); err != nil || !bytes.Equal(got, want) || about.Mode() != pluginFile.Mode {
 		t.Errorf("%d bytes are installed, not %d, with %v: %v", len(got), len(want), about, err)
 	}
 	if still, err := os.ReadFile(running); err != nil || !bytes.Equal(still, former) {
