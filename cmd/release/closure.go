@@ -60,11 +60,16 @@ type closure struct {
 	packages []pin
 }
 
-// closure is that of some programs. Each file that they want must be in one of the packages.
-func (u unpacked) closure(programs ...string) (closure, error) {
+// closure is that of some programs, and of files that they read. All of them must be in the packages.
+func (u unpacked) closure(programs []string, data ...string) (closure, error) {
 	c := collection{of: u, owners: map[string]*debFile{}, taken: map[string]bool{}}
 	for _, program := range programs {
 		if err := c.takeProgram(program); err != nil {
+			return closure{}, err
+		}
+	}
+	for _, name := range data {
+		if _, err := c.take(name, forAll); err != nil {
 			return closure{}, err
 		}
 	}

@@ -37,9 +37,14 @@ func toolsOf(t *testing.T) unpacked {
 		p := pin{strings.Repeat("0", 64), "pool/" + name + "_1_amd64.deb"}
 		return debFile{p, []byte("Package: " + name + "\n"), files, links}
 	}
-	forDoors := map[string][]byte{}
-	for _, program := range doorPrograms {
-		forDoors[program] = main
+	ovn := map[string][]byte{}
+	for _, program := range slices.Concat(doorPrograms, ovnPrograms) {
+		if !slices.Contains(agentPrograms, program) {
+			ovn[program] = main
+		}
+	}
+	for _, schema := range ovnSchemas {
+		ovn[schema] = []byte("{}")
 	}
 	return unpacked{
 		deb("openvswitch-common", map[string][]byte{"usr/bin/ovs-ofctl": main, "usr/bin/other": nil}, nil),
@@ -48,13 +53,13 @@ func toolsOf(t *testing.T) unpacked {
 			map[string]string{libraries + "/libown.so.1": "libown.so.1.0"}),
 		deb("libc6", map[string][]byte{libraries + "/libc.so.6": []byte(read(t, "/"+libraries+"/libc.so.6")),
 			"usr/" + loader: []byte(read(t, "/"+loader))}, nil),
-		deb("ovn-common", forDoors, nil),
+		deb("ovn-common", ovn, nil),
 	}
 }
 
 // TestClosureRuns: what is taken of packages is enough for the program, in a root of its own.
 func TestClosureRuns(t *testing.T) {
-	taken, err := toolsOf(t).closure("usr/bin/ovs-ofctl")
+	taken, err := toolsOf(t).closure(agentPrograms)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,11 +79,11 @@ func TestClosureRuns(t *testing.T) {
 // TestClosureHasEachFileOnce: programs of one package share their loader and their libraries.
 func TestClosureHasEachFileOnce(t *testing.T) {
 	tools := toolsOf(t)
-	one, err := tools.closure(doorPrograms[0])
+	one, err := tools.closure(doorPrograms[:1])
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := tools.closure(doorPrograms...)
+	all, err := tools.closure(doorPrograms)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +94,7 @@ func TestClosureHasEachFileOnce(t *testing.T) {
 
 func TestIdlePackagesAreRefused(t *testing.T) {
 	tools := append(toolsOf(t), debFile{pin: pin{path: "pool/idle_1_amd64.deb"}})
-	_, _, err := debianPrograms(tools)
+	_, err := newDebianParts(tools)
 	if err == nil || !strings.Contains(err.Error(), "nothing is taken of package idle: remove it") {
 		t.Errorf("the error is %v", err)
 	}
@@ -112,7 +117,7 @@ func TestClosureSaysWhatIsMissing(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if _, err := test.change(toolsOf(t)).closure("usr/bin/ovs-ofctl"); err == nil ||
+			if _, err := test.change(toolsOf(t)).closure(agentPrograms); err == nil ||
 				!strings.Contains(err.Error(), test.want) {
 				t.Errorf("the error is %v, without %q", err, test.want)
 			}

@@ -136,13 +136,6 @@ func accounts() []entry {
 	}
 }
 
-// Programs of Debian that images have. A door has OVN's programs answer its users, and the agent has that of Open vSwitch
-// write flows.
-var (
-	doorPrograms  = []string{"usr/bin/ovn-trace", "usr/bin/ovn-nbctl", "usr/bin/ovn-sbctl"}
-	agentPrograms = []string{"usr/bin/ovs-ofctl"}
-)
-
 // hostsRun has paths below /var/run be those below /run, as on hosts: runtimes name network namespaces of pods by them.
 var hostsRun = entry{"var/run", fs.ModeSymlink | 0o777, []byte("/run")}
 
@@ -165,7 +158,7 @@ func (m maker) nodeImage() containerImage {
 type imageParts struct {
 	builds    []build
 	documents []entry
-	tools     map[string]unpacked // of OVN and of Open vSwitch, by architecture
+	debian    map[string]debianParts // by architecture
 }
 
 // contents are an image's variants, and the references of what they are made of in the bill.
@@ -193,32 +186,18 @@ func (m maker) images(folder, work string, parts imageParts, bill *bill) error {
 		if b.system != "linux" {
 			continue
 		}
-		ofDoor, ofAgent, err := debianPrograms(parts.tools[b.architecture])
-		if err != nil {
-			return fmt.Errorf("programs of Debian for %s: %w", b.platform, err)
-		}
+		debian := parts.debian[b.architecture]
 		weft, plugin := *find(b.files, "weft"), *find(b.files, "weft-cni")
 		programs := []string{weft.name, plugin.name}
 		weft.name, plugin.name = "usr/bin/weft", "usr/lib/cni/weft-cni"
 		files := slices.Concat(accounts(), []entry{weft}, papers)
-		controller.add(b.platform, bill, files, programs[:1], ofDoor)
-		node.add(b.platform, bill, append(files, plugin, hostsRun), programs, ofAgent)
+		controller.add(b.platform, bill, files, programs[:1], debian.door)
+		node.add(b.platform, bill, append(files, plugin, hostsRun), programs, debian.agent)
 	}
 	if err := m.writeImage(folder, work, m.controllerImage(), controller, bill); err != nil {
 		return err
 	}
 	return m.writeImage(folder, work, m.nodeImage(), node, bill)
-}
-
-// debianPrograms are what images have of Debian's packages for an architecture.
-func debianPrograms(packages unpacked) (ofDoor, ofAgent closure, err error) {
-	if ofDoor, err = packages.closure(doorPrograms...); err != nil {
-		return closure{}, closure{}, err
-	}
-	if ofAgent, err = packages.closure(agentPrograms...); err != nil {
-		return closure{}, closure{}, err
-	}
-	return ofDoor, ofAgent, packages.checkUse(ofDoor, ofAgent)
 }
 
 func (m maker) writeImage(folder, work string, image containerImage, has contents, bill *bill) error {

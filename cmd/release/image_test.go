@@ -30,9 +30,12 @@ func imageFiles(t *testing.T, program []byte) (folder string, bill *bill) {
 	for _, p := range platforms {
 		builds = append(builds, build{p, []entry{{"weft-cni", executable, nil}, {"weft", executable, program}}})
 	}
-	tools := toolsOf(t)
+	debian, err := newDebianParts(toolsOf(t))
+	if err != nil {
+		t.Fatal(err)
+	}
 	parts := imageParts{builds, []entry{{licensesFile, forAll, []byte("licences")}},
-		map[string]unpacked{"amd64": tools, "arm64": tools}}
+		map[string]debianParts{"amd64": debian, "arm64": debian}}
 	if err := sampleMaker().images(folder, t.TempDir(), parts, bill); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +88,7 @@ func TestControllerImage(t *testing.T) {
 	if name := named.Annotations["io.containerd.image.name"]; name != "localhost/weft-controller:1.2.0_build.5" {
 		t.Errorf("containerd will name it %s", name)
 	}
-	if component := bill.images[0]; (*component.Hashes)[0].Value != named.Digest.Hex {
+	if component := bill.bundles[0]; (*component.Hashes)[0].Value != named.Digest.Hex {
 		t.Errorf("the bill has %+v, and the image the digest %s", component, named.Digest)
 	}
 	variants := variantsOf(t, index)
@@ -183,7 +186,7 @@ func TestImagesAreTheSameEachTime(t *testing.T) {
 func TestImageOfAnotherProgramHasAnotherDigest(t *testing.T) {
 	_, one := imageFiles(t, []byte("program"))
 	_, other := imageFiles(t, []byte("another"))
-	if one.images[0].PackageURL == other.images[0].PackageURL {
-		t.Errorf("both have the URL %s", one.images[0].PackageURL)
+	if one.bundles[0].PackageURL == other.bundles[0].PackageURL {
+		t.Errorf("both have the URL %s", one.bundles[0].PackageURL)
 	}
 }

@@ -43,7 +43,10 @@ func TestClusterRunsByTheRelease(t *testing.T) {
 		name string
 		run  func(t *testing.T)
 	}{
-		{"the pods are Ready", func(t *testing.T) { installed = h.install(t, controllers, doors(t)) }},
+		{"the pods are Ready", func(t *testing.T) {
+			installed = h.install(t, controllers, doors(t))
+			awaitRollouts(t, "deployment/weft-controller", "deployment/weft-observe")
+		}},
 		{"a pod leads", func(t *testing.T) { awaitLeader(t) }},
 		{"new pods have a Service and a policy", podsServe},
 		{"a door answers", doorAnswers},
@@ -104,17 +107,24 @@ func stop(t *testing.T, machine string, components ...string) {
 	}
 }
 
+// awaitRollouts waits until all pods of the chart's workloads are Ready: Helm leaves as many out as may be unavailable.
+func awaitRollouts(t *testing.T, workloads ...string) {
+	t.Helper()
+	for _, workload := range workloads {
+		cluster.Kubectl(t, "rollout", "status", "--namespace="+namespace, "--timeout=2m", workload)
+	}
+}
+
 // leader is the holder of the controllers' Lease.
 func leader() (string, error) {
 	return cluster.Try("kubectl", "--", "get", "lease", "--namespace="+namespace, "weft-controller", "-o",
 		"jsonpath={.spec.holderIdentity}")
 }
 
-// controllerPods are the names of the chart's controllers that are not about to end.
+// controllerPods are the names of the chart's controllers.
 func controllerPods() ([]string, error) {
 	out, err := cluster.Try("kubectl", "--", "get", "pods", "--namespace="+namespace,
-		"--selector=app.kubernetes.io/name=weft-controller", "-o",
-		`jsonpath={range .items[?(!@.metadata.deletionTimestamp)]}{.metadata.name}{"\n"}{end}`)
+		"--selector=app.kubernetes.io/name=weft-controller", "-o", "jsonpath={.items[*].metadata.name}")
 	return strings.Fields(out), err
 }
 
@@ -234,13 +244,16 @@ func awaitAnswers(t *testing.T, pods ...string) {
 func doorAnswers(t *testing.T) {
 	labtest.Eventually(t, time.Minute, "the status is that of a door of the chart", func() error {
 		out, err := cluster.Try("weft", "--", "status", "-o", "json")
-		var status struct {
-			Door   string
-			Leader struct{ Holder string }
+		var list struct {
+			Items []struct {
+				Door   string
+				Leader struct{ Holder string }
+			}
 		}
-		if json.Unmarshal([]byte(out), &status) != nil {
+		if json.Unmarshal([]byte(out), &list) != nil || len(list.Items) != 1 {
 			return fmt.Errorf("weft status says %q: %w", out, err)
 		}
+		status := list.Items[0]
 		holder, err := leader()
 		if err == nil && (!slices.Contains(linuxNodes, status.Door) || status.Leader.Holder != holder) {
 			err = fmt.Errorf("door %s says that %s leads, and the Lease is of %s", status.Door, status.Leader.Holder, holder)
@@ -252,9 +265,8 @@ func doorAnswers(t *testing.T) {
 		t.Errorf("the trace does not come to a pod of the Service:\n%s", out)
 	}
 	for _, command := range []string{"nbctl", "sbctl"} {
-		if out := cluster.Must(t, "weft", "--", command, "show"); !strings.Contains(out, "default_web-l1") &&
-			!strings.Contains(out, "l1") {
-			t.Errorf("weft %s show does not know l1:\n%s", command, out)
+		if out := cluster.Must(t, "weft", "--", command, "show"); !strings.Contains(out, "default_web-l1") {
+			t.Errorf("weft %s show does not know the pod:\n%s", command, out)
 		}
 	}
 }
@@ -279,6 +291,7 @@ func agentIsAPod(t *testing.T, h helm) *helmrelease.Release {
 	stop(t, "l1", "weft-node")
 	cluster.On(t, "l1", "rm", "/opt/cni/bin/weft-cni") // the chart's pod brings its own
 	upgraded := h.upgrade(t, controllers, doors(t), agentOnL1)
+	awaitRollouts(t, "daemonset/weft-node")
 
 	runWeb(t, "by-pod", "l1")
 	awaitAnswers(t, "by-pod")
