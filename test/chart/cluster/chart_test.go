@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -240,7 +241,7 @@ func awaitAnswers(t *testing.T, pods ...string) {
 	})
 }
 
-// doorAnswers: the API server trusts a door of the chart, which runs OVN's programs and asks nodes' agents.
+// doorAnswers: the API server trusts a door of the chart, which reads the databases and runs OVN's programs.
 func doorAnswers(t *testing.T) {
 	labtest.Eventually(t, time.Minute, "the status is that of a door of the chart", func() error {
 		out, err := cluster.Try("weft", "--", "status", "-o", "json")
@@ -292,6 +293,17 @@ func agentIsAPod(t *testing.T, h helm) *helmrelease.Release {
 	cluster.On(t, "l1", "rm", "/opt/cni/bin/weft-cni") // the chart's pod brings its own
 	upgraded := h.upgrade(t, controllers, doors(t), agentOnL1)
 	awaitRollouts(t, "daemonset/weft-node")
+	labtest.Eventually(t, inForce, "the agent is that of the release", func() error {
+		facts, err := cluster.Try("kubectl", "--", "get", "node", "l1", "-o", `jsonpath={.metadata.annotations.weft\.net/node-facts}`)
+		if err == nil && !strings.Contains(facts, strconv.Quote(h.chart.AppVersion())) {
+			err = fmt.Errorf("the agent says %s", facts)
+		}
+		return err
+	})
+	labtest.Eventually(t, inForce, "a door asks the agent", func() error {
+		_, err := cluster.Try("weft", "--", "flows", "--all-namespaces", "--node", "l1")
+		return err
+	})
 
 	runWeb(t, "by-pod", "l1")
 	awaitAnswers(t, "by-pod")
