@@ -87,7 +87,8 @@ func TestClosureHasEachFileOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if more := len(all.entries) - len(one.entries); more != len(doorPrograms)-1 || !slices.Equal(all.packages, one.packages) {
+	if more := len(all.entries) - len(one.entries); more != len(doorPrograms)-1 ||
+		!slices.Equal(all.packages, one.packages) {
 		t.Errorf("%d programs have %d files more than one has, of %v", len(doorPrograms), more, all.packages)
 	}
 }

@@ -143,8 +143,8 @@ var hostsRun = entry{"var/run", fs.ModeSymlink | 0o777, []byte("/run")}
 // agent it has files of many packages, whose licences are no short expression.
 func (m maker) controllerImage() containerImage {
 	return containerImage{name: "weft-controller", user: nobody, version: m.version, source: m.source,
-		description: "weft controller, weft observe and all other parts of Weft that change nothing of their host, with the " +
-			"programs of OVN that weft observe runs"}
+		description: "weft controller, weft observe and all other parts of Weft that change nothing of their host, with " +
+			"the programs of OVN that weft observe runs"}
 }
 
 // nodeImage is that of the agent of Linux nodes. It runs as root: it enters the network namespaces of pods, and changes

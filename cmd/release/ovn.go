@@ -24,7 +24,8 @@ var (
 	ovnSchemas = []string{"usr/share/ovn/ovn-nb.ovsschema", "usr/share/ovn/ovn-sb.ovsschema"}
 )
 
-// ovnLauncher is the script of a program in bin: it brings its own loader and libraries, wherever the archive is unpacked.
+// ovnLauncher is the script of a program in bin: it brings its own loader and libraries, wherever the archive is
+// unpacked.
 const ovnLauncher = `#!/bin/sh
 root=${0%%/*}/../` + ovnRoot + `
 exec "$root/%s" --argv0 %s --library-path "$root/%s" "$root/%s" "$@"

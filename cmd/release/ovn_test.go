@@ -37,7 +37,8 @@ func TestOVNRunsWhereverItIsUnpacked(t *testing.T) {
 		}
 	}
 	has := bill.linkedFrom[1]
-	if has.Ref != "ovn-1-linux-arm64.tar.gz" || !slices.Contains(*has.Dependencies, "pkg:deb/debian/ovn-common@1?arch=amd64") {
+	if has.Ref != "ovn-1-linux-arm64.tar.gz" ||
+		!slices.Contains(*has.Dependencies, "pkg:deb/debian/ovn-common@1?arch=amd64") {
 		t.Errorf("the bill has %+v", has)
 	}
 }

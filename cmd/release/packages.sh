@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 release=trixie
 # OVN's programs and Open vSwitch's, and what they are linked with. `make release` says which one is missing.
-packages=(ovn-common ovn-central ovn-host openvswitch-common openvswitch-switch libc6 libcap-ng0 libssl3t64 libunbound8
+packages=(ovn-common ovn-central ovn-host openvswitch-common libc6 libcap-ng0 libssl3t64 libunbound8
     libevent-2.1-7t64 libnuma1 libxdp1 libbpf1 libelf1t64 zlib1g libzstd1 libudev1 libcap2)
 # shellcheck source=../../test/lab/scripts/debian.sh
 . ../../test/lab/scripts/debian.sh

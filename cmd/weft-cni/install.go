@@ -13,8 +13,8 @@ var pluginFile = hostfile.File{Path: "{install}/weft-cni", Mode: 0o755,
 	Content: "The CNI plugin itself, where a pod brings it to its host.",
 	Loss:    "Pods cannot start until the agent's pod starts again."}
 
-// install copies this program into a folder of CNI plugins. A runtime that starts the plugin meanwhile starts either the
-// former program or this one.
+// install copies this program into a folder of CNI plugins. A runtime that starts the plugin meanwhile starts either
+// the former program or this one.
 func install(folder string) error {
 	path, err := os.Executable()
 	if err != nil {

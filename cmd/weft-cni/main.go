@@ -1,6 +1,6 @@
 // Command weft-cni is the CNI plugin of weft. It passes what the container runtime asks on to the
-// node's agent, `weft node`, and prints the answer. A runtime gives no arguments: `weft-cni --version` is for people, and
-// `weft-cni --install FOLDER` for pods that bring the plugin to their host.
+// node's agent, `weft node`, and prints the answer. A runtime gives no arguments: `weft-cni --version` is for people,
+// and `weft-cni --install FOLDER` for pods that bring the plugin to their host.
 package main
 
 import (

@@ -55,7 +55,8 @@ func TestInstall(t *testing.T) {
 	want, errWant := os.ReadFile(self)
 	got, errGot := os.ReadFile(installed)
 	about, errAbout := os.Stat(installed)
-	if err := errors.Join(errWant, errGot, errAbout); err != nil || !bytes.Equal(got, want) || about.Mode() != pluginFile.Mode {
+	if err := errors.Join(errWant, errGot, errAbout); err != nil || !bytes.Equal(got, want) ||
+		about.Mode() != pluginFile.Mode {
 		t.Errorf("%d bytes are installed, not %d, with %v: %v", len(got), len(want), about, err)
 	}
 	if still, err := os.ReadFile(running); err != nil || !bytes.Equal(still, former) {

@@ -173,8 +173,8 @@ func TestAgents(t *testing.T) {
 	for _, v := range container.Env {
 		fields[v.Name] = v.ValueFrom.FieldRef.FieldPath
 	}
-	if want := map[string]string{"WEFT_NODE_NAME": "spec.nodeName", "WEFT_ENCAP_ADDRESS": "status.hostIP"}; !maps.Equal(fields,
-		want) {
+	want := map[string]string{"WEFT_NODE_NAME": "spec.nodeName", "WEFT_ENCAP_ADDRESS": "status.hostIP"}
+	if !maps.Equal(fields, want) {
 		t.Errorf("the variables are %v", fields)
 	}
 	var writes []string
@@ -190,6 +190,11 @@ func TestAgents(t *testing.T) {
 		s["ovs-database"] != "unix:/run/openvswitch/db.sock" {
 		t.Errorf("the configuration is %v", s)
 	}
+	live, ready := container.LivenessProbe.HTTPGet, container.ReadinessProbe.HTTPGet
+	if at := defaultOf(t, "node", "metrics-address"); live.Host+":"+live.Port.String() != at ||
+		ready.Host+":"+ready.Port.String() != at {
+		t.Errorf("it serves at %s, and the probes are %+v and %+v", at, live, ready)
+	}
 	for _, c := range append(pod.InitContainers, container) {
 		if c.Image != "localhost/weft-node:0.0.0" || c.ImagePullPolicy != corev1.PullNever {
 			t.Errorf("container %s has image %s, and pulls it %s", c.Name, c.Image, c.ImagePullPolicy)
@@ -198,6 +203,21 @@ func TestAgents(t *testing.T) {
 	if plugin := pod.InitContainers[0]; *plugin.SecurityContext.AllowPrivilegeEscalation ||
 		plugin.Command[2] != plugin.VolumeMounts[0].MountPath {
 		t.Errorf("the container that brings the plugin is %+v", plugin)
+	}
+}
+
+// TestNodesOfControllersCanBeOthers: Helm adds labels to those of the chart, and null takes one out.
+func TestNodesOfControllersCanBeOthers(t *testing.T) {
+	const role = "node-role.kubernetes.io/control-plane"
+	for values, want := range map[string]map[string]string{
+		"{pool: a}":                     {role: "", "pool": "a"},
+		"{pool: a, " + role + `: null}`: {"pool": "a"},
+	} {
+		objects := rendered(t, least, `{controller: {nodeSelector: `+values+`}}`)
+		pod := get[*appsv1.Deployment](t, objects, "Deployment weft-controller").Spec.Template.Spec
+		if !maps.Equal(pod.NodeSelector, want) {
+			t.Errorf("with %s the controllers are on nodes with %v", values, pod.NodeSelector)
+		}
 	}
 }
 

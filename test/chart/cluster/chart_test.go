@@ -326,8 +326,8 @@ type report struct {
 func hold(t *testing.T) *companion.Program {
 	t.Helper()
 	address := cluster.Kubectl(t, "get", "pod", web("l2"), "-o", "jsonpath={.status.podIP}")
-	return companion.Start(t, "connected", cluster.Command("kubectl", "--", "exec", "--stdin", web("l1"), "--container=lines",
-		"--", "/bin/steady", "dial", "held="+address+":7000"))
+	return companion.Start(t, "connected", cluster.Command("kubectl", "--", "exec", "--stdin", web("l1"),
+		"--container=lines", "--", "/bin/steady", "dial", "held="+address+":7000"))
 }
 
 // ownGoOn: the lab's own rights and programs take over again.
@@ -351,7 +351,8 @@ func ownGoOn(t *testing.T) {
 func tellOfPods(t *testing.T) {
 	t.Helper()
 	const ours = "--selector=app.kubernetes.io/part-of=weft"
-	for _, args := range [][]string{{"get", "pods", "-A", "-o", "wide"}, {"describe", "pods", "--namespace=" + namespace, ours},
+	for _, args := range [][]string{{"get", "pods", "-A", "-o", "wide"},
+		{"describe", "pods", "--namespace=" + namespace, ours},
 		{"logs", "--namespace=" + namespace, ours, "--all-containers", "--prefix", "--tail=40"}} {
 		out, err := cluster.Try(append([]string{"kubectl", "--"}, args...)...)
 		t.Logf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)

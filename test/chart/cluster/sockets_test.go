@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft/test/lab"
 )
 
-// socketsFolder and socketsGroup are those of the read-only sockets of the databases. A door reads those of its own host.
+// socketsFolder and socketsGroup are those of the read-only sockets of the databases. A door reads those of its own
+// host.
 const (
 	socketsFolder = "/run/weft-observe"
 	socketsGroup  = 998
