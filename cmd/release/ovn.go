@@ -5,9 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -63,15 +61,12 @@ func (m maker) ovnArchive(folder string, p platform, debian closure, bill *bill)
 	}
 	common := slices.IndexFunc(debian.packages, func(p pin) bool { return p.name() == "ovn-common" })
 	version, _, _ := strings.Cut(debian.packages[common].version(), "-")
-	name := fmt.Sprintf("ovn-%s-%s.tar.gz", version, p)
-	if err := create(folder, name, func(w io.Writer) error { return writeTarGz(w, entries, m.source.time) }); err != nil {
+	name, sum := fmt.Sprintf("ovn-%s-%s.tar.gz", version, p), sha256.New()
+	if err := create(folder, name, func(w io.Writer) error {
+		return writeTarGz(io.MultiWriter(w, sum), entries, m.source.time)
+	}); err != nil {
 		return err
 	}
-	content, err := os.ReadFile(filepath.Join(folder, name))
-	if err != nil {
-		return err
-	}
-	sum := sha256.Sum256(content)
-	bill.addArchive(name, version, hex.EncodeToString(sum[:]), debian.packages)
+	bill.addArchive(name, version, hex.EncodeToString(sum.Sum(nil)), debian.packages)
 	return nil
 }

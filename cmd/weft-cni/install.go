@@ -30,8 +30,12 @@ func install(folder string) error {
 		return fmt.Errorf("install weft-cni: %w; name a folder of the host that the pod may write", err)
 	}
 	_, err = io.Copy(scratch, program)
-	if err := errors.Join(err, scratch.Chmod(pluginFile.Mode), scratch.Close()); err != nil {
+	err = errors.Join(err, scratch.Chmod(pluginFile.Mode), scratch.Close())
+	if err == nil {
+		err = os.Rename(scratch.Name(), pluginFile.In(folder))
+	}
+	if err != nil {
 		return errors.Join(fmt.Errorf("install weft-cni in %s: %w", folder, err), os.Remove(scratch.Name()))
 	}
-	return os.Rename(scratch.Name(), pluginFile.In(folder))
+	return nil
 }
