@@ -206,6 +206,23 @@ func TestAgents(t *testing.T) {
 	}
 }
 
+// TestKubeconfigMayBeAmongTheFiles: Kubernetes takes no two volumes at one place.
+func TestKubeconfigMayBeAmongTheFiles(t *testing.T) {
+	for kubeconfig, want := range map[string]int{"/etc/weft/kubelet.conf": 1, "/etc/other/kubelet.conf": 2} {
+		objects := rendered(t, least, agents, `{node: {kubeconfig: `+kubeconfig+`}}`)
+		pod := get[*appsv1.DaemonSet](t, objects, "DaemonSet weft-node").Spec.Template.Spec
+		var folders []string
+		for _, mount := range pod.Containers[0].VolumeMounts {
+			if mount.Name == "files" || mount.Name == "kubeconfig" {
+				folders = append(folders, mount.MountPath)
+			}
+		}
+		if len(folders) != want || !slices.Contains(folders, filepath.Dir(kubeconfig)) {
+			t.Errorf("with the kubeconfig %s the pod has the folders %v", kubeconfig, folders)
+		}
+	}
+}
+
 // TestNodesOfControllersCanBeOthers: Helm adds labels to those of the chart, and null takes one out.
 func TestNodesOfControllersCanBeOthers(t *testing.T) {
 	const role = "node-role.kubernetes.io/control-plane"

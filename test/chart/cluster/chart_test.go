@@ -252,7 +252,7 @@ func doorAnswers(t *testing.T) {
 			}
 		}
 		if json.Unmarshal([]byte(out), &list) != nil || len(list.Items) != 1 {
-			return fmt.Errorf("weft status says %q: %w", out, err)
+			return fmt.Errorf("weft status says %q: %v", out, err)
 		}
 		status := list.Items[0]
 		holder, err := leader()
@@ -304,7 +304,7 @@ func agentIsAPod(t *testing.T, h helm) *helmrelease.Release {
 		// The lab's Windows nodes do not answer this, which is an error.
 		out, err := cluster.Try("weft", "--", "flows", "--all-namespaces", "--node", "l1")
 		if !strings.Contains(out, web("l2")+":7000") || strings.Contains(out, "unanswered: node l1") {
-			return fmt.Errorf("weft flows says %s: %w", out, err)
+			return fmt.Errorf("weft flows says %s: %v", out, err)
 		}
 		return nil
 	})
