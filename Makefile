@@ -43,7 +43,7 @@ release-test: ## two releases of the present commit, from two clones, and whethe
 CHART_RELEASE := 0.0.0-chart.1
 
 .PHONY: chart-test
-chart-test: lab bin/steady ## a cluster whose controllers, doors and an agent are of the Helm chart and the images of a release (10 minutes)
+chart-test: lab bin/steady ## a cluster whose controllers, doors and an agent are of the Helm chart and the images of a release (some 6 minutes)
 	$(MAKE) release VERSION=$(CHART_RELEASE)
 	cd test/chart && go test -tags cluster -count 1 -timeout 20m -v ./cluster -args -release $(abspath bin/release/$(CHART_RELEASE))
 

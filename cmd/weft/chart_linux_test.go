@@ -20,7 +20,7 @@ var ownKeys = []string{"config", "identity", "kubeconfig", "listen", "ovn-ca", "
 	"tunnel-ca", "tunnel-certificate", "tunnel-private-key"}
 
 // ownKeysOfNode are the same for pods of the agent. Its certificate is another one on each host.
-var ownKeysOfNode = []string{"config", "kubeconfig", "node-name"}
+var ownKeysOfNode = []string{"config", "data-dir", "kubeconfig", "node-name"}
 
 // TestReferenceChart: the schema of the chart's values has each key of the parts that run as its pods, as --help tells
 // it.

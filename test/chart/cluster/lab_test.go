@@ -14,7 +14,7 @@ import (
 
 var (
 	release = flag.String("release", "", "the folder of the release whose chart and images are tried")
-	keep    = flag.Bool("keep", false, "leave the cluster up, and use it if it is up already")
+	keep    = flag.Bool("keep", false, "leave the cluster up, to look at")
 )
 
 // cluster has Linux nodes for two controllers and two doors, and a Windows node, whose pods they serve, too.
@@ -34,11 +34,9 @@ func run(m *testing.M) int {
 	if !*keep {
 		defer cluster.Down()
 	}
-	if !*keep || !cluster.Running() {
-		if err := cluster.Up("--linux", "2", "--windows", "1", "--mtu", "1500"); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
+	if err := cluster.Up("--linux", "2", "--windows", "1", "--mtu", "1500"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
 	return cluster.Run(m)
 }
