@@ -39,6 +39,14 @@ release-test: ## two releases of the present commit, from two clones, and whethe
 	test/lab/scripts/install.sh containerd=containerd runc=runc setpriv=util-linux
 	cmd/release/twice.sh
 
+# The chart and the images that `chart-test` tries are those of a release of the present commit.
+CHART_RELEASE := 0.0.0-chart.1
+
+.PHONY: chart-test
+chart-test: lab bin/steady ## a cluster whose controllers, doors and an agent are of the Helm chart and the images of a release (some 6 minutes)
+	$(MAKE) release VERSION=$(CHART_RELEASE)
+	cd test/chart && go test -tags cluster -count 1 -timeout 20m -v ./cluster -args -release $(abspath bin/release/$(CHART_RELEASE))
+
 demo: lab ## a real cluster on this machine, a sample application, and what to look at
 	test/demo/demo.sh up
 
@@ -67,7 +75,7 @@ vet:
 	cd test/oracle/services && go vet ./...
 	cd test/site && go vet ./...
 	cd test/ui && go vet ./...
-	cd test/chart && go vet ./...
+	cd test/chart && go vet -tags $(TEST_TAGS) ./...
 
 lint:
 	go run ./test/prose $$(git ls-files '*.md')
@@ -75,7 +83,7 @@ lint:
 	go run ./test/links $$(git ls-files '*.md')
 	go tool staticcheck -tags $(TEST_TAGS) ./...
 	GOOS=windows $$(go tool -n staticcheck) ./cmd/... ./cni/... ./node/...
-	staticcheck=$$(go tool -n staticcheck) && for module in test/lab/sctp test/oracle test/oracle/services test/site test/ui test/chart; do (cd $$module && $$staticcheck ./...) || exit; done
+	staticcheck=$$(go tool -n staticcheck) && for module in test/lab/sctp test/oracle test/oracle/services test/site test/ui test/chart; do (cd $$module && $$staticcheck -tags $(TEST_TAGS) ./...) || exit; done
 
 # `check` has vetted the tests. They wait for most of their time, so two packages run at once, beside the cluster's tests
 # that run alone. With more of them, what waits for an answer waits for a processor.

@@ -21,7 +21,7 @@ const (
 	executable fs.FileMode = 0o755
 )
 
-// entry is a file of an archive.
+// entry is a file of an archive, or a symbolic link (fs.ModeSymlink), whose content is where it leads.
 type entry struct {
 	name    string // with slashes
 	mode    fs.FileMode
@@ -94,15 +94,20 @@ func writeTarGz(w io.Writer, entries []entry, at time.Time) error {
 func writeTar(w io.Writer, entries []entry, at time.Time) error {
 	archive := tar.NewWriter(w)
 	for _, e := range withFolders(entries) {
-		header := &tar.Header{Name: e.name, Typeflag: tar.TypeReg, Mode: int64(e.mode.Perm()), Size: int64(len(e.content)),
-			Uname: "root", Gname: "root", ModTime: at, Format: tar.FormatGNU}
-		if e.mode.IsDir() {
+		content := e.content
+		header := &tar.Header{Name: e.name, Typeflag: tar.TypeReg, Mode: int64(e.mode.Perm()), Uname: "root", Gname: "root",
+			ModTime: at, Format: tar.FormatGNU}
+		switch e.mode.Type() {
+		case fs.ModeDir:
 			header.Typeflag = tar.TypeDir
+		case fs.ModeSymlink:
+			header.Typeflag, header.Linkname, content = tar.TypeSymlink, string(e.content), nil
 		}
+		header.Size = int64(len(content))
 		if err := archive.WriteHeader(header); err != nil {
 			return fmt.Errorf("add %s: %w", e.name, err)
 		}
-		if _, err := archive.Write(e.content); err != nil {
+		if _, err := archive.Write(content); err != nil {
 			return fmt.Errorf("add %s: %w", e.name, err)
 		}
 	}

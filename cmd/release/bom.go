@@ -15,12 +15,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// bill collects a bill of materials: the programs, the modules that each of them was linked from, and the images that
-// have the programs.
+// bill collects a bill of materials: the programs, the modules that each of them was linked from, the images that have
+// the programs, and the archives and images that have files of Debian's packages.
 type bill struct {
 	version    string
 	programs   []cyclonedx.Component
-	images     []cyclonedx.Component
+	bundles    []cyclonedx.Component          // images and archives
 	modules    map[string]cyclonedx.Component // and packages of Debian, by package URL
 	linkedFrom []cyclonedx.Dependency
 }
@@ -56,12 +56,25 @@ func programRef(p platform, name string) string { return p.String() + "/" + name
 // addImage takes an image, whose digest is the one by which containers are started, and the references of its
 // materials.
 func (b *bill) addImage(i containerImage, digest string, materials []string) {
-	b.images = append(b.images, cyclonedx.Component{
+	b.bundles = append(b.bundles, cyclonedx.Component{
 		BOMRef: i.name, Type: cyclonedx.ComponentTypeContainer, Name: i.name, Version: b.version,
 		PackageURL: "pkg:oci/" + i.name + "@sha256%3A" + digest + "?tag=" + imageTag(i.version),
 		Hashes:     &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: digest}},
 	})
 	b.linkedFrom = append(b.linkedFrom, cyclonedx.Dependency{Ref: i.name, Dependencies: &materials})
+}
+
+// addArchive takes an archive that has files of packages of Debian.
+func (b *bill) addArchive(name, version, sum string, packages []pin) {
+	b.bundles = append(b.bundles, cyclonedx.Component{
+		BOMRef: name, Type: cyclonedx.ComponentTypeApplication, Name: name, Version: version,
+		Hashes: &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: sum}},
+	})
+	var materials []string
+	for _, p := range packages {
+		materials = append(materials, b.debianPackage(p))
+	}
+	b.linkedFrom = append(b.linkedFrom, cyclonedx.Dependency{Ref: name, Dependencies: &materials})
 }
 
 // debianPackage adds a package once, and returns its package URL.
@@ -94,7 +107,7 @@ func (b *bill) write(w io.Writer, source commit) error {
 	modules := slices.SortedFunc(maps.Values(b.modules), func(a, b cyclonedx.Component) int {
 		return cmp.Compare(a.BOMRef, b.BOMRef)
 	})
-	own := append(slices.Clone(b.programs), b.images...)
+	own := append(slices.Clone(b.programs), b.bundles...)
 	components := append(slices.Clone(own), modules...)
 	bom.Components = &components
 	var refs []string

@@ -53,61 +53,106 @@ func (d *debFile) target(name string) string {
 	return ""
 }
 
-// closure are the files that a program wants to run: itself, its loader, and all libraries that one of them is linked
-// with; and beside them the licences of the packages that they are from. Each of the packages must be one of these.
-func (u unpacked) closure(program string) (entries []entry, packages []pin, err error) {
-	owners := map[string]*debFile{}
-	done := map[string]bool{}
-	take := func(name string, mode fs.FileMode) ([]byte, error) {
-		owner, content := u.read(name)
-		if owner == nil {
-			return nil, fmt.Errorf("no package of %s has %s: add the one that has it to cmd/release/packages.sh", packagesFile,
-				name)
+// closure has the files that some programs want to run: themselves, their loader, and all libraries that one of them is
+// linked with; and beside them the licences of the packages that they are from.
+type closure struct {
+	entries  []entry
+	packages []pin
+}
+
+// closure is that of some programs, and of files that they read. All of them must be in the packages.
+func (u unpacked) closure(programs []string, data ...string) (closure, error) {
+	c := collection{of: u, owners: map[string]*debFile{}, taken: map[string]bool{}}
+	for _, program := range programs {
+		if err := c.takeProgram(program); err != nil {
+			return closure{}, err
 		}
-		owners[owner.name()] = owner
-		entries = append(entries, entry{name, mode, content})
-		return content, nil
 	}
-	content, err := take(program, executable)
+	for _, name := range data {
+		if _, err := c.take(name, forAll); err != nil {
+			return closure{}, err
+		}
+	}
+	papers, err := u.papers(c.owners)
 	if err != nil {
-		return nil, nil, err
+		return closure{}, err
+	}
+	all := closure{entries: append(c.entries, papers...)}
+	for _, name := range slices.Sorted(maps.Keys(c.owners)) {
+		all.packages = append(all.packages, c.owners[name].pin)
+	}
+	return all, nil
+}
+
+// checkUse refuses a package of which none of the closures has a file.
+func (u unpacked) checkUse(all ...closure) error {
+	for _, d := range u {
+		if !slices.ContainsFunc(all, func(c closure) bool { return slices.Contains(c.packages, d.pin) }) {
+			return fmt.Errorf("nothing is taken of package %s: remove it from cmd/release/packages.sh, and let that write %s",
+				d.name(), packagesFile)
+		}
+	}
+	return nil
+}
+
+// collection is a closure in the making.
+type collection struct {
+	of      unpacked
+	entries []entry
+	owners  map[string]*debFile // by their names
+	taken   map[string]bool     // files, by their names without folders
+}
+
+// take takes a file, and returns its content.
+func (c *collection) take(name string, mode fs.FileMode) ([]byte, error) {
+	owner, content := c.of.read(name)
+	if owner == nil {
+		return nil, fmt.Errorf("no package of %s has %s: add the one that has it to cmd/release/packages.sh", packagesFile,
+			name)
+	}
+	c.owners[owner.name()] = owner
+	c.taken[path.Base(name)] = true
+	c.entries = append(c.entries, entry{name, mode, content})
+	return content, nil
+}
+
+// takeProgram takes a program with its loader and its libraries.
+func (c *collection) takeProgram(program string) error {
+	content, err := c.take(program, executable)
+	if err != nil {
+		return err
 	}
 	loader, err := loaderOf(content)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", program, err)
+		return fmt.Errorf("%s: %w", program, err)
 	}
-	if _, err := take(loader, executable); err != nil {
-		return nil, nil, err
+	if !c.taken[path.Base(loader)] {
+		if _, err := c.take(loader, executable); err != nil {
+			return err
+		}
 	}
-	done[path.Base(loader)] = true
-	for linked := [][]byte{content}; len(linked) > 0; linked = linked[1:] {
+	return c.takeLibraries(content)
+}
+
+// takeLibraries takes all libraries that a program is linked with, and those of libraries.
+func (c *collection) takeLibraries(program []byte) error {
+	for linked := [][]byte{program}; len(linked) > 0; linked = linked[1:] {
 		libraries, folder, err := librariesOf(linked[0])
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
 		for _, library := range libraries {
-			if done[library] {
+			if c.taken[library] {
 				continue
 			}
-			done[library] = true
-			content, err := take(folder+"/"+library, forAll)
+			content, err := c.take(folder+"/"+library, forAll)
 			if err != nil {
-				return nil, nil, err
+				return err
 			}
 			linked = append(linked, content)
 		}
 	}
-	for _, d := range u {
-		if owners[d.name()] == nil {
-			return nil, nil, fmt.Errorf("nothing is taken of package %s: remove it from cmd/release/packages.sh, and let that "+
-				"write %s", d.name(), packagesFile)
-		}
-	}
-	papers, err := u.papers(owners)
-	for _, name := range slices.Sorted(maps.Keys(owners)) {
-		packages = append(packages, owners[name].pin)
-	}
-	return append(entries, papers...), packages, err
+	return nil
 }
 
 // papers are the licence of each package that files were taken of, and the entry by which scanners know its version.

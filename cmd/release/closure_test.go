@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// toolsOf are packages with a program, its library and the library of that one, made by gcc, and this machine's C
+// toolsOf are packages with programs, their library and the library of that one, made by gcc, and this machine's C
 // library and loader.
 func toolsOf(t *testing.T) unpacked {
 	t.Helper()
@@ -37,6 +37,15 @@ func toolsOf(t *testing.T) unpacked {
 		p := pin{strings.Repeat("0", 64), "pool/" + name + "_1_amd64.deb"}
 		return debFile{p, []byte("Package: " + name + "\n"), files, links}
 	}
+	ovn := map[string][]byte{}
+	for _, program := range slices.Concat(doorPrograms, ovnPrograms) {
+		if !slices.Contains(agentPrograms, program) {
+			ovn[program] = main
+		}
+	}
+	for _, schema := range ovnSchemas {
+		ovn[schema] = []byte("{}")
+	}
 	return unpacked{
 		deb("openvswitch-common", map[string][]byte{"usr/bin/ovs-ofctl": main, "usr/bin/other": nil}, nil),
 		deb("libown1", map[string][]byte{libraries + "/libown.so.1.0": []byte(read(t, filepath.Join(folder, "libown.so.1"))),
@@ -44,26 +53,52 @@ func toolsOf(t *testing.T) unpacked {
 			map[string]string{libraries + "/libown.so.1": "libown.so.1.0"}),
 		deb("libc6", map[string][]byte{libraries + "/libc.so.6": []byte(read(t, "/"+libraries+"/libc.so.6")),
 			"usr/" + loader: []byte(read(t, "/"+loader))}, nil),
+		deb("ovn-common", ovn, nil),
 	}
 }
 
 // TestClosureRuns: what is taken of packages is enough for the program, in a root of its own.
 func TestClosureRuns(t *testing.T) {
-	entries, packages, err := toolsOf(t).closure("usr/bin/ovs-ofctl")
+	taken, err := toolsOf(t).closure(agentPrograms)
 	if err != nil {
 		t.Fatal(err)
 	}
 	root := t.TempDir()
 	var names []string
-	for _, e := range entries {
+	for _, e := range taken.entries {
 		names = append(names, e.name)
 		place(t, root, e)
 	}
-	if slices.Contains(names, "usr/bin/other") || len(packages) != 3 ||
+	if slices.Contains(names, "usr/bin/other") || len(taken.packages) != 3 ||
 		!slices.Contains(names, "usr/share/doc/libown1/copyright") || !slices.Contains(names, "var/lib/dpkg/status.d/libc6") {
-		t.Errorf("of %v there are taken %v", packages, names)
+		t.Errorf("of %v there are taken %v", taken.packages, names)
 	}
 	ran(t, "unshare", "--map-root-user", "--root", root, "/usr/bin/ovs-ofctl")
+}
+
+// TestClosureHasEachFileOnce: programs of one package share their loader and their libraries.
+func TestClosureHasEachFileOnce(t *testing.T) {
+	tools := toolsOf(t)
+	one, err := tools.closure(doorPrograms[:1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := tools.closure(doorPrograms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if more := len(all.entries) - len(one.entries); more != len(doorPrograms)-1 ||
+		!slices.Equal(all.packages, one.packages) {
+		t.Errorf("%d programs have %d files more than one has, of %v", len(doorPrograms), more, all.packages)
+	}
+}
+
+func TestIdlePackagesAreRefused(t *testing.T) {
+	tools := append(toolsOf(t), debFile{pin: pin{path: "pool/idle_1_amd64.deb"}})
+	_, err := newDebianParts(tools)
+	if err == nil || !strings.Contains(err.Error(), "nothing is taken of package idle: remove it") {
+		t.Errorf("the error is %v", err)
+	}
 }
 
 func TestClosureSaysWhatIsMissing(t *testing.T) {
@@ -73,9 +108,6 @@ func TestClosureSaysWhatIsMissing(t *testing.T) {
 	}{
 		{"a library", "/libown.so.1: add the one that has it", func(u unpacked) unpacked { return slices.Delete(u, 1, 2) }},
 		{"the program", "has usr/bin/ovs-ofctl: add", func(u unpacked) unpacked { return u[1:] }},
-		{"a use", "nothing is taken of package idle: remove it", func(u unpacked) unpacked {
-			return append(u, debFile{pin: pin{path: "pool/idle_1_amd64.deb"}})
-		}},
 		{"a licence", "libown1/copyright: nobody may distribute libown1", func(u unpacked) unpacked {
 			delete(u[1].files, "usr/share/doc/libown1/copyright")
 			return u
@@ -86,7 +118,7 @@ func TestClosureSaysWhatIsMissing(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if _, _, err := test.change(toolsOf(t)).closure("usr/bin/ovs-ofctl"); err == nil ||
+			if _, err := test.change(toolsOf(t)).closure(agentPrograms); err == nil ||
 				!strings.Contains(err.Error(), test.want) {
 				t.Errorf("the error is %v, without %q", err, test.want)
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,7 +31,6 @@ const (
 // containerImage is an image of Weft for all architectures of Linux.
 type containerImage struct {
 	name, description string
-	licenses          string // as an expression of SPDX; empty if there are too many for one
 	user              string // empty for root
 	version           semver.Version
 	source            commit
@@ -55,13 +55,11 @@ func imageTag(v semver.Version) string { return strings.ReplaceAll(v.String(), "
 func (i containerImage) labels() map[string]string {
 	labels := map[string]string{}
 	for key, value := range map[string]string{
-		"title": i.name, "description": i.description, "licenses": i.licenses, "version": i.version.String(),
-		"revision": i.source.id, "created": i.source.time.Format(time.RFC3339),
-		"source": "https://github.com/weftnet/weft", "url": "https://github.com/weftnet/weft",
+		"title": i.name, "description": i.description, "version": i.version.String(), "revision": i.source.id,
+		"created": i.source.time.Format(time.RFC3339), "source": "https://github.com/weftnet/weft",
+		"url": "https://github.com/weftnet/weft",
 	} {
-		if value != "" {
-			labels["org.opencontainers.image."+key] = value
-		}
+		labels["org.opencontainers.image."+key] = value
 	}
 	return labels
 }
@@ -138,16 +136,19 @@ func accounts() []entry {
 	}
 }
 
-// controllerImage is that of the parts which need the network alone: they run as a user without rights.
+// hostsRun has paths below /var/run be those below /run, as on hosts: runtimes name network namespaces of pods by them.
+var hostsRun = entry{"var/run", fs.ModeSymlink | 0o777, []byte("/run")}
+
+// controllerImage is that of the parts which need the network alone: they run as a user without rights. As that of the
+// agent it has files of many packages, whose licences are no short expression.
 func (m maker) controllerImage() containerImage {
-	return containerImage{name: "weft-controller", licenses: "Apache-2.0", user: nobody, version: m.version,
-		source: m.source, description: "weft controller, weft observe and all other parts of Weft that change nothing of " +
-			"their host"}
+	return containerImage{name: "weft-controller", user: nobody, version: m.version, source: m.source,
+		description: "weft controller, weft observe and all other parts of Weft that change nothing of their host, with " +
+			"the programs of OVN that weft observe runs"}
 }
 
 // nodeImage is that of the agent of Linux nodes. It runs as root: it enters the network namespaces of pods, and changes
-// the interfaces and the settings of its host's kernel. Its licences are those of many packages, and no short
-// expression.
+// the interfaces and the settings of its host's kernel.
 func (m maker) nodeImage() containerImage {
 	return containerImage{name: "weft-node", version: m.version, source: m.source,
 		description: "weft node, the agent of Linux nodes, with the program of Open vSwitch that it runs"}
@@ -157,42 +158,50 @@ func (m maker) nodeImage() containerImage {
 type imageParts struct {
 	builds    []build
 	documents []entry
-	tools     map[string]unpacked // of Open vSwitch, by architecture
+	debian    map[string]debianParts // by architecture
+}
+
+// contents are an image's variants, and the references of what they are made of in the bill.
+type contents struct {
+	variants  []variant
+	materials []string
+}
+
+// add adds the variant of a platform that has some files, and programs of the release and of Debian.
+func (c *contents) add(p platform, bill *bill, files []entry, programs []string, debian closure) {
+	c.variants = append(c.variants, variant{p, slices.Concat(files, debian.entries)})
+	for _, name := range programs {
+		c.materials = append(c.materials, programRef(p, name))
+	}
+	for _, p := range debian.packages {
+		c.materials = append(c.materials, bill.debianPackage(p))
+	}
 }
 
 // images writes all images, and adds them to the bill.
 func (m maker) images(folder, work string, parts imageParts, bill *bill) error {
 	papers := below("usr/share/doc/weft", parts.documents)
-	var controllers, nodes []variant
-	var programs, agents []string
+	var controller, node contents
 	for _, b := range parts.builds {
 		if b.system != "linux" {
 			continue
 		}
+		debian := parts.debian[b.architecture]
 		weft, plugin := *find(b.files, "weft"), *find(b.files, "weft-cni")
-		programs = append(programs, programRef(b.platform, weft.name))
-		agents = append(agents, programRef(b.platform, weft.name), programRef(b.platform, plugin.name))
+		programs := []string{weft.name, plugin.name}
 		weft.name, plugin.name = "usr/bin/weft", "usr/lib/cni/weft-cni"
 		files := slices.Concat(accounts(), []entry{weft}, papers)
-		controllers = append(controllers, variant{b.platform, files})
-		linked, packages, err := parts.tools[b.architecture].closure("usr/bin/ovs-ofctl")
-		if err != nil {
-			return fmt.Errorf("ovs-ofctl for %s: %w", b.platform, err)
-		}
-		nodes = append(nodes, variant{b.platform, slices.Concat(files, []entry{plugin}, linked)})
-		for _, p := range packages {
-			agents = append(agents, bill.debianPackage(p))
-		}
+		controller.add(b.platform, bill, files, programs[:1], debian.door)
+		node.add(b.platform, bill, append(files, plugin, hostsRun), programs, debian.agent)
 	}
-	if err := m.writeImage(folder, work, m.controllerImage(), controllers, programs, bill); err != nil {
+	if err := m.writeImage(folder, work, m.controllerImage(), controller, bill); err != nil {
 		return err
 	}
-	return m.writeImage(folder, work, m.nodeImage(), nodes, agents, bill)
+	return m.writeImage(folder, work, m.nodeImage(), node, bill)
 }
 
-func (m maker) writeImage(folder, work string, image containerImage, variants []variant, materials []string,
-	bill *bill) error {
-	index, err := image.index(variants)
+func (m maker) writeImage(folder, work string, image containerImage, has contents, bill *bill) error {
+	index, err := image.index(has.variants)
 	if err != nil {
 		return err
 	}
@@ -207,6 +216,6 @@ func (m maker) writeImage(folder, work string, image containerImage, variants []
 	if err := create(folder, image.file(), func(w io.Writer) error { return image.write(w, index, scratch) }); err != nil {
 		return err
 	}
-	bill.addImage(image, digest.Hex, materials)
+	bill.addImage(image, digest.Hex, has.materials)
 	return nil
 }

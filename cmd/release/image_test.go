@@ -30,9 +30,12 @@ func imageFiles(t *testing.T, program []byte) (folder string, bill *bill) {
 	for _, p := range platforms {
 		builds = append(builds, build{p, []entry{{"weft-cni", executable, nil}, {"weft", executable, program}}})
 	}
-	tools := toolsOf(t)
+	debian, err := newDebianParts(toolsOf(t))
+	if err != nil {
+		t.Fatal(err)
+	}
 	parts := imageParts{builds, []entry{{licensesFile, forAll, []byte("licences")}},
-		map[string]unpacked{"amd64": tools, "arm64": tools}}
+		map[string]debianParts{"amd64": debian, "arm64": debian}}
 	if err := sampleMaker().images(folder, t.TempDir(), parts, bill); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +88,7 @@ func TestControllerImage(t *testing.T) {
 	if name := named.Annotations["io.containerd.image.name"]; name != "localhost/weft-controller:1.2.0_build.5" {
 		t.Errorf("containerd will name it %s", name)
 	}
-	if component := bill.images[0]; (*component.Hashes)[0].Value != named.Digest.Hex {
+	if component := bill.bundles[0]; (*component.Hashes)[0].Value != named.Digest.Hex {
 		t.Errorf("the bill has %+v, and the image the digest %s", component, named.Digest)
 	}
 	variants := variantsOf(t, index)
@@ -104,17 +107,19 @@ func TestControllerImage(t *testing.T) {
 				t.Errorf("the configuration is %+v", config)
 			}
 			for label, want := range map[string]string{"version": "1.2.0+build.5", "revision": "c0ffee",
-				"licenses": "Apache-2.0", "title": "weft-controller", "source": "https://github.com/weftnet/weft"} {
+				"title": "weft-controller", "source": "https://github.com/weftnet/weft"} {
 				if got := config.Config.Labels["org.opencontainers.image."+label]; got != want {
 					t.Errorf("label %s is %q, not %q", label, got, want)
 				}
 			}
 			root := unpack(t, image)
-			if listed := strings.TrimSpace(ran(t, "find", root, "-type", "f", "-printf", "%P %m\n")); listed == "" ||
-				!slices.Equal(slices.Sorted(strings.Lines(listed+"\n")), []string{"etc/group 644\n", "etc/passwd 644\n",
-					"usr/bin/weft 755\n", "usr/share/doc/weft/" + licensesFile + " 644\n"}) {
+			if listed := ran(t, "find", filepath.Join(root, "etc"), filepath.Join(root, "usr/bin"),
+				filepath.Join(root, "usr/share/doc/weft"), "-type", "f", "-printf", "%f %m\n"); !slices.Equal(
+				slices.Sorted(strings.Lines(listed)), []string{licensesFile + " 644\n", "group 644\n", "ovn-nbctl 755\n",
+					"ovn-sbctl 755\n", "ovn-trace 755\n", "passwd 644\n", "weft 755\n"}) {
 				t.Errorf("the files are:\n%s", listed)
 			}
+			ran(t, "unshare", "--map-root-user", "--root", root, "/usr/bin/ovn-trace")
 			program, err := os.ReadFile(filepath.Join(root, "usr/bin/weft"))
 			if err != nil || !bytes.Equal(program, content) {
 				t.Errorf("the program is another than that of the release: %v", err)
@@ -153,6 +158,10 @@ func TestNodeImage(t *testing.T) {
 				t.Errorf("%s: %v", platform, err)
 			}
 		}
+		// Container runtimes name pods' network namespaces /var/run/netns/….
+		if to, err := os.Readlink(filepath.Join(root, "var/run")); err != nil || to != "/run" {
+			t.Errorf("%s: /var/run leads to %q: %v", platform, to, err)
+		}
 	}
 	materials := *bill.linkedFrom[len(bill.linkedFrom)-1].Dependencies
 	for _, want := range []string{"linux-amd64/weft", "linux-arm64/weft-cni", "pkg:deb/debian/libc6@1?arch=amd64"} {
@@ -177,7 +186,7 @@ func TestImagesAreTheSameEachTime(t *testing.T) {
 func TestImageOfAnotherProgramHasAnotherDigest(t *testing.T) {
 	_, one := imageFiles(t, []byte("program"))
 	_, other := imageFiles(t, []byte("another"))
-	if one.images[0].PackageURL == other.images[0].PackageURL {
-		t.Errorf("both have the URL %s", one.images[0].PackageURL)
+	if one.bundles[0].PackageURL == other.bundles[0].PackageURL {
+		t.Errorf("both have the URL %s", one.bundles[0].PackageURL)
 	}
 }

@@ -59,7 +59,11 @@ type build struct {
 
 // fill puts the files into an empty folder. work is for what is needed on the way.
 func (m maker) fill(ctx context.Context, folder, work string) error {
-	tools, err := m.debianTools(ctx)
+	packages, err := m.debianPackages(ctx)
+	if err != nil {
+		return err
+	}
+	debian, err := newDebianPartsOf(packages)
 	if err != nil {
 		return err
 	}
@@ -87,8 +91,16 @@ func (m maker) fill(ctx context.Context, folder, work string) error {
 	if err := m.chart(folder); err != nil {
 		return err
 	}
-	if err := m.images(folder, work, imageParts{builds, documents, tools}, bill); err != nil {
+	if err := m.images(folder, work, imageParts{builds, documents, debian}, bill); err != nil {
 		return err
+	}
+	for _, b := range builds {
+		if b.system != "linux" {
+			continue
+		}
+		if err := m.ovnArchive(folder, b.platform, debian[b.architecture].ovn, bill); err != nil {
+			return err
+		}
 	}
 	if err := create(folder, fmt.Sprintf("weft-%s.cdx.json", m.version), func(w io.Writer) error {
 		return bill.write(w, m.source)

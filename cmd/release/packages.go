@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// packagesFile names the packages of Debian that the image weft-node takes files from. packages.sh writes it.
+// packagesFile names the packages of Debian that images and OVN's archives have files of. packages.sh writes it.
 const packagesFile = "cmd/release/packages.txt"
 
 // pin is a package of Debian, of one version and one architecture.
@@ -156,8 +156,8 @@ func readDeb(ctx context.Context, p pin, file string) (debFile, error) {
 	return d, err
 }
 
-// debianTools fetches and unpacks the packages of Debian, by architecture.
-func (m maker) debianTools(ctx context.Context) (map[string]unpacked, error) {
+// debianPackages fetches and unpacks the packages of Debian, by architecture.
+func (m maker) debianPackages(ctx context.Context) (map[string]unpacked, error) {
 	text, err := os.ReadFile(filepath.Join(m.source.folder, packagesFile))
 	if err != nil {
 		return nil, err
@@ -170,7 +170,7 @@ func (m maker) debianTools(ctx context.Context) (map[string]unpacked, error) {
 	if err != nil {
 		return nil, err
 	}
-	tools := map[string]unpacked{}
+	packages := map[string]unpacked{}
 	for _, p := range pins {
 		file, err := archive.fetch(ctx, p)
 		if err != nil {
@@ -180,7 +180,7 @@ func (m maker) debianTools(ctx context.Context) (map[string]unpacked, error) {
 		if err != nil {
 			return nil, err
 		}
-		tools[p.architecture()] = append(tools[p.architecture()], unpacked)
+		packages[p.architecture()] = append(packages[p.architecture()], unpacked)
 	}
-	return tools, nil
+	return packages, nil
 }

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# packages.sh: writes packages.txt anew, with the present versions of the packages of Debian 13 of which the image
-# weft-node has files. It has them from a mirror whose index Debian has signed. Run it before a release, and look at what
-# has changed: `make release` takes exactly what the file names.
+# packages.sh: writes packages.txt anew, with the present versions of the packages of Debian 13 of which images and OVN's
+# archives have files. It has them from a mirror whose index Debian has signed. Run it before a release, and look at what has changed:
+# `make release` takes exactly what the file names.
 set -euo pipefail
 cd "$(dirname "$0")"
 release=trixie
-# ovs-ofctl, and what it is linked with. `make release` says which one is missing.
-packages=(openvswitch-common libc6 libcap-ng0 libssl3t64 libunbound8 libevent-2.1-7t64 libnuma1 libxdp1 libbpf1 libelf1t64 zlib1g
-    libzstd1)
+# OVN's programs and Open vSwitch's, and what they are linked with. `make release` says which one is missing.
+packages=(ovn-common ovn-central ovn-host openvswitch-common libc6 libcap-ng0 libssl3t64 libunbound8
+    libevent-2.1-7t64 libnuma1 libxdp1 libbpf1 libelf1t64 zlib1g libzstd1 libudev1 libcap2)
 # shellcheck source=../../test/lab/scripts/debian.sh
 . ../../test/lab/scripts/debian.sh
 work=$(mktemp -d)
@@ -24,7 +24,7 @@ for architecture in amd64 arm64; do
     sed -nE "s|^'.*/(pool/.*\.deb)' .* SHA256:([0-9a-f]{64})$|\2  \1|p" "$work/uris" | sed 's/%2b/+/g; s/%7e/~/g' >> "$work/pins"
 done
 {
-    echo "# Packages of Debian that the image weft-node has files of; packages.sh writes this."
+    echo "# Packages of Debian that images and OVN's archives have files of; packages.sh writes this."
     echo "snapshot $(date --utc +%Y%m%dT%H%M%SZ)"
     sort --key 2 "$work/pins"
 } > packages.txt

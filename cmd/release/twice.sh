@@ -39,6 +39,16 @@ for image in weft-controller weft-node; do
     tell "$here/run-image.sh" $image-*.oci.tar localhost/$image:$version /usr/bin/weft version
 done
 "$here/run-image.sh" weft-node-*.oci.tar localhost/weft-node:$version /usr/bin/ovs-ofctl --version
+for program in ovn-trace ovn-nbctl ovn-sbctl; do
+    "$here/run-image.sh" weft-controller-*.oci.tar localhost/weft-controller:$version /usr/bin/$program --version
+done
+
+mkdir "$work/ovn"
+tar -xzf ovn-*-"$system".tar.gz -C "$work/ovn"
+"$work/ovn/bin/ovsdb-tool" create "$work/nb.db" "$work/ovn/share/ovn/ovn-nb.ovsschema"
+for program in "$work"/ovn/bin/*; do
+    "$program" --version
+done
 
 ansible-galaxy collection install --no-deps --offline --collections-path "$work/collections" weftnet-weft-*.tar.gz
 tell "$work/collections/ansible_collections/weftnet/weft/bin/weft" version

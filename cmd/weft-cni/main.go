@@ -1,5 +1,6 @@
 // Command weft-cni is the CNI plugin of weft. It passes what the container runtime asks on to the
-// node's agent, `weft node`, and prints the answer. `weft-cni --version` is for people: a runtime gives no arguments.
+// node's agent, `weft node`, and prints the answer. A runtime gives no arguments: `weft-cni --version` is for people,
+// and `weft-cni --install FOLDER` for pods that bring the plugin to their host.
 package main
 
 import (
@@ -22,19 +23,28 @@ func main() {
 	skel.PluginMainFuncs(plugin.Funcs(), cni.Versions, "CNI plugin weft-cni: asks the agent `weft node`")
 }
 
-// answer serves a person, and returns the exit code.
+// answer serves those that are no runtime, and returns the exit code.
 func answer(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("weft-cni", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	wanted := flags.Bool("version", false,
 		"print the versions of this program, and of the OVN and Open vSwitch that it is made for")
 	output := flags.String("o", "text", "text or json")
+	folder := flags.String("install", "", "copy this program into a `folder`, such as /opt/cni/bin")
 	if err := flags.Parse(args); err != nil {
 		return 2 // the flags have said why
 	}
-	if !*wanted || flags.NArg() > 0 {
-		fmt.Fprintln(stderr, "weft-cni: a container runtime runs this program; a person can ask it for its --version")
+	if *wanted == (*folder != "") || flags.NArg() > 0 {
+		fmt.Fprintln(stderr, "weft-cni: a container runtime runs this program; others can ask it for its --version, or have "+
+			"it copied by --install FOLDER")
 		return 2
+	}
+	if *folder != "" {
+		if err := install(*folder); err != nil {
+			fmt.Fprintln(stderr, "weft-cni:", err)
+			return 1
+		}
+		return 0
 	}
 	if err := version.Current().Write(stdout, *output); err != nil {
 		fmt.Fprintln(stderr, "weft-cni:", err)

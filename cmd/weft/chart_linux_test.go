@@ -19,6 +19,9 @@ const chartSchema = "../release/chart/values.schema.json"
 var ownKeys = []string{"config", "identity", "kubeconfig", "listen", "ovn-ca", "ovn-certificate", "ovn-private-key",
 	"tunnel-ca", "tunnel-certificate", "tunnel-private-key"}
 
+// ownKeysOfNode are the same for pods of the agent. Its certificate is another one on each host.
+var ownKeysOfNode = []string{"config", "data-dir", "kubeconfig", "node-name"}
+
 // TestReferenceChart: the schema of the chart's values has each key of the parts that run as its pods, as --help tells
 // it.
 func TestReferenceChart(t *testing.T) {
@@ -36,6 +39,7 @@ func TestReferenceChart(t *testing.T) {
 	for part, keys := range map[string]map[string]any{
 		"controller": schemaOfKeys(controllerCommand(), ownKeys),
 		"observe":    schemaOfKeys(observe, append(keysOfSockets, ownKeys...)),
+		"node":       schemaOfKeys(nodeCommand(), ownKeysOfNode),
 	} {
 		properties := schema["properties"].(map[string]any)[part].(map[string]any)["properties"].(map[string]any)
 		properties["config"] = keys

@@ -20,6 +20,14 @@ const (
 	LeaseOfNode = "node"
 )
 
+// ChassisInstance is the holder of a chassis host's Lease: a process of the host, whose name no other one has.
+func ChassisInstance(identity, process string) string { return identity + "_" + process }
+
+// ChassisIdentity is the identity of the host of a [ChassisInstance].
+func ChassisIdentity(instance string) string {
+	return instance[:max(strings.LastIndexByte(instance, '_'), 0)]
+}
+
 // VersionLabel is the label of a Lease: the version of Weft that its holder has, or had when it wrote the Lease. A
 // controller, a chassis host and a door label their own.
 const VersionLabel = "weft.net/version"

@@ -45,7 +45,9 @@ type heartbeat struct {
 }
 
 // newInstance is a name that no other process has.
-func newInstance(identity string) string { return identity + "_" + strings.ToLower(rand.Text()[:10]) }
+func newInstance(identity string) string {
+	return contract.ChassisInstance(identity, strings.ToLower(rand.Text()[:10]))
+}
 
 // run renews until ctx is done.
 func (b *heartbeat) run(ctx context.Context) {

@@ -115,6 +115,7 @@ func (c *cluster) leases(ctx context.Context) (l leases, err error) {
 		lease := &chassis[i]
 		read := leaseOf(lease)
 		if lease.Labels[contract.ChassisLeaseLabel] == contract.LeaseOfHost {
+			read.Holder = contract.ChassisIdentity(read.Holder)
 			l.hosts[read.Holder] = chassisHost{read,
 				strings.Split(lease.Annotations[contract.ChassisUnreachableAnnotation], ",")}
 		} else if node := lease.Annotations[contract.ChassisNodeAnnotation]; node != "" && read.Holder != "" {

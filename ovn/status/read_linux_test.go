@@ -110,6 +110,27 @@ func serving(t *testing.T, answer http.HandlerFunc) rest.Interface {
 	return client.CoreV1().RESTClient()
 }
 
+// TestChassisHostsAreKnownByTheirIdentity: a node's Lease names the host, and a host's the process.
+func TestChassisHostsAreKnownByTheirIdentity(t *testing.T) {
+	c := &cluster{serving(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		items := ""
+		if r.URL.Query().Get("labelSelector") == contract.ChassisLeaseLabel {
+			items = `{"metadata": {"labels": {"weft.net/chassis": "host"}}, "spec": {"holderIdentity": "` +
+				contract.ChassisInstance("rack_1", "k3v") + `"}}, {"metadata": {"labels": {"weft.net/chassis": "node"},
+				"annotations": {"weft.net/node": "w1"}}, "spec": {"holderIdentity": "rack_1"}}`
+		}
+		fmt.Fprintf(w, `{"metadata": {}, "items": [%s]}`, items)
+	})}
+	leases, err := c.leases(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if host, there := leases.hosts[leases.nodes["w1"]]; !there || host.lease.Holder != "rack_1" {
+		t.Errorf("the hosts are %+v, and the nodes %v", leases.hosts, leases.nodes)
+	}
+}
+
 // TestPages: a list is read whole, or as far as it may be; what is forbidden is an error, and what the API server does
 // not know is nothing.
 func TestPages(t *testing.T) {

@@ -33,12 +33,13 @@ const (
 	namespace = "kube-system"
 )
 
-// least are the values that a cluster with TLS must give, and all are those with which both parts run.
+// least are the values that a cluster with TLS must give. With doors and agents the other parts run, too.
 const (
 	least = `{apiServer: {host: 192.0.2.1}, controller: {tlsSecret: weft-controller-ovn, config: {
 		ovn-northbound: ["ssl:192.0.2.11:6641", "ssl:192.0.2.12:6641"], pod-cidrs: [10.244.0.0/16], service-cidrs: [10.96.0.0/16]}}}`
 	doors = `{observe: {enabled: true, tlsSecret: weft-observe-tunnel, sockets: {group: 998},
 		caBundle: "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n"}}`
+	agents = `{node: {enabled: true, config: {ovn-southbound: ["ssl:192.0.2.11:6642"]}}}`
 )
 
 func load(t *testing.T) *helmchart.Chart {
@@ -150,6 +151,103 @@ func TestObjects(t *testing.T) {
 	api := get[*apiregistration.APIService](t, objects, "APIService v1alpha1.observe.weft.net")
 	if !strings.HasPrefix(string(api.Spec.CABundle), "-----BEGIN CERTIFICATE-----\n") {
 		t.Errorf("caBundle of the APIService is %q", api.Spec.CABundle)
+	}
+}
+
+// TestAgents: each is told of its own node, and has the files of its own host.
+func TestAgents(t *testing.T) {
+	if objects := rendered(t, least); objects["DaemonSet weft-node"] != nil || objects["ConfigMap weft-node"] != nil {
+		t.Error("there are agents that nobody has asked for")
+	}
+	objects := rendered(t, least, agents, `{image: {pullPolicy: Never}, node: {nodeSelector: {pool: a}, kubeconfig: /etc/k/conf,
+		config: {cni-conf-dir: /etc/cni/other}}}`)
+	pod := get[*appsv1.DaemonSet](t, objects, "DaemonSet weft-node").Spec.Template.Spec
+	if want := map[string]string{"kubernetes.io/os": "linux", "pool": "a"}; !maps.Equal(pod.NodeSelector, want) {
+		t.Errorf("the agents are on nodes with %v", pod.NodeSelector)
+	}
+	if !pod.HostNetwork || *pod.AutomountServiceAccountToken {
+		t.Errorf("the pod has the host's network %v, and an account %v", pod.HostNetwork, *pod.AutomountServiceAccountToken)
+	}
+	container := pod.Containers[0]
+	fields := map[string]string{}
+	for _, v := range container.Env {
+		fields[v.Name] = v.ValueFrom.FieldRef.FieldPath
+	}
+	want := map[string]string{"WEFT_NODE_NAME": "spec.nodeName", "WEFT_ENCAP_ADDRESS": "status.hostIP"}
+	if !maps.Equal(fields, want) {
+		t.Errorf("the variables are %v", fields)
+	}
+	var writes []string
+	for _, mount := range container.VolumeMounts {
+		if !mount.ReadOnly {
+			writes = append(writes, mount.MountPath)
+		}
+	}
+	if want := []string{"/run", "/var/lib/weft/node", "/etc/cni/other"}; !slices.Equal(writes, want) {
+		t.Errorf("it may write %v", writes)
+	}
+	if s := settings(t, objects, "node"); s["kubeconfig"] != "/etc/k/conf" ||
+		s["ovs-database"] != "unix:/run/openvswitch/db.sock" {
+		t.Errorf("the configuration is %v", s)
+	}
+	live, ready := container.LivenessProbe.HTTPGet, container.ReadinessProbe.HTTPGet
+	if at := defaultOf(t, "node", "metrics-address"); live.Host+":"+live.Port.String() != at ||
+		ready.Host+":"+ready.Port.String() != at {
+		t.Errorf("it serves at %s, and the probes are %+v and %+v", at, live, ready)
+	}
+	for _, c := range append(pod.InitContainers, container) {
+		if c.Image != "localhost/weft-node:0.0.0" || c.ImagePullPolicy != corev1.PullNever {
+			t.Errorf("container %s has image %s, and pulls it %s", c.Name, c.Image, c.ImagePullPolicy)
+		}
+	}
+	if plugin := pod.InitContainers[0]; *plugin.SecurityContext.AllowPrivilegeEscalation ||
+		plugin.Command[2] != plugin.VolumeMounts[0].MountPath {
+		t.Errorf("the container that brings the plugin is %+v", plugin)
+	}
+}
+
+// TestKubeconfigMayBeAmongTheFiles: Kubernetes takes no two volumes at one place.
+func TestKubeconfigMayBeAmongTheFiles(t *testing.T) {
+	for kubeconfig, want := range map[string]int{"/etc/weft/kubelet.conf": 1, "/etc/other/kubelet.conf": 2} {
+		objects := rendered(t, least, agents, `{node: {kubeconfig: `+kubeconfig+`}}`)
+		pod := get[*appsv1.DaemonSet](t, objects, "DaemonSet weft-node").Spec.Template.Spec
+		var folders []string
+		for _, mount := range pod.Containers[0].VolumeMounts {
+			if mount.Name == "files" || mount.Name == "kubeconfig" {
+				folders = append(folders, mount.MountPath)
+			}
+		}
+		if len(folders) != want || !slices.Contains(folders, filepath.Dir(kubeconfig)) {
+			t.Errorf("with the kubeconfig %s the pod has the folders %v", kubeconfig, folders)
+		}
+	}
+}
+
+// TestNodesOfControllersCanBeOthers: Helm adds labels to those of the chart, and null takes one out.
+func TestNodesOfControllersCanBeOthers(t *testing.T) {
+	const role = "node-role.kubernetes.io/control-plane"
+	for values, want := range map[string]map[string]string{
+		"{pool: a}":                     {role: "", "pool": "a"},
+		"{pool: a, " + role + `: null}`: {"pool": "a"},
+	} {
+		objects := rendered(t, least, `{controller: {nodeSelector: `+values+`}}`)
+		pod := get[*appsv1.Deployment](t, objects, "Deployment weft-controller").Spec.Template.Spec
+		if !maps.Equal(pod.NodeSelector, want) {
+			t.Errorf("with %s the controllers are on nodes with %v", values, pod.NodeSelector)
+		}
+	}
+}
+
+// TestAgentsHaveTheAddressThatTheyAreTold: a variable would overrule the file.
+func TestAgentsHaveTheAddressThatTheyAreTold(t *testing.T) {
+	objects := rendered(t, least, agents, `{node: {config: {encap-address: 192.0.2.12}}}`)
+	for _, v := range get[*appsv1.DaemonSet](t, objects, "DaemonSet weft-node").Spec.Template.Spec.Containers[0].Env {
+		if v.Name == "WEFT_ENCAP_ADDRESS" {
+			t.Errorf("the variables have %+v", v)
+		}
+	}
+	if s := settings(t, objects, "node"); s["encap-address"] != "192.0.2.12" {
+		t.Errorf("the configuration is %v", s)
 	}
 }
 
@@ -396,6 +494,10 @@ func TestBadValuesAreNamed(t *testing.T) {
 			"observe.caBundle is no certificate of PEM: give the authority of observe.tlsSecret, by --set-file"},
 		{"doors that cannot read", `{observe: {enabled: true}}`,
 			"observe.sockets.group is empty: give the number that `stat -c %g /run/weft-observe` prints"},
+		{"agents without a Southbound", `{node: {enabled: true}}`,
+			"node.config.ovn-southbound is empty: give the value that this cluster has, as [ssl:192.0.2.11:6642]"},
+		{"one name for all agents", `{node: {config: {node-name: l1}}}`, "additional properties 'node-name' not allowed"},
+		{"a path that is none", `{node: {kubeconfig: kubelet.conf}}`, "at '/node/kubeconfig'"},
 		{"a family", `{observe: {ipFamily: ipv6}}`, "at '/observe/ipFamily': value must be one of 'IPv4', 'IPv6'"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

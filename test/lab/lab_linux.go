@@ -115,6 +115,15 @@ func (l *Lab) IssueTunnelCertificate(name string, change func(*pki.Subject)) err
 	return certificates.reissue(agentPair(name), subject)
 }
 
+// Path is where this machine reaches a file of one of the lab's machines, a unix socket for one.
+func (l *Lab) Path(name, file string) (string, error) {
+	if err := l.CheckMachine(name); err != nil {
+		return "", err
+	}
+	process, err := l.processes.machine(name)
+	return process + "/root" + file, err
+}
+
 // CheckMachine reports a name that none of the lab's machines has.
 func (l *Lab) CheckMachine(name string) error {
 	if !slices.Contains(l.Machines(), name) {

@@ -51,6 +51,8 @@ func files(s *Source) (rows [][]string, err error) {
 		switch {
 		case p.in.folder == "node/chassis":
 			program = "weft chassis"
+		case p.in.folder == "cmd/weft-cni":
+			program = "weft-cni"
 		case row[0] == "{file}": // weft node has no such key
 			program = "weft sysdump"
 		case row[0] == "{write}":

@@ -20,13 +20,14 @@ type Lab struct {
 	StandIn bool
 }
 
-// Repository is the folder of the module, whose tests run two folders below it.
+// Repository is the folder of the repository: that of the folder test, below which its tests on labs run.
 func Repository() string {
 	dir, err := os.Getwd()
 	if err != nil {
 		panic(err)
 	}
-	return filepath.Dir(filepath.Dir(dir))
+	const tests = "/test/"
+	return dir[:strings.LastIndex(dir, tests)]
 }
 
 // Command is a verb of weftlab, not started yet.

@@ -52,6 +52,9 @@ func (s *Supervisor) ServeControl(ctx context.Context) error {
 	mux.HandleFunc("POST /restart/{component}", func(w http.ResponseWriter, r *http.Request) {
 		reply(w, s.Restart(r.Context(), r.PathValue("component")))
 	})
+	mux.HandleFunc("POST /stop/{component}", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, s.Stop(r.Context(), r.PathValue("component")))
+	})
 	mux.HandleFunc("POST /kill/{component}", func(w http.ResponseWriter, r *http.Request) {
 		reply(w, s.Kill(r.PathValue("component")))
 	})
@@ -99,6 +102,12 @@ func (c *Client) Restart(ctx context.Context, component string) error {
 		return c.startAnew(ctx, path)
 	}
 	_, err = c.call(ctx, http.MethodPost, path)
+	return err
+}
+
+// Stop is [Supervisor.Stop].
+func (c *Client) Stop(ctx context.Context, component string) error {
+	_, err := c.call(ctx, http.MethodPost, "/stop/"+url.PathEscape(component))
 	return err
 }
 

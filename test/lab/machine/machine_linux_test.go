@@ -232,6 +232,27 @@ func TestRestartIsOrderlyAndWaits(t *testing.T) {
 	}
 }
 
+func TestWhatIsStoppedStaysSoUntilItIsRestarted(t *testing.T) {
+	_, client := supervise(t, Component{Name: "idle", Command: []string{"sleep", "1h"}})
+	before := statusOf(t, client, "idle", running)
+	if err := client.Stop(t.Context(), "idle"); err != nil {
+		t.Fatal(err)
+	}
+	statusOf(t, client, "idle", func(c ComponentStatus) bool { return c.State == StateStopped && c.PID == 0 && !c.OK() })
+	for verb, end := range map[string]func(context.Context, string) error{"kill": client.Kill, "stop": client.Stop} {
+		if err := end(t.Context(), "idle"); err == nil || !strings.Contains(err.Error(), "does not run: it is stopped") {
+			t.Errorf("%s: the error is: %v", verb, err)
+		}
+	}
+	if err := client.Restart(t.Context(), "idle"); err != nil {
+		t.Fatal(err)
+	}
+	after := statusOf(t, client, "idle", running)
+	if after.PID == before.PID || after.Restarts != 0 {
+		t.Errorf("it was %+v, and is %+v", before, after)
+	}
+}
+
 func TestRepeatedCommandsRunAsLongAsTheirComponent(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "story")
 	_, client := supervise(t, Component{
@@ -277,7 +298,8 @@ func TestWhatIsDoneCannotBeEnded(t *testing.T) {
 	// What cannot come would be waited for until the deadline.
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for verb, end := range map[string]func(context.Context, string) error{"kill": client.Kill, "restart": client.Restart} {
+	for verb, end := range map[string]func(context.Context, string) error{"kill": client.Kill, "stop": client.Stop,
+		"restart": client.Restart} {
 		err := end(ctx, "once")
 		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "once on m runs once") {
 			t.Errorf("%s: the error is: %v", verb, err)

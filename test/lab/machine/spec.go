@@ -138,6 +138,7 @@ const (
 	StateRunning  = "running"
 	StateBackoff  = "backoff" // ended by itself, will be started again
 	StateDone     = "done"    // a Once that succeeded
+	StateStopped  = "stopped" // until it is told to start again
 )
 
 // Status of a machine.

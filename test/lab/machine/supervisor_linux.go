@@ -43,6 +43,7 @@ type component struct {
 	// starts counts how often the component has come to serve, so that a restart can be awaited.
 	starts  int
 	orderly bool // the end of this run is wanted: no backoff, not an accident
+	stopped bool // it is not started again until it is told to
 }
 
 // NewSupervisor makes a supervisor; nothing runs before [Supervisor.Run].
@@ -104,7 +105,34 @@ func (s *Supervisor) Kill(name string) error {
 	return process.Kill()
 }
 
-// Restart ends the component in its orderly way and returns when it serves again.
+// Stop ends the component in its orderly way. It stays so until [Supervisor.Restart].
+func (s *Supervisor) Stop(ctx context.Context, name string) error {
+	c, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	if c.Vital {
+		return fmt.Errorf("%s is all of %s: `weftlab off %s` ends it", name, s.spec.Name, s.spec.Name)
+	}
+	c.mu.Lock()
+	process, status := c.process, c.status
+	if process != nil {
+		c.stopped, c.orderly = true, true
+	}
+	c.mu.Unlock()
+	if err := c.unlessDone(status); err != nil {
+		return err
+	}
+	if process == nil {
+		return fmt.Errorf("%s on %s does not run: it is %s (%s)", name, s.spec.Name, status.State, status.Detail)
+	}
+	if err := c.stop(ctx, process); err != nil {
+		return err
+	}
+	return c.await(ctx, func() bool { return c.status.State == StateStopped })
+}
+
+// Restart ends the component in its orderly way, if it runs, and returns when it serves again.
 func (s *Supervisor) Restart(ctx context.Context, name string) error {
 	c, err := s.find(name)
 	if err != nil {
@@ -116,6 +144,9 @@ func (s *Supervisor) Restart(ctx context.Context, name string) error {
 	c.mu.Unlock()
 	if err := c.unlessDone(status); err != nil {
 		return err
+	}
+	if status.State == StateStopped {
+		c.set(StateWaiting, "", func() { c.stopped = false })
 	}
 	if process != nil {
 		if err := c.stop(ctx, process); err != nil {
@@ -235,9 +266,16 @@ func (c *component) keepRunning(ctx context.Context) {
 			return
 		}
 		c.mu.Lock()
-		orderly, served := c.orderly, c.starts > 0
+		orderly, served, stopped := c.orderly, c.starts > 0, c.stopped
 		c.orderly = false
 		c.mu.Unlock()
+		if stopped {
+			c.set(StateStopped, "")
+			if c.await(ctx, func() bool { return !c.stopped }) != nil {
+				return // the machine ends
+			}
+			continue
+		}
 		if c.Vital && served && c.endMachine(err, orderly) == nil {
 			return
 		}

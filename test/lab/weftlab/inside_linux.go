@@ -181,6 +181,23 @@ again and returns when it serves. weftlab status lists machines and components.`
 	}
 }
 
+func stopCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "stop MACHINE COMPONENT",
+		Short: "End a component in its orderly way; weftlab restart starts it again",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			machine, err := o.machine(args[0])
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), restartTimeout)
+			defer cancel()
+			return machine.Stop(ctx, args[1])
+		},
+	}
+}
+
 func killCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "kill MACHINE COMPONENT",

@@ -125,8 +125,8 @@ All of it lives in namespaces of its own and ends with their first process, howe
 	root.AddCommand(upCommand(o), downCommand(o), statusCommand(o), imagesCommand(),
 		kubectlCommand(o), weftCommand(o), databaseCommand(o, "nbctl", "Northbound"),
 		databaseCommand(o, "sbctl", "Southbound"), execCommand(o), controlCommand(o), logsCommand(o),
-		restartCommand(o), killCommand(o), hnsCommand(o), hypervCommand(o), executedCommand(o), clockCommand(o),
-		e2eCommand(o), conformanceCommand(o))
+		restartCommand(o), stopCommand(o), killCommand(o), hnsCommand(o), hypervCommand(o), executedCommand(o),
+		clockCommand(o), e2eCommand(o), conformanceCommand(o))
 	root.AddCommand(powerCommands(o)...)
 	root.AddCommand(roles()...)
 	root.AddCommand(windowsRoles()...)

@@ -1,7 +1,10 @@
-{{/* The image's reference. Tags have no plus sign: `make release` writes another sign for it, too. */}}
+{{/*
+An image's reference. Tags have no plus sign: `make release` writes another sign for it, too.
+root: the chart's; image: the values of the image.
+*/}}
 {{- define "weft.image" -}}
-{{- with .Values.image }}
-{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion | replace "+" "_" }}{{ end }}
+{{- with .image }}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.root.Chart.AppVersion | replace "+" "_" }}{{ end }}
 {{- end }}
 {{- end }}
 
@@ -29,6 +32,9 @@ observe.caBundle is no certificate of PEM: give the authority of observe.tlsSecr
 {{- if and .enabled (not .sockets.group) }}
 observe.sockets.group is empty: give the number that `stat -c %g {{ .sockets.folder }}` prints on the hosts of the databases
 {{- end }}
+{{- end }}
+{{- if and .Values.node.enabled (not (get .Values.node.config "ovn-southbound")) }}
+node.config.ovn-southbound is empty: give the value that this cluster has, as [ssl:192.0.2.11:6642]
 {{- end }}
 {{- end }}
 
@@ -123,7 +129,7 @@ spec:
         seccompProfile: {type: RuntimeDefault}
       containers:
       - name: weft
-        image: {{ include "weft.image" .root | quote }}
+        image: {{ include "weft.image" (dict "root" .root "image" .root.Values.image) | quote }}
         imagePullPolicy: {{ .root.Values.image.pullPolicy }}
         args: [{{ .name }}, --config, /etc/weft/config/{{ .name }}.yaml]
         env:
