@@ -95,7 +95,7 @@ func newAgent(
 		a.tunnel.switchReady, a.tunnel.awaitLookup = a.gateway.SwitchReady, a.gateway.AwaitLookup
 		a.registry.MustRegister(a.tunnel.collectors()...)
 		a.tunnel.metrics, a.tunnel.connections = a.registry, a.newConnections().Open
-		a.tunnel.captures = capture.NewServer(captured{c, ovs}.find).Open
+		a.tunnel.captures, a.tunnel.probes = capture.NewServer(captured{c, ovs}.find).Open, a.newProbes().Open
 	}
 	return a, nil
 }

@@ -107,6 +107,8 @@ type DNS struct {
 // Namespace is a network compartment with what is attached to it, by ID.
 type Namespace struct {
 	ID         string
+	// Compartment is its number, by which threads enter it.
+	Compartment uint32
 	Endpoints  []string
 	Containers []string
 }

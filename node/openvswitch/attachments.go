@@ -61,16 +61,24 @@ func attachmentUUID(table string, a cni.Attachment) string {
 	return ovsdb.ID(table, attachmentOwner(a), cni.HostInterface(a))
 }
 
-// DeviceOf is the host's end of a pod's interface.
-func (o *Database) DeviceOf(pod cni.Pod) (device string, attached bool) {
+// InterfaceOf is the interface of a pod; nil where it has none.
+func (o *Database) InterfaceOf(pod cni.Pod) *vswitch.Interface {
 	if pod.UID == "" {
-		return "", false
+		return nil
 	}
 	port := contract.PodPort(pod.Namespace, pod.Name)
 	for _, i := range o.Attached() {
 		if i.ExternalIDs["iface-id"] == port && i.ExternalIDs["iface-id-ver"] == pod.UID {
-			return i.Name, true
+			return i
 		}
+	}
+	return nil
+}
+
+// DeviceOf is the host's end of a pod's interface.
+func (o *Database) DeviceOf(pod cni.Pod) (device string, attached bool) {
+	if found := o.InterfaceOf(pod); found != nil {
+		return found.Name, true
 	}
 	return "", false
 }

@@ -139,7 +139,7 @@ func (s *captures) begin(ctx context.Context, c captured, request contract.Captu
 			return nil, err
 		}
 		name = pod.Spec.NodeName
-		request.Pod = &contract.CapturedPod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}
+		request.Pod = &contract.PodReference{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}
 	}
 	node, there := s.node(name)
 	switch {
