@@ -58,7 +58,9 @@ func CheckProbe(r ProbeRequest) error {
 	return nil
 }
 
-func ofOneHost(addr netip.Addr) bool { return addr.IsGlobalUnicast() && addr.Zone() == "" && !addr.Is4In6() }
+func ofOneHost(addr netip.Addr) bool {
+	return addr.IsGlobalUnicast() && addr.Zone() == "" && !addr.Is4In6()
+}
 
 // KnownProbeResult says whether a result is one that [api.TraceProbe] has.
 func KnownProbeResult(result string) bool {

@@ -35,6 +35,7 @@ type question struct {
 	protocol ovntrace.Protocol
 	family   string
 	ovn      bool
+	live     bool
 }
 
 // Families of addresses, as Kubernetes names them.
@@ -46,7 +47,7 @@ const (
 // readQuestion checks a question. Nothing that passes has a character that a name, an address or a number may not have.
 func readQuestion(spec api.TraceSpec) (q question, err error) {
 	q = question{from: spec.Source, to: spec.Destination, port: spec.Port, family: spec.Family, ovn: spec.OVN,
-		protocol: ovntrace.Protocol(strings.ToLower(spec.Protocol))}
+		live: spec.Live, protocol: ovntrace.Protocol(strings.ToLower(spec.Protocol))}
 	if err := checkEnd("spec.source", q.from); err != nil {
 		return q, err
 	}
@@ -71,7 +72,23 @@ func readQuestion(spec api.TraceSpec) (q question, err error) {
 		return q, questionErrorf("spec.family", "%q is neither IPv4 nor IPv6; leave it out for the first that both ends have",
 			q.family)
 	}
-	return q, q.checkPort()
+	if err := q.checkPort(); err != nil {
+		return q, err
+	}
+	return q, q.checkLive()
+}
+
+// checkLive refuses a probe that nobody can send.
+func (q *question) checkLive() error {
+	switch {
+	case !q.live:
+	case q.from.Kind != api.PodEnd:
+		return questionErrorf("spec.live", "a probe is sent from the network of a Pod, and the source is a %s; ask from a "+
+			"Pod, or leave it out", q.from.Kind)
+	case q.port == "" && q.to.Kind != api.ServiceEnd:
+		return questionErrorf("spec.live", "a probe is a connection and no echo (ICMP); name a port, or leave it out")
+	}
+	return nil
 }
 
 func (q *question) checkPort() error {

@@ -109,6 +109,11 @@ func (t *tracing) answer() (err error) {
 	if err != nil {
 		return err
 	}
+	if t.q.live {
+		if t.status.Probe, err = t.plan(packet); err != nil {
+			return err
+		}
+	}
 	if t.hosts, err = t.south.allChassis(t.ctx); err != nil {
 		return err
 	}
