@@ -23,7 +23,7 @@ func send(ctx context.Context, request contract.ProbeRequest) (result string, er
 	case "tcp":
 		err = connect(ctx, source, request.Destination)
 	case "udp":
-		err = ask(ctx, source, request.Destination)
+		err = query(ctx, source, request.Destination)
 	case "sctp":
 		err = associate(ctx, source, request.Destination)
 	default:
@@ -66,8 +66,8 @@ func connect(ctx context.Context, source, destination netip.AddrPort) error {
 // maxAnswer is how much of an answer is read, in bytes. Nobody looks at it.
 const maxAnswer = 512
 
-// ask sends one datagram, and waits for an answer, or for an ICMP error.
-func ask(ctx context.Context, source, destination netip.AddrPort) error {
+// query sends one datagram, and waits for an answer, or for an ICMP error.
+func query(ctx context.Context, source, destination netip.AddrPort) error {
 	conn, err := (&net.Dialer{Control: tellErrors}).DialUDP(ctx, "udp", source, destination)
 	if err != nil {
 		return err
