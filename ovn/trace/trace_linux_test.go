@@ -42,6 +42,8 @@ func spec(t testing.TB, text string) api.TraceSpec {
 			s.Protocol = word
 		case ipv6:
 			s.Family = word
+		case "live":
+			s.Live = true
 		default:
 			s.Port = word
 		}
@@ -114,6 +116,7 @@ func TestTracesOfARealOVN(t *testing.T) {
 	t.Run("one of two endpoints", func(t *testing.T) { c.oneOfTwo(t) })
 	t.Run("questions without an answer", func(t *testing.T) { c.unanswered(t) })
 	t.Run("rights", func(t *testing.T) { c.rights(t) })
+	t.Run("probes", func(t *testing.T) { c.plans(t) })
 }
 
 // oneOfTwo: which endpoint is taken is a matter of chance, but it is the one that is told.
@@ -130,6 +133,24 @@ func (c *Tracer) oneOfTwo(t *testing.T) {
 	for endpoint, pod := range pods {
 		if strings.Contains(text, "becomes "+endpoint+", one of 2 endpoints") != strings.Contains(text, pod+" receives it") {
 			t.Errorf("another one than %s is told:\n%s", endpoint, text)
+		}
+	}
+}
+
+// plans: a probe asks what the trace asks, by the addresses that were chosen.
+func (c *Tracer) plans(t *testing.T) {
+	for question, want := range map[string]api.TraceProbe{
+		"Pod shop/web > Pod shop/db 3307 live":      {Protocol: "tcp", Source: "10.244.0.5", Destination: "10.244.1.5:3307"},
+		"Pod shop/web > Pod shop/db 9 udp live":     {Protocol: "udp", Source: "10.244.0.5", Destination: "10.244.1.5:9"},
+		"Pod shop/web > Service shop/db live":       {Protocol: "tcp", Source: "10.244.0.5", Destination: "10.96.0.10:3306"},
+		"Pod shop/web > Service shop/both dns live": {Protocol: "udp", Source: "10.244.0.5", Destination: "10.96.0.12:53"},
+		"Pod shop/web > Pod shop/db 3307 IPv6 live": {Protocol: "tcp", Source: "fd00:10:244::5",
+			Destination: "[fd00:10:244:1::5]:3307"},
+	} {
+		want.Comparison = api.ProbeUnknown // nobody has sent it
+		status, err := c.Trace(t.Context(), spec(t, question), everything)
+		if err != nil || status.Probe == nil || *status.Probe != want {
+			t.Errorf("%s: %+v, %v, want %+v", question, status, err, want)
 		}
 	}
 }
@@ -158,6 +179,9 @@ func (c *Tracer) unanswered(t *testing.T) {
 		"Pod shop/web > Gateway l1 22":                "spec.destination.kind: \"Gateway\" is none of",
 		"Pod shop/web > Service shop/db --ovs=x":      "spec.port",
 		"Pod shop/web > Address --db=tcp:192.0.2.9 1": "spec.destination.name",
+		"Node l1 > Pod shop/cart 80 live":             "spec.live: a probe is sent from the network of a Pod",
+		"Pod shop/web > Pod shop/cart live":           "spec.live: a probe is a connection and no echo",
+		"Pod shop/monitor > Pod shop/cart 80 live":    "spec.live: pod shop/monitor in the network of node l1 has no network",
 	} {
 		status, err := c.Trace(t.Context(), spec(t, question), everything)
 		var wrong *QuestionError
