@@ -47,8 +47,8 @@ func traceCommand() *cobra.Command {
 		Use:   "trace SRC DST[:PORT]",
 		Short: "Follow a packet from a pod or a node to where it ends, and say why",
 		Long:  traceHelp,
-		Example: "  weft trace shop/web svc/shop/db:3306\n  weft trace shop/web svc/shop/db:3306 --live\n  weft trace -n shop web 198.51.100.1:53 --protocol udp\n" +
-			"  weft trace node/l1 shop/db:3306 --family 6 --ovn",
+		Example: "  weft trace shop/web svc/shop/db:3306\n  weft trace shop/web svc/shop/db:3306 --live\n" +
+			"  weft trace -n shop web 198.51.100.1:53 --protocol udp\n  weft trace node/l1 shop/db:3306 --family 6 --ovn",
 	}
 	endsWith(cmd, exitCode{doctor.ExitOK, "the packet arrives, and so does its answer"},
 		exitCode{doctor.ExitWarning, "one of them is refused, or lost"},
@@ -85,8 +85,7 @@ func traceCommand() *cobra.Command {
 	})
 }
 
-// traceVerdict is the exit code of an answer. One without the probe that was asked for is of an earlier door, which does
-// not come here: it knows no such field.
+// traceVerdict is the exit code of an answer.
 func traceVerdict(spec api.TraceSpec, trace *api.Trace) error {
 	switch probe := trace.Status.Probe; {
 	case spec.Live && (probe == nil || probe.Comparison != api.ProbeAgrees):

@@ -201,9 +201,10 @@ func TestProbesAreTold(t *testing.T) {
 		"both are refused": {api.Refused, probe(api.ProbeRefused, api.ProbeAgrees), 1, []string{"refused, as traced"}},
 		"they differ": {api.Arrives, probe(api.ProbeRefused, api.ProbeDiffers), 2,
 			[]string{"The probe: refused, differs from the trace\n", "  nobody  [2Jlistens\n  To do: start it\n"}},
-		"nothing is told": {api.Arrives, probe(api.ProbeUnanswered, api.ProbeUnknown), 2, []string{"The probe: unanswered\n"}},
-		"it is not sent":  {api.Arrives, probe("", api.ProbeUnknown), 2, []string{"not sent\n", "10.96.0.10:3306\n"}},
-		"no word of it":   {api.Arrives, nil, 2, nil},
+		"nothing is told": {api.Arrives, probe(api.ProbeUnanswered, api.ProbeUnknown), 2,
+			[]string{"The probe: unanswered\n"}},
+		"it is not sent": {api.Arrives, probe("", api.ProbeUnknown), 2, []string{"not sent\n", "10.96.0.10:3306\n"}},
+		"no word of it":  {api.Arrives, nil, 2, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := traceAs(t, func(w http.ResponseWriter, _ *http.Request) {

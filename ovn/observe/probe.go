@@ -46,8 +46,8 @@ func (h *handler) demandLive(ctx context.Context, who user.Info, namespace strin
 	return h.prober.limits.enter(who.GetName())
 }
 
-// send has the pod's node send what the trace has planned, and compares. A probe that cannot be sent leaves the trace as
-// it is.
+// send has the pod's node send what the trace has planned, and compares. A probe that cannot be sent leaves the trace
+// as it is.
 func (p *prober) send(ctx context.Context, who user.Info, source api.TraceEnd, status *api.TraceStatus) {
 	probe := status.Probe
 	said, err := p.ask(ctx, who, source, probe)

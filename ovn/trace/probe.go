@@ -10,8 +10,8 @@ import (
 	"github.com/weftnet/weft/ovn/ovntrace"
 )
 
-// plan is the probe that asks what the trace asks, by the addresses that the trace has chosen. A Service is asked by its
-// own address, so that its load balancer takes part.
+// plan is the probe that asks what the trace asks, by the addresses that the trace has chosen. A Service is asked by
+// its own address, so that its load balancer takes part.
 func (t *tracing) plan(p ovntrace.Packet) (*api.TraceProbe, error) {
 	if _, _, own := podOf(t.from.port.owner); !own {
 		return nil, questionErrorf("spec.live", "%s has no network of its own that a probe could be sent from; ask from "+
@@ -25,8 +25,8 @@ func (t *tracing) plan(p ovntrace.Packet) (*api.TraceProbe, error) {
 type finding struct{ comparison, reason, remedy string }
 
 // behind is the remedy where packets go other ways than the logical flows say.
-const behind = "`weft status` says which nodes are behind the Southbound; ask again if a policy or a Service has just " +
-	"changed"
+const behind = "`weft status` says which nodes are behind the Southbound; ask again if a policy or a Service has " +
+	"just changed"
 
 // findings are what a probe's result says, by the trace's.
 var findings = map[string]map[string]finding{
@@ -37,8 +37,8 @@ var findings = map[string]map[string]finding{
 		api.ProbeUnanswered: {api.ProbeDiffers, fmt.Sprintf("the logical flows let the packet and its answer pass, and no "+
 			"answer has come within %v", contract.ProbeTime), "see by `weft capture` whether it comes to the destination, and " +
 			"whether a firewall there drops it; `weft status` says which nodes are behind the Southbound"},
-		api.ProbeUnreachable: {api.ProbeDiffers, "the logical flows let the packet pass, and somebody answers that there is " +
-			"no way", "`weft capture` of the pod, with the filter icmp, shows whose answer it is"},
+		api.ProbeUnreachable: {api.ProbeDiffers, "the logical flows let the packet pass, and somebody answers that there " +
+			"is no way", "`weft capture` of the pod, with the filter icmp, shows whose answer it is"},
 	},
 	api.Refused: {
 		api.ProbeAnswered:    {api.ProbeDiffers, "the logical flows refuse the packet, and the destination answers", behind},

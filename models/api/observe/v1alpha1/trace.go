@@ -94,8 +94,8 @@ type TraceSpec struct {
 	Family string `json:"family,omitempty"`
 	// OVN is true for the output of ovn-trace, too. It needs the right in the whole cluster.
 	OVN bool `json:"ovn,omitempty"`
-	// Live is true for a probe, too: a real connection from the Pod's own network. It needs a port, and the right to create
-	// traces/live in the namespace of the source.
+	// Live is true for a probe, too: a real connection from the Pod's own network. It needs a port, and the right to
+	// create traces/live in the namespace of the source.
 	Live bool `json:"live,omitempty"`
 }
 
