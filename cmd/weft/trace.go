@@ -24,15 +24,18 @@ It asks the API server, which asks weft observe: a kubeconfig is all that it nee
 observe.weft.net in the namespaces of both ends. Nodes, addresses, names outside and --ovn need that right in the whole
 cluster. An administrator gives it, by a binding to the ClusterRole ` + api.TraceRole + `.
 
-SRC is a pod, [NAMESPACE/]NAME, or node/NAME. DST is one of these, svc/[NAMESPACE/]NAME, an address, or a name outside,
-which has a dot. A name outside is resolved on this machine. PORT is a number, or the name of a Service's port. Without
-a port, a Service's only one is meant, and others are asked for an echo (ICMP). An IPv6 address stands in brackets
-before its port.
+SRC is a pod, [NAMESPACE/]NAME, or node/NAME, or an address outside the cluster. DST is a pod, a node,
+svc/[NAMESPACE/]NAME, an address, or a name outside, which has a dot. A name outside is resolved on this machine. PORT
+is a number, or the name of a Service's port. Without a port, a Service's only one is meant, and others are asked for an
+echo (ICMP). An IPv6 address stands in brackets before its port.
 
-Without --live nothing is sent. ovn-trace, OVN's simulator, follows the packet through the logical flows of the live Southbound. It
-knows no connections: what the request has translated is taken to be translated back for the answer. Of a Service's
-endpoints it takes one by chance. NodePorts are not followed, as ovn-trace does not know the variables of nodes by
-which OVN has them.
+A connection from an address outside comes in by the gateway of a node, see --node, and goes to an address by which a
+Service is known outside.
+
+Without --live nothing is sent. ovn-trace, OVN's simulator, follows the packet through the logical flows of the live
+Southbound. It knows no connections: what the request has translated is taken to be translated back for the answer. Of a
+Service's endpoints it takes one by chance. NodePorts are not followed, as ovn-trace does not know the variables of
+nodes by which OVN has them.
 
 With --live, the agent of the pod's node sends a probe, too: one connection by TCP or SCTP, which it closes at once, or
 one datagram by UDP. It leaves from the pod's own network, with the pod's address, to the address and the port that were
@@ -45,10 +48,11 @@ The JSON is what the API server answers, a Trace.`
 func traceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace SRC DST[:PORT]",
-		Short: "Follow a packet from a pod or a node to where it ends, and say why",
+		Short: "Follow a packet from a pod, a node or the outside to where it ends, and say why",
 		Long:  traceHelp,
 		Example: "  weft trace shop/web svc/shop/db:3306\n  weft trace shop/web svc/shop/db:3306 --live\n" +
-			"  weft trace -n shop web 198.51.100.1:53 --protocol udp\n  weft trace node/l1 shop/db:3306 --family 6 --ovn",
+			"  weft trace -n shop web 198.51.100.1:53 --protocol udp\n  weft trace node/l1 shop/db:3306 --family 6 --ovn\n" +
+			"  weft trace 198.51.100.9 203.0.113.80:443 --node l1",
 	}
 	endsWith(cmd, exitCode{doctor.ExitOK, "the packet arrives, and so does its answer"},
 		exitCode{doctor.ExitWarning, "one of them is refused, or lost"},
@@ -59,6 +63,8 @@ func traceCommand() *cobra.Command {
 	f.StringP("namespace", "n", "", "namespace of pods and Services named without one; empty: that of the context")
 	f.String("protocol", "", "protocol of the connection: tcp, udp or sctp; empty: tcp, or that of the Service's port")
 	f.String("family", "", "address family: 4 or 6; empty: the first that both ends have")
+	f.String("node", "", "node by whose gateway a connection from an address enters; empty: the one that serves the "+
+		"destination, or else the first with a gateway")
 	f.Bool("live", false, "have the pod's node send a probe, too, and compare")
 	f.Bool("ovn", false, "print the output of ovn-trace, too")
 	f.StringP("output", "o", "text", "form of the answer: text, wide, json or yaml")
@@ -113,7 +119,7 @@ func traceSpec(ctx context.Context, s *settings, args []string, namespace string
 			s.text("family"))
 	}
 	spec = api.TraceSpec{Protocol: s.text("protocol"), Family: family.api, OVN: s.boolean("ovn"),
-		Live: s.boolean("live")}
+		Live: s.boolean("live"), Node: s.text("node")}
 	if spec.Source, err = traceEnd(args[0], namespace); err != nil {
 		return spec, err
 	}

@@ -53,7 +53,9 @@ func TestTraceQuestions(t *testing.T) {
 		"web example.com:443":             {Source: web, Destination: address("198.51.100.1"), Port: "443"},
 		"web example.com --family 6":      {Source: web, Destination: address("2001:db8:9::1"), Family: "IPv6"},
 		"web svc/db:sql --live":           {Source: web, Destination: service("shop", "db"), Port: "sql", Live: true},
-		"prod/web.0 node/l2:22":           {Source: pod("prod", "web.0"), Destination: host("l2"), Port: "22"},
+		"198.51.100.9 203.0.113.80:443 --node l1": {Source: address("198.51.100.9"), Destination: address("203.0.113.80"),
+			Port: "443", Node: "l1"},
+		"prod/web.0 node/l2:22": {Source: pod("prod", "web.0"), Destination: host("l2"), Port: "22"},
 	} {
 		cmd := traceCommand()
 		if err := cmd.ParseFlags(strings.Fields(line)); err != nil {

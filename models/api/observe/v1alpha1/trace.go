@@ -81,7 +81,7 @@ type Trace struct {
 
 // TraceSpec is a connection.
 type TraceSpec struct {
-	// Source is who opens the connection: a Pod or a Node.
+	// Source is who opens the connection: a Pod, a Node, or an Address outside of the cluster.
 	Source TraceEnd `json:"source"`
 	// Destination is where it goes: a Pod, a Service, a Node or an Address.
 	Destination TraceEnd `json:"destination"`
@@ -94,6 +94,9 @@ type TraceSpec struct {
 	Family string `json:"family,omitempty"`
 	// OVN is true for the output of ovn-trace, too. It needs the right in the whole cluster.
 	OVN bool `json:"ovn,omitempty"`
+	// Node is the Node by whose gateway a connection of an Address enters the cluster. Empty is the one that has or
+	// announces the destination, or else the first that has a gateway.
+	Node string `json:"node,omitempty"`
 	// Live is true for a probe, too: a real connection from the Pod's own network. It needs a port, and the right to
 	// create traces/live in the namespace of the source.
 	Live bool `json:"live,omitempty"`
