@@ -56,8 +56,8 @@ func (n *northboundServer) owners(ctx context.Context, table string) (map[string
 	return found, err
 }
 
-// gatewaysOf are the nodes whose gateway routers have a load balancer of their own with endpoints at an address, sorted.
-// One that all have is none of these.
+// gatewaysOf are the nodes whose gateway routers have a load balancer of their own with endpoints at an address,
+// sorted. One that all have is none of these.
 func (n *northboundServer) gatewaysOf(ctx context.Context, address netip.Addr) (nodes []string, err error) {
 	all := func(table string, columns ...string) libovsdb.Operation {
 		return libovsdb.Operation{Op: libovsdb.OperationSelect, Table: table, Columns: columns,

@@ -79,8 +79,8 @@ func (t *tracing) entry() (string, error) {
 	if len(serving) == 1 {
 		return first, nil
 	}
-	t.status.Notes = append(t.status.Notes, fmt.Sprintf("it is taken to enter by the gateway of node %s; name another one "+
-		"where the network outside leads elsewhere", first))
+	t.status.Notes = append(t.status.Notes, fmt.Sprintf("it is taken to enter by the gateway of node %s; name another "+
+		"one where the network outside leads elsewhere", first))
 	return first, nil
 }
 
@@ -92,8 +92,8 @@ func (n *node) has(addr netip.Addr) bool {
 		})
 }
 
-// comeIn tells of a packet from outside. It is followed in two runs: to the gateway router, and from the join switch on.
-// The router asks for its neighbour there when the first packet comes, and ovn-trace waits for no answer.
+// comeIn tells of a packet from outside. It is followed in two runs: to the gateway router, and from the join switch
+// on. The router asks for its neighbour there when the first packet comes, and ovn-trace waits for no answer.
 func (w *way) comeIn(trace *ovntrace.Trace, from end) error {
 	at := slices.IndexFunc(trace.Visits, func(v ovntrace.Visit) bool { return !v.Aside && v.Datapath == joinSwitch })
 	if at < 0 {

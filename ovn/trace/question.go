@@ -104,8 +104,8 @@ func (q *question) checkSource() (err error) {
 	case q.from.Kind != api.AddressEnd:
 		return nil
 	case q.to.Kind != api.AddressEnd:
-		return questionErrorf("spec.destination.kind", "a connection from outside goes to an address that is known there: give "+
-			"one of a Service's (`kubectl get services -A`)")
+		return questionErrorf("spec.destination.kind", "a connection from outside goes to an address that is known there: "+
+			"give one of a Service's (`kubectl get services -A`)")
 	}
 	q.client, err = readAddress("spec.source.name", q.from.Name)
 	return err

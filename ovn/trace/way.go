@@ -341,8 +341,8 @@ func (w *way) finish() error {
 	p, there := w.ports[out.Port]
 	switch {
 	case out.Type == "localnet" && w.q.from.Kind == api.AddressEnd && !w.packet.Reply:
-		w.end(api.Lost, fmt.Sprintf("no Service is known at %s by %s outside, so it leaves the cluster again", w.target(w.dst),
-			strings.ToUpper(string(w.packet.Protocol))), "see `kubectl get services -A`: the address, the port and the protocol")
+		w.end(api.Lost, fmt.Sprintf("no Service is known at %s by %s outside, so it leaves the cluster again",
+			w.target(w.dst), strings.ToUpper(string(w.packet.Protocol))), seeServices)
 		return nil
 	case out.Type == "localnet":
 		w.left = out.Port
@@ -357,6 +357,9 @@ func (w *way) finish() error {
 
 // gone is the remedy where nobody has an address.
 const gone = "see whether the pod that had the address is gone, and what has told its clients the address"
+
+// seeServices is the remedy where no Service has an address.
+const seeServices = "see `kubectl get services -A`: the address, the port and the protocol"
 
 // seeOVN is the remedy of what Weft has no words for.
 const seeOVN = "weft trace --ovn shows the flows of it"
@@ -406,8 +409,7 @@ func (w *way) drop(last *ovntrace.Visit) error {
 		w.end(api.Lost, "OVN knows no flow for it", seeOVN)
 	case strings.HasPrefix(f.Stage, "lr_in_policy") && w.isUnknownService():
 		w.end(api.Refused, fmt.Sprintf("no Service has %s by %s, and addresses of Services do not leave the cluster",
-			w.target(w.dst), strings.ToUpper(string(w.packet.Protocol))), "see `kubectl get services -A`: the address, the "+
-			"port and the protocol")
+			w.target(w.dst), strings.ToUpper(string(w.packet.Protocol))), seeServices)
 	case strings.HasPrefix(f.Stage, "lr_in_ip_routing"):
 		w.end(api.Lost, fmt.Sprintf("node %s has no route to %s: it has no gateway, or that has none", w.node, w.dst.Addr()),
 			"give the node a gateway (docs/gateways.md)")
@@ -416,9 +418,9 @@ func (w *way) drop(last *ovntrace.Visit) error {
 		if err != nil {
 			return err
 		}
-		w.end(api.Refused, fmt.Sprintf("%s has no ready endpoint on node %s, and serves clients at %s by those of their node "+
-			"alone (Local)", what, w.node, w.target(w.dst)), "have clients come by a node that has one, or let the Service's "+
-			"policy be Cluster")
+		w.end(api.Refused, fmt.Sprintf("%s has no ready endpoint on node %s, and serves clients at %s by those of their "+
+			"node alone (Local)", what, w.node, w.target(w.dst)), "have clients come by a node that has one, or let the "+
+			"Service's policy be Cluster")
 	case f.Stage == "ls_in_l2_unknown":
 		w.end(api.Lost, fmt.Sprintf("nobody on node %s has the address %s", w.node, w.dst.Addr()), gone)
 	case strings.Contains(f.Stage, "port_sec"):
