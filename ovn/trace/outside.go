@@ -104,7 +104,7 @@ func (w *way) comeIn(trace *ovntrace.Trace, from end) error {
 	if list := trace.Endpoints(); len(list) > 0 {
 		w.chosen = list[0]
 	}
-	if err := w.pass(trace); err != nil {
+	if err := w.pass(trace); err != nil || w.result != "" {
 		return err
 	}
 	ports, err := w.south.ports(w.ctx, innerPrefix+from.node, clusterJoin)
@@ -125,6 +125,10 @@ func (w *way) comeIn(trace *ovntrace.Trace, from end) error {
 
 // backOutside follows the answer to a client outside. It has to leave by the gateway by which the request came.
 func (t *tracing) backOutside(request *way) error {
+	if request.out == nil {
+		t.status.Notes = append(t.status.Notes, "the answer begins outside of OVN, and is not traced")
+		return nil
+	}
 	packet := ovntrace.Packet{Src: request.dst.Addr(), Dst: request.src, Protocol: request.packet.Protocol,
 		SrcPort: request.dst.Port(), DstPort: request.packet.SrcPort, Reply: true}
 	from := end{node: request.node}

@@ -131,6 +131,7 @@ func TestTracesOfTheOutside(t *testing.T) {
 		{"from-outside", "Address 198.51.100.9 > Address 203.0.113.80 80", api.Arrives},
 		{"from-outside-to-where-it-is-served", "Address 198.51.100.9 > Address 203.0.113.81 80", api.Arrives},
 		{"from-outside-to-where-it-is-not", "Address 198.51.100.9 > Address 203.0.113.81 80 l1", api.Refused},
+		{"from-outside-to-a-host", "Address 198.51.100.9 > Address 203.0.113.82 80", api.Arrives},
 		{"from-outside-to-nobody", "Address 198.51.100.9 > Address 203.0.113.99 80", api.Lost},
 		{"from-outside-to-a-pod", "Address 198.51.100.9 > Address 10.244.1.6 8080", api.Arrives},
 		{"from-outside-and-denied", "Address 198.51.100.9 > Address 10.244.1.5 3307", api.Refused},

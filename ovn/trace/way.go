@@ -340,7 +340,7 @@ func (w *way) finish() error {
 	out := last.Outputs[len(last.Outputs)-1]
 	p, there := w.ports[out.Port]
 	switch {
-	case out.Type == "localnet" && w.q.from.Kind == api.AddressEnd && !w.packet.Reply:
+	case out.Type == "localnet" && w.q.from.Kind == api.AddressEnd && !w.packet.Reply && !w.chosen.IsValid():
 		w.end(api.Lost, fmt.Sprintf("no Service is known at %s by %s outside, so it leaves the cluster again",
 			w.target(w.dst), strings.ToUpper(string(w.packet.Protocol))), seeServices)
 		return nil
