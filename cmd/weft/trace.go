@@ -24,7 +24,7 @@ It asks the API server, which asks weft observe: a kubeconfig is all that it nee
 observe.weft.net in the namespaces of both ends. Nodes, addresses, names outside and --ovn need that right in the whole
 cluster. An administrator gives it, by a binding to the ClusterRole ` + api.TraceRole + `.
 
-SRC is a pod, [NAMESPACE/]NAME, or node/NAME, or an address outside the cluster. DST is a pod, a node,
+SRC is a pod, [NAMESPACE/]NAME, node/NAME, or an address outside the cluster. DST is a pod, a node,
 svc/[NAMESPACE/]NAME, an address, or a name outside, which has a dot. A name outside is resolved on this machine. PORT
 is a number, or the name of a Service's port. Without a port, a Service's only one is meant, and others are asked for an
 echo (ICMP). An IPv6 address stands in brackets before its port.
