@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
@@ -22,6 +23,7 @@ const (
 	sandboxOwner = "Sandbox/" // and container ID / interface name
 	SandboxKey   = "sandbox"  // the container ID, as other OVN CNIs name it
 	InstalledKey = "ovn-installed"
+	MACKey       = "attached_mac" // as Open vSwitch names it
 	// NetnsKey is the key in external_ids of an Interface of a pod: the path of the pod's sandbox.
 	NetnsKey = "weft.net/ns"
 	// NetworkKey is the key in external_ids of an Interface of a pod: the name in the network configuration of the ADD.
@@ -61,7 +63,7 @@ func attachmentUUID(table string, a cni.Attachment) string {
 	return ovsdb.ID(table, attachmentOwner(a), cni.HostInterface(a))
 }
 
-// InterfaceOf is the interface of a pod; nil where it has none.
+// InterfaceOf is a pod's interface, nil if there is none. Its name is that of the host's end.
 func (o *Database) InterfaceOf(pod cni.Pod) *vswitch.Interface {
 	if pod.UID == "" {
 		return nil
@@ -77,10 +79,15 @@ func (o *Database) InterfaceOf(pod cni.Pod) *vswitch.Interface {
 
 // DeviceOf is the host's end of a pod's interface.
 func (o *Database) DeviceOf(pod cni.Pod) (device string, attached bool) {
-	if found := o.InterfaceOf(pod); found != nil {
-		return found.Name, true
+	if i := o.InterfaceOf(pod); i != nil {
+		return i.Name, true
 	}
 	return "", false
+}
+
+// MACOf is the address that a pod has by its interface.
+func MACOf(i *vswitch.Interface) (net.HardwareAddr, error) {
+	return net.ParseMAC(i.ExternalIDs[MACKey])
 }
 
 // PodOf is the pod that an attachment's interface tells of. Its UID is the API's.
