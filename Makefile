@@ -129,7 +129,7 @@ oracle-long: ## 200,000 random cases of policies, asked of the rows and of the o
 
 .PHONY: windows-unit
 windows-unit: $(LAB)/wine/.complete ## the unit tests of what runs on Windows, under Wine
-	test/lab/scripts/wine-test.sh ./cni ./cmd/weft ./node ./node/capture ./node/pktmon ./node/nodeconfig ./node/attach ./node/gateway ./node/openvswitch ./node/platform/platformtest ./node/pods ./node/windows ./node/hostservice ./node/hostservice/listeners ./node/hostservice/proxy ./node/tunnel ./node/doctor ./node/hns ./node/hostnet ./node/ovsdriver ./node/statefile
+	test/lab/scripts/wine-test.sh ./cni ./cmd/weft ./node ./node/capture ./node/pktmon ./node/nodeconfig ./node/attach ./node/gateway ./node/openvswitch ./node/platform/platformtest ./node/pods ./node/probe ./node/windows ./node/hostservice ./node/hostservice/listeners ./node/hostservice/proxy ./node/tunnel ./node/doctor ./node/hns ./node/hostnet ./node/ovsdriver ./node/statefile
 
 .PHONY: ui-test ui-bench
 ui-test: ## the page of `weft ui` in a browser

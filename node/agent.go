@@ -97,7 +97,7 @@ func newAgent(
 		a.registry.MustRegister(a.tunnel.collectors()...)
 		a.tunnel.metrics, a.tunnel.connections = a.registry, a.newConnections().Open
 		a.captures = capture.NewServer(captured{c, ovs}.find, captureBackend(c))
-		a.tunnel.captures = a.captures.Open
+		a.tunnel.captures, a.tunnel.probes = a.captures.Open, a.newProbes().Open
 	}
 	return a, nil
 }

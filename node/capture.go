@@ -27,7 +27,7 @@ func (c captured) find(request contract.CaptureRequest) (capture.Device, error) 
 			"weft node to %q, or to %q", c.config.NodeName, nodeconfig.CapturePods, nodeconfig.CaptureAll)
 	}
 	if request.Pod != nil {
-		return c.pod(cni.Pod{Namespace: request.Pod.Namespace, Name: request.Pod.Name, UID: request.Pod.UID})
+		return c.pod(cni.Pod(*request.Pod))
 	}
 	if c.config.Capture != nodeconfig.CaptureAll {
 		return capture.Device{}, fmt.Errorf("only pods are captured on node %s: an administrator sets the key capture of "+
@@ -45,8 +45,7 @@ func noCaptures(context.Context) (net.Conn, error) {
 func (c captured) pod(pod cni.Pod) (capture.Device, error) {
 	device := c.ovs.InterfaceOf(pod)
 	if device == nil || !cni.IsHostInterface(device.Name) {
-		return capture.Device{}, fmt.Errorf("pod %v of UID %s has no interface on node %s: it has gone, or is not attached "+
-			"yet; see its events", pod, pod.UID, c.config.NodeName)
+		return capture.Device{}, notAttached(pod, c.config.NodeName)
 	}
 	mac, err := openvswitch.MACOf(device)
 	if err != nil {
@@ -55,6 +54,12 @@ func (c captured) pod(pod cni.Pod) (capture.Device, error) {
 	}
 	return capture.Device{Name: device.Name, MAC: [6]byte(mac),
 		Comment: fmt.Sprintf("pod %v on node %s", pod, c.config.NodeName)}, nil
+}
+
+// notAttached says that a pod has no interface, to those who ask for its packets or for a probe.
+func notAttached(pod cni.Pod, node string) error {
+	return fmt.Errorf("pod %v of UID %s has no interface on node %s: it has gone, or is not attached yet; see its events",
+		pod, pod.UID, node)
 }
 
 // tunnels are where GENEVE packets of the node pass. A datapath in userspace takes them off its bridge's port before

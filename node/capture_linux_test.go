@@ -22,7 +22,7 @@ import (
 )
 
 // askForPackets is what a door does. Without an error of the agent's, pcapng follows.
-func askForPackets(t *testing.T, address string, door tunnel.Credentials, pod *contract.CapturedPod,
+func askForPackets(t *testing.T, address string, door tunnel.Credentials, pod *contract.PodReference,
 	spec api.CaptureSpec) (said contract.CaptureReply, packets *bufio.Reader) {
 	t.Helper()
 	var conn net.Conn
@@ -60,8 +60,8 @@ func TestCapturesOfRealPods(t *testing.T) {
 		c.mustAdd(p)
 	}
 	door := tunnel.Files(ca.issue(tunnel.ObserverName, time.Now().Add(time.Hour)))
-	named := func(p *pod) *contract.CapturedPod {
-		return &contract.CapturedPod{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+	named := func(p *pod) *contract.PodReference {
+		return &contract.PodReference{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 	}
 	said, packets := askForPackets(t, c.config.TunnelAddress, door, named(web),
 		api.CaptureSpec{Packets: 4, Filter: api.CaptureFilter{Protocol: "icmp", Address: db.address.String()},
@@ -107,7 +107,7 @@ func TestCapturesOfRealPods(t *testing.T) {
 	}
 	successor := *named(db)
 	successor.Name = web.Name
-	for about, pod := range map[string]*contract.CapturedPod{"a pod that has gone": named(web),
+	for about, pod := range map[string]*contract.PodReference{"a pod that has gone": named(web),
 		"another pod's UID": &successor, "no UID": {Namespace: db.Namespace, Name: db.Name}} {
 		if said, _ := askForPackets(t, c.config.TunnelAddress, door, pod, api.CaptureSpec{}); said.Error == "" {
 			t.Errorf("%s is captured", about)

@@ -10,7 +10,7 @@ import (
 
 // TestAgentsCaptureWhatTheyAreToldTo and nothing by default.
 func TestAgentsCaptureWhatTheyAreToldTo(t *testing.T) {
-	pod := contract.CaptureRequest{Pod: &contract.CapturedPod{Namespace: "shop", Name: "web", UID: "u1"}}
+	pod := contract.CaptureRequest{Pod: &contract.PodReference{Namespace: "shop", Name: "web", UID: "u1"}}
 	for _, c := range []struct {
 		key     string
 		request contract.CaptureRequest

@@ -41,6 +41,8 @@ type agentTunnel struct {
 	captures func(context.Context) (net.Conn, error)
 	// connections opens a stream of those that the datapath remembers.
 	connections func(context.Context) (net.Conn, error)
+	// probes answers who asks for a probe.
+	probes func(context.Context) (net.Conn, error)
 
 	mu      sync.Mutex
 	open    map[tunnel.Target]int
@@ -59,7 +61,7 @@ func newAgentTunnel(c nodeconfig.Config) *agentTunnel {
 		config: c, credentials: tunnel.Files(c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey),
 		changed: signal.New(), open: map[tunnel.Target]int{}, ways: map[net.Conn]struct{}{},
 		switchReady: func() error { return nil }, awaitLookup: func(context.Context) bool { return false },
-		metrics: prometheus.NewRegistry(), connections: noConnections,
+		metrics: prometheus.NewRegistry(), connections: noConnections, probes: noProbes,
 		captures: noCaptures,
 		problem:  fmt.Errorf("tunnel-address: not listening on %s yet", c.TunnelAddress),
 		unread: prometheus.NewCounter(prometheus.CounterOpts{
@@ -126,6 +128,7 @@ func (h *agentTunnel) services() map[tunnel.Target]tunnel.Service {
 		tunnel.Metrics:     {Peer: tunnel.ObserverName, Open: h.openMetrics},
 		tunnel.Capture:     {Peer: tunnel.ObserverName, Open: h.captures},
 		tunnel.Connections: {Peer: tunnel.ObserverName, Open: h.connections},
+		tunnel.Probe:       {Peer: tunnel.ObserverName, Open: h.probes},
 	}
 	if h.config.Chassis == nodeconfig.ChassisHosted {
 		services[tunnel.OVSDB] = tunnel.Service{Peer: tunnel.HostName, Open: h.dialDatabase}

@@ -17,6 +17,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"openvswitch":   "platform nodeconfig extbridge local",
 		"local":         "",
 		"capture":       "pktmon",
+		"probe":         "",
 		"ovncontroller": "nodeconfig unixctl",
 		"health":        "",
 		"pods":          "hostservice",

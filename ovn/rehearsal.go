@@ -42,7 +42,7 @@ func NewRehearsal(config settings.Config) (*Rehearsal, error) {
 }
 
 // Update takes in one batch of events: objects as they are now, and those that are gone. They are of the kinds that
-// [Translate] takes, Services, EndpointSlices and AddressPools.
+// [Translate] takes, Services, EndpointSlices, AddressPools and EgressIPs.
 func (r *Rehearsal) Update(now, gone []runtime.Object) error {
 	var keys []part.Event
 	for i, o := range slices.Concat(now, gone) {
@@ -135,6 +135,8 @@ func rehearsed(o runtime.Object) (k objects.Key, trimmed any, err error) {
 		return offlineTrim(o, o, objects.Key{Kind: objects.SliceKind})
 	case *v1alpha1.AddressPool:
 		return offlineCustom(o, o, objects.PoolKind)
+	case *v1alpha1.EgressIP:
+		return offlineCustom(o, o, objects.EgressKind)
 	}
 	return offlineObject(o)
 }

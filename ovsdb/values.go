@@ -40,6 +40,19 @@ func TextUUID(value any) string {
 	return id.GoUUID
 }
 
+// TextUUIDs is a column of a set of UUIDs. A set of one is sent as the UUID.
+func TextUUIDs(value any) []string {
+	if id := TextUUID(value); id != "" {
+		return []string{id}
+	}
+	set, _ := value.(ovsdb.OvsSet)
+	var ids []string
+	for _, v := range set.GoSet {
+		ids = append(ids, TextUUID(v))
+	}
+	return ids
+}
+
 // FirstBits are the first 32 of a UUID, as eight digits: by them OVN's flows name rows.
 func FirstBits(uuid string) string {
 	digits, _, _ := strings.Cut(uuid, "-")

@@ -66,7 +66,8 @@ func observeCommand() *cobra.Command {
 		}
 		return observe.Run(ctx, config, rest, observe.Agents{Counters: dial(tunnel.Counters), Metrics: dial(tunnel.Metrics),
 			Capture:     dial(tunnel.Capture),
-			Connections: ofThisVersion(dial(tunnel.Connections), connections.ErrNoTarget)})
+			Connections: ofThisVersion(dial(tunnel.Connections), connections.ErrNoTarget),
+			Probe:       ofThisVersion(dial(tunnel.Probe), observe.ErrNoProbes)})
 	})
 }
 

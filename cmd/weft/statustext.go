@@ -19,7 +19,7 @@ import (
 
 // colours of severities and results, as terminals know them.
 var colours = map[string]string{api.Failed: "31;1", api.Warning: "33;1", api.Unknown: "36;1", api.OK: "32;1",
-	api.Arrives: "32;1", api.Refused: "31;1", api.Lost: "31;1"}
+	api.Arrives: "32;1", api.Refused: "31;1", api.Lost: "31;1", api.ProbeAgrees: "32;1", api.ProbeDiffers: "31;1"}
 
 // statusText writes a status as text.
 type statusText struct {

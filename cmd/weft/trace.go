@@ -24,34 +24,48 @@ It asks the API server, which asks weft observe: a kubeconfig is all that it nee
 observe.weft.net in the namespaces of both ends. Nodes, addresses, names outside and --ovn need that right in the whole
 cluster. An administrator gives it, by a binding to the ClusterRole ` + api.TraceRole + `.
 
-SRC is a pod, [NAMESPACE/]NAME, or node/NAME. DST is one of these, svc/[NAMESPACE/]NAME, an address, or a name outside,
-which has a dot. A name outside is resolved on this machine. PORT is a number, or the name of a Service's port. Without
-a port, a Service's only one is meant, and others are asked for an echo (ICMP). An IPv6 address stands in brackets
-before its port.
+SRC is a pod, [NAMESPACE/]NAME, node/NAME, or an address outside the cluster. DST is a pod, a node,
+svc/[NAMESPACE/]NAME, an address, or a name outside, which has a dot. A name outside is resolved on this machine. PORT
+is a number, or the name of a Service's port. Without a port, a Service's only one is meant, and others are asked for an
+echo (ICMP). An IPv6 address stands in brackets before its port.
 
-Nothing is sent. ovn-trace, OVN's simulator, follows the packet through the logical flows of the live Southbound. It
-knows no connections: what the request has translated is taken to be translated back for the answer. Of a Service's
-endpoints it takes one by chance. NodePorts are not followed, as ovn-trace does not know the variables of nodes by
-which OVN has them.
+A connection from an address outside comes in by the gateway of a node, see --node, and goes to an address by which a
+Service is known outside.
+
+Without --live nothing is sent. ovn-trace, OVN's simulator, follows the packet through the logical flows of the live
+Southbound. It knows no connections: what the request has translated is taken to be translated back for the answer. Of a
+Service's endpoints it takes one by chance. NodePorts are not followed, as ovn-trace does not know the variables of
+nodes by which OVN has them.
+
+With --live, the agent of the pod's node sends a probe, too: one connection by TCP or SCTP, which it closes at once, or
+one datagram by UDP. It leaves from the pod's own network, with the pod's address, to the address and the port that were
+asked. The answer says what the probe has met within 3 seconds, and whether that is what the trace says. A datagram is a
+question of DNS, which other programs need not answer. A probe needs a port, and the right to create traces/live in the
+namespace of the pod (ClusterRole ` + api.LiveRole + `).
 
 The JSON is what the API server answers, a Trace.`
 
 func traceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace SRC DST[:PORT]",
-		Short: "Follow a packet from a pod or a node to where it ends, and say why",
+		Short: "Follow a packet from a pod, a node or the outside to where it ends, and say why",
 		Long:  traceHelp,
-		Example: "  weft trace shop/web svc/shop/db:3306\n  weft trace -n shop web 198.51.100.1:53 --protocol udp\n" +
-			"  weft trace node/l1 shop/db:3306 --family 6 --ovn",
+		Example: "  weft trace shop/web svc/shop/db:3306\n  weft trace shop/web svc/shop/db:3306 --live\n" +
+			"  weft trace -n shop web 198.51.100.1:53 --protocol udp\n  weft trace node/l1 shop/db:3306 --family 6 --ovn\n" +
+			"  weft trace 198.51.100.9 203.0.113.80:443 --node l1",
 	}
 	endsWith(cmd, exitCode{doctor.ExitOK, "the packet arrives, and so does its answer"},
 		exitCode{doctor.ExitWarning, "one of them is refused, or lost"},
+		exitCode{doctor.ExitFailed, "with --live: the probe has met something else than the trace says, or it tells nothing"},
 		exitCode{doctor.ExitNotAsked, "there is no answer; the error says why"})
 	f := cmd.Flags()
 	contextFlags(f)
 	f.StringP("namespace", "n", "", "namespace of pods and Services named without one; empty: that of the context")
 	f.String("protocol", "", "protocol of the connection: tcp, udp or sctp; empty: tcp, or that of the Service's port")
 	f.String("family", "", "address family: 4 or 6; empty: the first that both ends have")
+	f.String("node", "", "node by whose gateway a connection from an address enters; empty: the one that serves the "+
+		"destination, or else the first with a gateway")
+	f.Bool("live", false, "have the pod's node send a probe, too, and compare")
 	f.Bool("ovn", false, "print the output of ovn-trace, too")
 	f.StringP("output", "o", "text", "form of the answer: text, wide, json or yaml")
 	completeArguments(cmd, 2, anyEnd)
@@ -70,11 +84,22 @@ func traceCommand() *cobra.Command {
 		if err == nil {
 			err = write(newScreen(cmd.OutOrStdout()), text, trace)
 		}
-		if err == nil && trace.Status.Result != api.Arrives {
-			err = &exitError{code: doctor.ExitWarning}
+		if err != nil {
+			return err
 		}
-		return err
+		return traceVerdict(spec, trace)
 	})
+}
+
+// traceVerdict is the exit code of an answer.
+func traceVerdict(spec api.TraceSpec, trace *api.Trace) error {
+	switch probe := trace.Status.Probe; {
+	case spec.Live && (probe == nil || probe.Comparison != api.ProbeAgrees):
+		return &exitError{code: doctor.ExitFailed}
+	case trace.Status.Result != api.Arrives:
+		return &exitError{code: doctor.ExitWarning}
+	}
+	return nil
 }
 
 // resolver finds the addresses of a name outside.
@@ -93,7 +118,8 @@ func traceSpec(ctx context.Context, s *settings, args []string, namespace string
 		return spec, fmt.Errorf("family: %q is neither \"4\" nor \"6\"; leave it empty for the first that both ends have",
 			s.text("family"))
 	}
-	spec = api.TraceSpec{Protocol: s.text("protocol"), Family: family.api, OVN: s.boolean("ovn")}
+	spec = api.TraceSpec{Protocol: s.text("protocol"), Family: family.api, OVN: s.boolean("ovn"),
+		Live: s.boolean("live"), Node: s.text("node")}
 	if spec.Source, err = traceEnd(args[0], namespace); err != nil {
 		return spec, err
 	}

@@ -10,6 +10,9 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 )
@@ -49,7 +52,10 @@ func TestTraceQuestions(t *testing.T) {
 		"web 2001:db8::1":                 {Source: web, Destination: address("2001:db8::1")},
 		"web example.com:443":             {Source: web, Destination: address("198.51.100.1"), Port: "443"},
 		"web example.com --family 6":      {Source: web, Destination: address("2001:db8:9::1"), Family: "IPv6"},
-		"prod/web.0 node/l2:22":           {Source: pod("prod", "web.0"), Destination: host("l2"), Port: "22"},
+		"web svc/db:sql --live":           {Source: web, Destination: service("shop", "db"), Port: "sql", Live: true},
+		"198.51.100.9 203.0.113.80:443 --node l1": {Source: address("198.51.100.9"), Destination: address("203.0.113.80"),
+			Port: "443", Node: "l1"},
+		"prod/web.0 node/l2:22": {Source: pod("prod", "web.0"), Destination: host("l2"), Port: "22"},
 	} {
 		cmd := traceCommand()
 		if err := cmd.ParseFlags(strings.Fields(line)); err != nil {
@@ -176,5 +182,46 @@ func TestTraceIsTold(t *testing.T) {
 	}
 	if code, _, errs := traceAs(t, http.NotFound, "web", "db:80"); code != 3 || !strings.Contains(errs, "install weft") {
 		t.Errorf("a cluster without a door: exit code %d, %q", code, errs)
+	}
+}
+
+// TestProbesAreTold: what a probe has met is told beside the trace, and the exit code says whether both agree.
+func TestProbesAreTold(t *testing.T) {
+	probe := func(result, comparison string) *api.TraceProbe {
+		return &api.TraceProbe{Protocol: "tcp", Source: "10.244.0.5", Destination: "10.96.0.10:3306", Result: result,
+			After: metav1.Duration{Duration: 1234567 * time.Nanosecond}, Comparison: comparison,
+			Reason: "nobody \x1b[2Jlistens", Remedy: "start it"}
+	}
+	for name, c := range map[string]struct {
+		result string
+		probe  *api.TraceProbe
+		code   int
+		want   []string
+	}{
+		"both arrive": {api.Arrives, probe(api.ProbeAnswered, api.ProbeAgrees), 0,
+			[]string{"\nThe probe: answered, as traced\n  by TCP from 10.244.0.5 to 10.96.0.10:3306, after 1.2ms\n"}},
+		"both are refused": {api.Refused, probe(api.ProbeRefused, api.ProbeAgrees), 1, []string{"refused, as traced"}},
+		"they differ": {api.Arrives, probe(api.ProbeRefused, api.ProbeDiffers), 2,
+			[]string{"The probe: refused, differs from the trace\n", "  nobody  [2Jlistens\n  To do: start it\n"}},
+		"nothing is told": {api.Arrives, probe(api.ProbeUnanswered, api.ProbeUnknown), 2,
+			[]string{"The probe: unanswered\n"}},
+		"it is not sent": {api.Arrives, probe("", api.ProbeUnknown), 2, []string{"not sent\n", "10.96.0.10:3306\n"}},
+		"no word of it":  {api.Arrives, nil, 2, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := traceAs(t, func(w http.ResponseWriter, _ *http.Request) {
+				answer := traced()
+				answer.Status.Result, answer.Status.Probe = c.result, c.probe
+				_ = json.NewEncoder(w).Encode(answer)
+			}, "web", "svc/db:sql", "--live")
+			if code != c.code || strings.Contains(out, "\x1b") {
+				t.Errorf("exit code %d, want %d: %q, %q", code, c.code, out, errs)
+			}
+			for _, word := range c.want {
+				if !strings.Contains(out, word) {
+					t.Errorf("got %s\nwant %q", out, word)
+				}
+			}
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 )
@@ -46,6 +47,28 @@ func (t traceText) result() {
 	}
 	for _, note := range s.Notes {
 		fmt.Fprintf(t, "  Note: %s\n", shown(note))
+	}
+	if s.Probe != nil {
+		t.probe(s.Probe)
+	}
+}
+
+// comparisonText are the words for what a probe says of its trace.
+var comparisonText = map[string]string{api.ProbeAgrees: "as traced", api.ProbeDiffers: "differs from the trace"}
+
+// probe tells what a real connection has met.
+func (t traceText) probe(p *api.TraceProbe) {
+	fmt.Fprintf(t, "\nThe probe: %s", t.coloured(p.Comparison, shown(cmp.Or(p.Result, "not sent"))))
+	if text, told := comparisonText[p.Comparison]; told {
+		fmt.Fprintf(t, ", %s", text)
+	}
+	fmt.Fprintf(t, "\n  by %s from %s to %s", strings.ToUpper(shown(p.Protocol)), shown(p.Source), shown(p.Destination))
+	if p.Result != "" {
+		fmt.Fprintf(t, ", after %v", p.After.Round(100*time.Microsecond))
+	}
+	fmt.Fprintf(t, "\n  %s\n", shown(p.Reason))
+	if p.Remedy != "" {
+		fmt.Fprintf(t, "  To do: %s\n", shown(p.Remedy))
 	}
 }
 

@@ -28,18 +28,11 @@ const (
 // are last, so a stream that ends without them was broken off. The agent ends a capture when its caller goes.
 type CaptureRequest struct {
 	// Pod is the pod that is captured; nil: the node's tunnels.
-	Pod *CapturedPod `json:"pod,omitempty"`
+	Pod *PodReference `json:"pod,omitempty"`
 	// User is the user of the API server who asks, for the agent's log.
 	User string `json:"user"`
 	// Spec has no field that stands for a default, see [CaptureDefaults].
 	Spec api.CaptureSpec `json:"spec"`
-}
-
-// CapturedPod is a pod, by the UID that the API server has given it.
-type CapturedPod struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	UID       string `json:"uid"`
 }
 
 // CaptureReply says why there are no packets, if there are none.

@@ -56,7 +56,7 @@ func (s *steady) Close() error {
 	return nil
 }
 
-var web = contract.CapturedPod{Namespace: "shop", Name: "web", UID: "u1"}
+var web = contract.PodReference{Namespace: "shop", Name: "web", UID: "u1"}
 
 // serverOf captures a source as the device of pod web.
 func serverOf(s source) *Server {
@@ -217,7 +217,7 @@ func TestRefusedCaptures(t *testing.T) {
 		s.SnapLength, s.Packets, s.Bytes, s.Duration.Duration = 70000, -1, 1<<40, time.Hour
 	})
 	for name, c := range map[string]struct{ says, want string }{
-		"another pod of the name": {text(contract.CaptureRequest{Pod: &contract.CapturedPod{Namespace: "shop", Name: "web",
+		"another pod of the name": {text(contract.CaptureRequest{Pod: &contract.PodReference{Namespace: "shop", Name: "web",
 			UID: "u2"}, Spec: spec}), "no such pod"},
 		"the node":           {text(contract.CaptureRequest{Spec: spec}), "no such pod"},
 		"the length":         {text(bad), "snapLength: 70000"},

@@ -201,7 +201,7 @@ func (HCSShim) Namespace(id string) (Namespace, error) {
 	if err != nil {
 		return Namespace{}, classify(err)
 	}
-	namespace := Namespace{ID: found.Id}
+	namespace := Namespace{ID: found.Id, Compartment: found.NamespaceId}
 	for _, resource := range found.Resources {
 		var data hcn.NamespaceResourceEndpoint // a container's has the same shape
 		if err := json.Unmarshal(resource.Data, &data); err != nil {

@@ -106,9 +106,11 @@ type DNS struct {
 
 // Namespace is a network compartment with what is attached to it, by ID.
 type Namespace struct {
-	ID         string
-	Endpoints  []string
-	Containers []string
+	ID string
+	// Compartment is its number, by which threads enter it.
+	Compartment uint32
+	Endpoints   []string
+	Containers  []string
 }
 
 // SameID compares GUIDs: HNS writes them in both cases, and Windows with and without braces.

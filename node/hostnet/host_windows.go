@@ -163,17 +163,22 @@ func (Native) Isolate(a Adapter) error {
 
 // eachInterface changes the adapter's settings of IPv4 and IPv6, of which one may be switched off.
 func eachInterface(a Adapter, change func(*winipcfg.MibIPInterfaceRow) bool) error {
-	if a.InHost() {
-		return changeInterface(a, change)
+	return Native{}.InCompartment(a.Compartment, func() error { return changeInterface(a, change) })
+}
+
+// InCompartment enters by a thread of its own, unless the compartment is the host's.
+func (Native) InCompartment(compartment uint32, do func() error) error {
+	if (Adapter{Compartment: compartment}).InHost() {
+		return do()
 	}
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine, not in another's hands
-		if err := hcsshim.SetCurrentThreadCompartmentId(a.Compartment); err != nil {
-			done <- fmt.Errorf("enter network compartment %d: %w", a.Compartment, err)
+		if err := hcsshim.SetCurrentThreadCompartmentId(compartment); err != nil {
+			done <- fmt.Errorf("enter network compartment %d: %w", compartment, err)
 			return
 		}
-		done <- changeInterface(a, change)
+		done <- do()
 	}()
 	return <-done
 }

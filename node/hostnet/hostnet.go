@@ -27,6 +27,8 @@ type Host interface {
 	SetDNS(Adapter, DNS) error
 	// SetMTU sets the MTU of IP on the adapter, in whatever compartment it is.
 	SetMTU(Adapter, int) error
+	// InCompartment runs do on a thread that is in the network compartment: sockets that do makes are in there.
+	InCompartment(compartment uint32, do func() error) error
 	// Isolate keeps the host from forwarding by the adapter, and from what other hosts advertise there.
 	Isolate(Adapter) error
 	// Enable sets the adapter up.

@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,6 +34,16 @@ func openSandbox(path string) (netns.NsHandle, error) {
 		return netns.None(), fmt.Errorf("network namespace %s is only a file: %w", path, platform.ErrNoSandbox)
 	}
 	return netns.NsHandle(fd), nil
+}
+
+// InSandbox runs do on a thread that is inside the network namespace.
+func (l *Platform) InSandbox(_ context.Context, path string, do func() error) error {
+	sandbox, err := openSandbox(path)
+	if err != nil {
+		return err
+	}
+	defer sandbox.Close()
+	return onThreadOf(l.home, sandbox, do)
 }
 
 // inSandbox runs do on a thread that is inside the namespace, with a netlink handle of it.

@@ -73,6 +73,9 @@ type Uplinks interface {
 type Endpoints interface {
 	// SandboxExists says whether a sandbox of that name still is on the node.
 	SandboxExists(sandbox string) (bool, error)
+	// InSandbox runs do in the sandbox's network: sockets that do makes itself, by its own goroutine, are in there.
+	// [ErrNoSandbox].
+	InSandbox(ctx context.Context, sandbox string, do func() error) error
 	// CreateEndpoint: the device of e is the host's end of an interface in the
 	// sandbox with e's name and MAC. The device exists on the host and is up, or will be when the
 	// sandbox starts, see EndpointArrived.

@@ -25,6 +25,8 @@ const (
 	Capture Target = "weft-capture/1"
 	// what the node's datapath remembers of connections: lines of contract.ConnectionRecord
 	Connections Target = "weft-connections/1"
+	// a connection from a pod's own network: contract.ProbeRequest, contract.ProbeReply
+	Probe Target = "weft-probe/1"
 )
 
 // HostName is the DNS name in a chassis host's certificate.

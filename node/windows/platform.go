@@ -161,6 +161,20 @@ func (w *Platform) SandboxExists(sandbox string) (bool, error) {
 	return err == nil, err
 }
 
+// InSandbox enters the network compartment of the sandbox. HNS tells 0 while it has none yet, and 1 is the host's.
+func (w *Platform) InSandbox(ctx context.Context, sandbox string, do func() error) error {
+	namespace, err := w.hns.Namespace(ctx, sandbox)
+	switch {
+	case errors.Is(err, hns.ErrNotFound):
+		return fmt.Errorf("%w: %w", platform.ErrNoSandbox, err)
+	case err != nil:
+		return err
+	case (hostnet.Adapter{Compartment: namespace.Compartment}).InHost():
+		return fmt.Errorf("HNS namespace %s has no network compartment of its own yet: its container does not run", sandbox)
+	}
+	return w.host.InCompartment(namespace.Compartment, do)
+}
+
 func (w *Platform) Endpoints() ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), sandboxTime)
 	defer cancel()

@@ -3,7 +3,6 @@ package observe
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,9 +11,7 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -23,17 +20,14 @@ import (
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/telemetry"
-	"github.com/weftnet/weft/ovn/hits"
 )
 
 const (
 	// maxCaptures is how many captures a door passes on at a time, and maxCapturesOfUser those of one user.
 	maxCaptures       = 16
 	maxCapturesOfUser = 2
-	// replyTime bounds how long an agent may take to begin, and maxReply what it says then, in bytes. On Windows it has
-	// other programs run for that.
+	// replyTime bounds how long an agent may take to begin. On Windows it has other programs run for that.
 	replyTime = 30 * time.Second
-	maxReply  = 4096
 	// captureSlack is, in bytes, what a file has beside its packets.
 	captureSlack = 1 << 16
 	// captureDelay is how long a capture may be behind when it ends.
@@ -81,9 +75,7 @@ func capturePath(r *http.Request) (c captured, ok bool) {
 // captures pass on what nodes' agents capture.
 type captures struct {
 	client kubernetes.Interface
-	dial   hits.Dial
-	// node is where the agent of a Node is met. It is false of a Node that there is not.
-	node   func(name string) (hits.Node, bool)
+	agents agentDialer
 	limits *limits
 }
 
@@ -145,92 +137,40 @@ func (s *captures) begin(
 ) (packets net.Conn, late bool, err error) {
 	name := c.name
 	if c.resource == api.CaptureResource {
-		pod, err := s.pod(ctx, c)
+		pod, err := podNamed(ctx, s.client, c.namespace, c.name)
 		if err != nil {
 			return nil, false, err
 		}
-		name = pod.Spec.NodeName
-		request.Pod = &contract.CapturedPod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}
-	}
-	node, there := s.node(name)
-	switch {
-	case !there:
-		return nil, false, apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, name)
-	case node.Address == "":
-		return nil, false, conflict(c, fmt.Errorf("the agent of node %s cannot be asked: %w", name, hits.ErrNoAddress))
+		if err := hasOwnNetwork(pod); err != nil {
+			return nil, false, conflict(c, err)
+		}
+		name, request.Pod = pod.Spec.NodeName, referenceOf(pod)
 	}
 	ctx, cancel := context.WithTimeout(ctx, replyTime)
 	defer cancel()
-	conn, err := s.dial(ctx, node)
+	conn, err := s.agents.open(ctx, name)
 	if err != nil {
-		slog.ErrorContext(ctx, "an agent is not reached for a capture", telemetry.Object("Node", "", name), "error", err)
-		return nil, false, conflict(c, fmt.Errorf("the agent of node %s is not reached; the log of weft observe says why",
-			name))
+		return nil, false, conflict(c, err)
 	}
 	release := context.AfterFunc(ctx, func() { conn.Close() })
 	defer release()
-	if late, err = askForPackets(conn, request); err != nil {
+	said, err := exchange[contract.CaptureReply](conn, request)
+	if err == nil {
+		err = refusedByAgent(said.Error)
+	}
+	if err != nil {
 		conn.Close()
 		return nil, false, conflict(c, fmt.Errorf("node %s: %w", name, err))
 	}
-	return conn, late, nil
+	return conn, said.Late, nil
 }
 
-// pod is the one that the API server has by its name now. It is listed, since the rights of a door are to list.
-func (s *captures) pod(ctx context.Context, c captured) (*corev1.Pod, error) {
-	list, err := s.client.CoreV1().Pods(c.namespace).List(ctx,
-		metav1.ListOptions{FieldSelector: "metadata.name=" + c.name})
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("find pod %s/%s: %w", c.namespace, c.name, err)
-	case len(list.Items) == 0:
-		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, c.name)
-	}
-	pod := &list.Items[0]
-	switch {
-	case pod.Spec.HostNetwork:
-		return nil, conflict(c, errors.New("it is in the network of its node and has no interface of its own"))
-	case pod.Spec.NodeName == "":
-		return nil, conflict(c, errors.New("it is on no node yet; see its events"))
-	}
-	return pod, nil
-}
-
+// conflict says why there are no packets of what exists. What does not exist is said as it is.
 func conflict(c captured, why error) error {
+	if apierrors.IsNotFound(why) {
+		return why
+	}
 	return apierrors.NewConflict(schema.GroupResource{Group: group, Resource: c.resource}, c.name, why)
-}
-
-// askForPackets sends the request, and reads what the agent says before the packets.
-func askForPackets(conn net.Conn, request contract.CaptureRequest) (late bool, err error) {
-	if err := json.NewEncoder(conn).Encode(request); err != nil {
-		return false, fmt.Errorf("ask its agent: %w", err)
-	}
-	line, err := readLine(conn, maxReply)
-	if err != nil {
-		return false, fmt.Errorf("read what its agent answers: %w", err)
-	}
-	var said contract.CaptureReply
-	if err := json.Unmarshal(line, &said); err != nil {
-		return false, fmt.Errorf("read what its agent answers: %w", err)
-	}
-	if said.Error != "" {
-		return false, fmt.Errorf("its agent says: %.1000q", said.Error)
-	}
-	return said.Late, nil
-}
-
-// readLine reads a line and nothing behind it.
-func readLine(r io.Reader, most int) ([]byte, error) {
-	var line []byte
-	for one := make([]byte, 1); len(line) < most; line = append(line, one[0]) {
-		if _, err := io.ReadFull(r, one); err != nil {
-			return nil, err
-		}
-		if one[0] == '\n' {
-			return line, nil
-		}
-	}
-	return nil, fmt.Errorf("its first line has more than %d bytes", most)
 }
 
 // passOn writes what comes from an agent, as it comes, until one of both ends. Nothing is kept: an agent that is not

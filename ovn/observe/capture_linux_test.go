@@ -119,7 +119,7 @@ func TestCapturesByARealAPIServer(t *testing.T) {
 	text, err := ask("carol", http.MethodPost, capturesOf("shop", "web"), `{"spec": {"filter": {"protocol": "tcp"}}}`)
 	asked := agent.last()
 	if err != nil || text != "packets of web" || len(asked) != 1 || asked[0].User != "carol" ||
-		*asked[0].Pod != (contract.CapturedPod{Namespace: "shop", Name: "web", UID: string(pod.UID)}) ||
+		*asked[0].Pod != (contract.PodReference{Namespace: "shop", Name: "web", UID: string(pod.UID)}) ||
 		asked[0].Spec != contract.CaptureDefaults(api.CaptureSpec{Filter: api.CaptureFilter{Protocol: "tcp"}}) {
 		t.Errorf("carol gets %q, %v, and the agent is asked for %+v", text, err, asked)
 	}

@@ -60,6 +60,8 @@ type Agents struct {
 	// Connections leads to what the datapath remembers of connections. [connections.ErrNoTarget] is of an agent that knows
 	// no such thing.
 	Connections hits.Dial
+	// Probe leads to who sends probes: contract.ProbeRequest. [ErrNoProbes] is of an agent that knows no such thing.
+	Probe hits.Dial
 }
 
 // Run serves until ctx is done.
@@ -93,6 +95,7 @@ type door struct {
 	dumps    *dumps
 	commands *commands
 	captures *captures
+	prober   *prober
 	tracer   *trace.Tracer
 	metrics  *metrics
 	refused  sync.Map // why a node's agent is not asked, by name
@@ -150,8 +153,10 @@ func (d *door) prepareAnswers(agents Agents) {
 	})
 	d.commands = newCommands(map[string]string{api.NorthboundCommand: d.config.Northbound,
 		api.SouthboundCommand: d.config.Southbound})
-	d.captures = &captures{client: d.client, dial: agents.Capture, node: d.nodeNamed,
+	d.captures = &captures{client: d.client, agents: agentDialer{agents.Capture, d.nodeNamed},
 		limits: &limits{most: maxCaptures, mostOfUser: maxCapturesOfUser}}
+	d.prober = &prober{client: d.client, agents: agentDialer{agents.Probe, d.nodeNamed},
+		limits: &limits{most: maxProbes, mostOfUser: maxProbesOfUser}}
 	d.tracer = &trace.Tracer{Program: ovntrace.New(d.config.OVNTrace, d.config.Southbound, maxTraces),
 		Northbound: northbound, Southbound: southbound, Kubernetes: d.client.CoreV1().RESTClient(), Nodes: d.watchedNodes}
 }
@@ -245,7 +250,8 @@ func (d *door) handler() *handler {
 		identity: d.config.Identity, who: d.proxy.user, limits: &limits{}, answered: d.metrics.answered,
 		hits: d.hits.get, status: d.status.get, versions: d.versions.get, topology: d.topology.get,
 		flows: d.flows.get,
-		dumps: d.dumps, commands: d.commands, captures: d.captures, trace: d.tracer.Trace,
+		dumps: d.dumps, commands: d.commands, captures: d.captures, prober: d.prober,
+		trace: d.tracer.Trace,
 		may: func(ctx context.Context, who user.Info, to right) (bool, error) {
 			return has(ctx, d.client, who, to)
 		},

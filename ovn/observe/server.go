@@ -45,6 +45,7 @@ type handler struct {
 	commands *commands
 	// trace answers a question, as far as the user may see the answer.
 	trace    func(context.Context, api.TraceSpec, trace.May) (*api.TraceStatus, error)
+	prober   *prober
 	captures *captures
 	limits   *limits
 	answered func(code int)

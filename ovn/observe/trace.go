@@ -56,11 +56,21 @@ func (h *handler) createTrace(w http.ResponseWriter, r *http.Request, who user.I
 	if err := mayTrace(r.Context(), may, namespace); err != nil {
 		return nil, h.traceError(r.Context(), who, err)
 	}
+	if question.Spec.Live {
+		release, err := h.demandLive(r.Context(), who, namespace)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), readTime)
 	defer cancel()
 	status, err := h.trace(ctx, question.Spec, may)
 	if err != nil {
 		return nil, h.traceError(r.Context(), who, err)
+	}
+	if status.Probe != nil {
+		h.prober.send(ctx, who, question.Spec.Source, status)
 	}
 	return &api.Trace{TypeMeta: metav1.TypeMeta{Kind: api.TraceKind, APIVersion: api.GroupVersion},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: question.Name}, Spec: question.Spec, Status: *status}, nil

@@ -59,6 +59,7 @@ func TestTracesByARealAPIServer(t *testing.T) {
 	c := translated.Start(t, translated.Read(t, translated.Shop))
 	s.northbound, s.southbound = c.Northbound, c.Southbound
 	s.bindTracers(c)
+	agent := s.placeProbes()
 	s.open("c1", first, some())
 	tess, alice := s.As("tess", "system:authenticated"), s.As("alice", "system:authenticated")
 	mallory := s.As("mallory", "system:authenticated")
@@ -114,6 +115,7 @@ func TestTracesByARealAPIServer(t *testing.T) {
 		})
 	}
 	t.Run("pages", s.showsPages)
+	t.Run("probes", func(t *testing.T) { s.sendsProbes(t, agent) })
 	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
 		if text, err := s.Do(method, tracesOfShop, "application/json", []byte(toDB)); err == nil {
 			t.Errorf("%s is answered: %s", method, text)

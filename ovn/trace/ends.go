@@ -74,9 +74,12 @@ func (t *tracing) hostEnd(field, name string) (end, error) {
 
 // source is where the connection begins. A host's packets to pods and Services have its address among the pods.
 func (t *tracing) source() (from end, err error) {
-	if t.q.from.Kind == api.PodEnd {
+	switch t.q.from.Kind {
+	case api.AddressEnd:
+		return t.clientEnd()
+	case api.PodEnd:
 		from, err = t.podEnd("spec.source", t.q.from)
-	} else {
+	default:
 		from, err = t.hostEnd("spec.source", t.q.from.Name)
 	}
 	if err == nil {
@@ -124,6 +127,12 @@ func (t *tracing) routerOf(datapath string) (string, error) {
 	}
 	return "", fmt.Errorf("the logical switch %s has no port to the cluster's router; see whether ovn-northd runs",
 		datapath)
+}
+
+// macOf is the MAC address of a router's port.
+func (t *tracing) macOf(name string) (net.HardwareAddr, error) {
+	ports, err := t.south.ports(t.ctx, name)
+	return ports[name].mac, err
 }
 
 // firstHop is the MAC address to which a host on a node's switch sends what is for an address: that of the router, or

@@ -24,7 +24,7 @@ var protocols = map[ovntrace.Protocol]uint8{ovntrace.TCP: acl.TCP, ovntrace.UDP:
 
 // judged is the packet as ACLs see it at a port.
 func (w *way) judged(port string, d policy.Direction) acl.Packet {
-	p := acl.Packet{Src: w.packet.Src, Dst: w.dst.Addr(), Proto: protocols[w.packet.Protocol], SrcPort: w.packet.SrcPort,
+	p := acl.Packet{Src: w.src, Dst: w.dst.Addr(), Proto: protocols[w.packet.Protocol], SrcPort: w.packet.SrcPort,
 		DstPort: w.dst.Port()}
 	switch {
 	case w.packet.Protocol == ovntrace.ICMP && p.Src.Is4():
@@ -79,7 +79,7 @@ func (w *way) lacks(term string, d policy.Direction) string {
 		if d == policy.Egress {
 			return fmt.Sprintf("%s is none of its peers", w.dst.Addr())
 		}
-		return fmt.Sprintf("%s is none of its peers", w.packet.Src)
+		return fmt.Sprintf("%s is none of its peers", w.src)
 	}
 	what := string(w.packet.Protocol)
 	if w.dst.Port() != 0 {

@@ -3,6 +3,8 @@ package trace
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
@@ -52,6 +54,39 @@ func (n *northboundServer) owners(ctx context.Context, table string) (map[string
 		found[ovsdb.FirstBits(ovsdb.TextUUID(row["_uuid"]))] = ovsdb.TextMap(row["external_ids"])[ovsdb.OwnerMark]
 	}
 	return found, err
+}
+
+// gatewaysOf are the nodes whose gateway routers have a load balancer of their own with endpoints at an address,
+// sorted. One that all have is none of these.
+func (n *northboundServer) gatewaysOf(ctx context.Context, address netip.Addr) (nodes []string, err error) {
+	all := func(table string, columns ...string) libovsdb.Operation {
+		return libovsdb.Operation{Op: libovsdb.OperationSelect, Table: table, Columns: columns,
+			Where: []libovsdb.Condition{}}
+	}
+	rows, err := rowsOf(ctx, n.Client, all(nb.LoadBalancerTable, "_uuid", "vips"))
+	if err != nil {
+		return nil, err
+	}
+	serving := map[string]bool{}
+	for _, row := range rows {
+		for vip, endpoints := range ovsdb.TextMap(row["vips"]) {
+			if at, err := netip.ParseAddrPort(vip); err == nil && at.Addr() == address && endpoints != "" {
+				serving[ovsdb.TextUUID(row["_uuid"])] = true
+			}
+		}
+	}
+	routers, err := rowsOf(ctx, n.Client, all(nb.LogicalRouterTable, "name", "load_balancer"))
+	for _, row := range routers {
+		name, _ := row["name"].(string)
+		node, isGateway := strings.CutPrefix(name, gatewayPrefix)
+		if isGateway && slices.ContainsFunc(ovsdb.TextUUIDs(row["load_balancer"]), func(id string) bool {
+			return serving[id]
+		}) {
+			nodes = append(nodes, node)
+		}
+	}
+	slices.Sort(nodes)
+	return nodes, err
 }
 
 // nodePort is the owner of the load balancer that has a port at the addresses of all nodes; "" is none.

@@ -31,10 +31,13 @@ func questionErrorf(field, format string, args ...any) error {
 type question struct {
 	from, to api.TraceEnd
 	address  netip.Addr // of the destination, if it is one
+	client   netip.Addr // the source, if it is an address
+	entry    string     // the Node by whose gateway the client enters; "" is the one that fits
 	port     string     // "" is none
 	protocol ovntrace.Protocol
 	family   string
 	ovn      bool
+	live     bool
 }
 
 // Families of addresses, as Kubernetes names them.
@@ -46,20 +49,20 @@ const (
 // readQuestion checks a question. Nothing that passes has a character that a name, an address or a number may not have.
 func readQuestion(spec api.TraceSpec) (q question, err error) {
 	q = question{from: spec.Source, to: spec.Destination, port: spec.Port, family: spec.Family, ovn: spec.OVN,
-		protocol: ovntrace.Protocol(strings.ToLower(spec.Protocol))}
+		live: spec.Live, entry: spec.Node, protocol: ovntrace.Protocol(strings.ToLower(spec.Protocol))}
 	if err := checkEnd("spec.source", q.from); err != nil {
 		return q, err
-	}
-	if q.from.Kind != api.PodEnd && q.from.Kind != api.NodeEnd {
-		return q, questionErrorf("spec.source.kind", "a trace begins at a Pod or a Node; ask from one of them")
 	}
 	if err := checkEnd("spec.destination", q.to); err != nil {
 		return q, err
 	}
 	if q.to.Kind == api.AddressEnd {
-		if q.address, err = readAddress(q.to.Name); err != nil {
+		if q.address, err = readAddress("spec.destination.name", q.to.Name); err != nil {
 			return q, err
 		}
+	}
+	if err := q.checkSource(); err != nil {
+		return q, err
 	}
 	switch q.protocol {
 	case "", ovntrace.TCP, ovntrace.UDP, ovntrace.SCTP:
@@ -71,7 +74,41 @@ func readQuestion(spec api.TraceSpec) (q question, err error) {
 		return q, questionErrorf("spec.family", "%q is neither IPv4 nor IPv6; leave it out for the first that both ends have",
 			q.family)
 	}
-	return q, q.checkPort()
+	if err := q.checkPort(); err != nil {
+		return q, err
+	}
+	return q, q.checkLive()
+}
+
+// checkLive refuses a probe that nobody can send.
+func (q *question) checkLive() error {
+	switch {
+	case !q.live:
+	case q.from.Kind != api.PodEnd:
+		return questionErrorf("spec.live", "a probe is sent from the network of a Pod, and the source is of kind %s; ask "+
+			"from a Pod, or leave it out", q.from.Kind)
+	case q.port == "" && q.to.Kind != api.ServiceEnd:
+		return questionErrorf("spec.live", "a probe is a connection and no echo (ICMP); name a port, or leave it out")
+	}
+	return nil
+}
+
+// checkSource reads who opens the connection.
+func (q *question) checkSource() (err error) {
+	switch {
+	case q.from.Kind == api.ServiceEnd:
+		return questionErrorf("spec.source.kind", "a trace begins at a Pod, a Node or an Address outside; ask from one of "+
+			"them")
+	case q.from.Kind != api.AddressEnd && q.entry != "":
+		return questionErrorf("spec.node", "a %s does not come in by a gateway; leave it out", q.from.Kind)
+	case q.from.Kind != api.AddressEnd:
+		return nil
+	case q.to.Kind != api.AddressEnd:
+		return questionErrorf("spec.destination.kind", "a connection from outside goes to an address that is known there: "+
+			"give one of a Service's (`kubectl get services -A`)")
+	}
+	q.client, err = readAddress("spec.source.name", q.from.Name)
+	return err
 }
 
 func (q *question) checkPort() error {
@@ -124,14 +161,14 @@ func checkEnd(field string, e api.TraceEnd) error {
 	return nil
 }
 
-func readAddress(text string) (netip.Addr, error) {
+func readAddress(field, text string) (netip.Addr, error) {
 	addr, err := netip.ParseAddr(text)
 	addr = addr.Unmap()
 	switch {
 	case err != nil:
-		return addr, questionErrorf("spec.destination.name", "%q is not an address, like 192.0.2.1 or 2001:db8::1", text)
+		return addr, questionErrorf(field, "%q is not an address, like 192.0.2.1 or 2001:db8::1", text)
 	case addr.Zone() != "" || !addr.IsGlobalUnicast():
-		return addr, questionErrorf("spec.destination.name", "%s is not the address of one host beyond the own link; give "+
+		return addr, questionErrorf(field, "%s is not the address of one host beyond the own link; give "+
 			"such an address", addr)
 	}
 	return addr, nil

@@ -15,6 +15,9 @@ func (t *tracing) back(request *way) error {
 		t.status.Notes = append(t.status.Notes, t.from.text+" is its own endpoint: the answer does not leave it")
 		return nil
 	}
+	if t.q.from.Kind == api.AddressEnd {
+		return t.backOutside(request)
+	}
 	packet := ovntrace.Packet{Src: request.dst.Addr(), Dst: t.backTo(request), Protocol: request.packet.Protocol,
 		SrcPort: request.dst.Port(), DstPort: request.packet.SrcPort, Reply: true}
 	from := end{text: request.dst.Addr().String(), node: request.node}
@@ -31,8 +34,7 @@ func (t *tracing) back(request *way) error {
 	if err != nil {
 		return err
 	}
-	reply := &way{tracing: t, packet: packet, src: packet.Src, dst: netip.AddrPortFrom(packet.Dst, packet.DstPort),
-		node: from.node}
+	reply := t.wayOf(packet, from)
 	if request.src != request.packet.Src && request.out == nil {
 		reply.outside = request.src
 	}
@@ -40,15 +42,20 @@ func (t *tracing) back(request *way) error {
 		return err
 	}
 	t.undo(request, reply)
+	t.answered(reply, reply.out != nil && reply.out.name == t.from.port.name)
+	return nil
+}
+
+// answered tells of an answer, and whether it has come back to whoever asked.
+func (t *tracing) answered(reply *way, back bool) {
 	t.status.Reply = reply.steps
 	switch {
 	case reply.result != api.Arrives:
 		t.status.Result, t.status.Reason, t.status.Remedy = reply.result, "the answer is lost: "+reply.reason, reply.remedy
-	case reply.out == nil || reply.out.name != t.from.port.name:
+	case !back:
 		t.status.Result, t.status.Reason = api.Lost, fmt.Sprintf("the answer does not come back to %s", t.from.text)
 		t.status.Remedy = seeOVN
 	}
-	return nil
 }
 
 // backTo is the address to which the answer goes once conntrack has given it back what the request had.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -109,6 +108,11 @@ func (t *tracing) answer() (err error) {
 	if err != nil {
 		return err
 	}
+	if t.q.live {
+		if t.status.Probe, err = t.plan(packet); err != nil {
+			return err
+		}
+	}
 	if t.hosts, err = t.south.allChassis(t.ctx); err != nil {
 		return err
 	}
@@ -130,7 +134,7 @@ func (t *tracing) first() (p ovntrace.Packet, err error) {
 	if p.Src, p.Dst, err = t.addresses(); err != nil {
 		return p, err
 	}
-	if t.q.from.Kind == api.NodeEnd || t.from.port.owner == t.hostOwner() {
+	if t.q.from.Kind != api.AddressEnd && t.from.port.owner == t.hostOwner() {
 		if n := t.nodes[t.from.node]; !n.inside(p.Dst) {
 			return p, questionErrorf("spec.destination", "the host of node %s reaches %s by its own routes, and not by OVN; "+
 				"ask about a pod or a Service", n.name, p.Dst)
@@ -147,7 +151,11 @@ func (t *tracing) first() (p ovntrace.Packet, err error) {
 	if err := t.noNodePort(p); err != nil {
 		return p, err
 	}
-	p.EthDst, err = t.firstHop(t.from.port.datapath, p.Dst)
+	if t.q.from.Kind == api.AddressEnd {
+		p.EthDst, err = t.macOf(outerPrefix + t.from.node)
+	} else {
+		p.EthDst, err = t.firstHop(t.from.port.datapath, p.Dst)
+	}
 	return p, err
 }
 
@@ -155,7 +163,7 @@ func (t *tracing) first() (p ovntrace.Packet, err error) {
 // none: it would show the way to the host itself.
 func (t *tracing) noNodePort(p ovntrace.Packet) error {
 	for _, n := range t.nodes {
-		if !slices.Contains(n.addresses, p.Dst) && !slices.Contains(n.facts.Addresses, p.Dst) {
+		if !n.has(p.Dst) {
 			continue
 		}
 		owner, err := t.north.nodePort(t.ctx, string(p.Protocol), p.DstPort)
@@ -194,18 +202,26 @@ func texts(list []netip.AddrPort) (texts []string) {
 
 // follow has a packet followed from an end on.
 func (t *tracing) follow(packet ovntrace.Packet, from end) (*way, error) {
-	w := &way{tracing: t, packet: packet, src: packet.Src, dst: netip.AddrPortFrom(packet.Dst, packet.DstPort),
-		node: from.node}
+	w := t.wayOf(packet, from)
 	if packet.EthDst == nil {
 		w.start(from)
 		w.end(api.Lost, fmt.Sprintf("nobody on node %s has the address %s", w.node, packet.Dst), gone)
 		return w, nil
 	}
 	trace, err := t.run(packet)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case t.q.from.Kind == api.AddressEnd:
+		return w, w.comeIn(trace, from)
 	}
 	return w, w.tell(trace, from)
+}
+
+// wayOf is that of a packet that nobody has followed yet.
+func (t *tracing) wayOf(packet ovntrace.Packet, from end) *way {
+	return &way{tracing: t, packet: packet, src: packet.Src, dst: netip.AddrPortFrom(packet.Dst, packet.DstPort),
+		node: from.node}
 }
 
 // run follows a packet.

@@ -42,6 +42,10 @@ func spec(t testing.TB, text string) api.TraceSpec {
 			s.Protocol = word
 		case ipv6:
 			s.Family = word
+		case "live":
+			s.Live = true
+		case "l1", "l9":
+			s.Node = word
 		default:
 			s.Port = word
 		}
@@ -115,6 +119,43 @@ func TestTracesOfARealOVN(t *testing.T) {
 	t.Run("one of two endpoints", func(t *testing.T) { c.oneOfTwo(t) })
 	t.Run("questions without an answer", func(t *testing.T) { c.unanswered(t) })
 	t.Run("rights", func(t *testing.T) { c.rights(t) })
+	t.Run("probes", func(t *testing.T) { c.plans(t) })
+}
+
+// TestTracesOfTheOutside asks about connections that come in by a gateway, and such that leave with an address of their
+// own. Policies, and the endpoints that a node has, count for clients outside, too.
+func TestTracesOfTheOutside(t *testing.T) {
+	c := tracer(t, translated.Start(t, translated.Read(t, translated.Shop+"\n---\n"+translated.Outside)))
+	for _, ask := range []struct{ name, question, result string }{
+		{"egress-address", "Pod trade/desk > Address 198.51.100.1 443", api.Arrives},
+		{"external-address-from-a-pod", "Pod shop/web > Address 203.0.113.80 80", api.Arrives},
+		{"from-outside", "Address 198.51.100.9 > Address 203.0.113.80 80", api.Arrives},
+		{"from-outside-to-where-it-is-served", "Address 198.51.100.9 > Address 203.0.113.81 80", api.Arrives},
+		{"from-outside-to-where-it-is-not", "Address 198.51.100.9 > Address 203.0.113.81 80 l1", api.Refused},
+		{"from-outside-to-a-host", "Address 198.51.100.9 > Address 203.0.113.82 80", api.Arrives},
+		{"from-outside-to-nobody", "Address 198.51.100.9 > Address 203.0.113.99 80", api.Lost},
+		{"from-outside-to-a-pod", "Address 198.51.100.9 > Address 10.244.1.6 8080", api.Arrives},
+		{"from-outside-and-denied", "Address 198.51.100.9 > Address 10.244.1.5 3307", api.Refused},
+	} {
+		t.Run(ask.name, func(t *testing.T) {
+			status, err := c.Trace(t.Context(), spec(t, ask.question), everything)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if status.Result != ask.result {
+				t.Errorf("the result is %s, want %s", status.Result, ask.result)
+			}
+			golden(t, ask.name, ask.question+"\n"+story(status))
+		})
+	}
+	t.Run("rights", func(t *testing.T) {
+		only := func(_ context.Context, namespace string) (bool, error) { return namespace == "trade", nil }
+		var forbidden *ForbiddenError
+		ask := spec(t, "Address 198.51.100.9 > Address 203.0.113.80 80")
+		if status, err := c.Trace(t.Context(), ask, only); !errors.As(err, &forbidden) {
+			t.Errorf("as the outside, by a right in a namespace: %+v, %v", status, err)
+		}
+	})
 }
 
 // oneOfTwo: which endpoint is taken is a matter of chance, but it is the one that is told.
@@ -135,30 +176,56 @@ func (c *Tracer) oneOfTwo(t *testing.T) {
 	}
 }
 
+// plans: a probe asks what the trace asks, by the addresses that were chosen.
+func (c *Tracer) plans(t *testing.T) {
+	for question, want := range map[string]api.TraceProbe{
+		"Pod shop/web > Pod shop/db 3307 live":      {Protocol: "tcp", Source: "10.244.0.5", Destination: "10.244.1.5:3307"},
+		"Pod shop/web > Pod shop/db 9 udp live":     {Protocol: "udp", Source: "10.244.0.5", Destination: "10.244.1.5:9"},
+		"Pod shop/web > Service shop/db live":       {Protocol: "tcp", Source: "10.244.0.5", Destination: "10.96.0.10:3306"},
+		"Pod shop/web > Service shop/both dns live": {Protocol: "udp", Source: "10.244.0.5", Destination: "10.96.0.12:53"},
+		"Pod shop/web > Pod shop/db 3307 IPv6 live": {Protocol: "tcp", Source: "fd00:10:244::5",
+			Destination: "[fd00:10:244:1::5]:3307"},
+	} {
+		want.Comparison = api.ProbeUnknown // nobody has sent it
+		status, err := c.Trace(t.Context(), spec(t, question), everything)
+		if err != nil || status.Probe == nil || *status.Probe != want {
+			t.Errorf("%s: %+v, %v, want %+v", question, status, err, want)
+		}
+	}
+}
+
 // unanswered: the error names the field and the remedy.
 func (c *Tracer) unanswered(t *testing.T) {
 	for question, want := range map[string]string{
-		"Pod shop/gone > Pod shop/db 80":              "spec.source: there is no pod shop/gone",
-		"Pod shop/web > Service shop/gone":            "spec.destination: there is no Service shop/gone",
-		"Pod shop/web > Service shop/both":            "2 ports of Service shop/both fit; name one of: http 80/tcp",
-		"Pod shop/web > Service shop/both 81":         "spec.port: 0 ports",
-		"Pod shop/web > Service shop/headless 80":     "headless",
-		"Pod shop/web > Service shop/db IPv6":         "Service shop/db have no addresses of the family IPv6",
-		"Pod shop/web > Pod shop/db http":             "spec.port: \"http\" is not a number",
-		"Pod shop/web > Pod shop/db 65536":            "spec.port",
-		"Pod shop/web > Pod shop/db udp":              "spec.port: is empty",
-		"Pod shop/web > Node l2 30080":                "spec.port: 30080 is a NodePort of Service shop/both",
-		"Pod shop/web > Node l9 22":                   "spec.destination: there is no node l9",
-		"Pod shop/web > Address localhost 22":         "spec.destination.name: \"localhost\" is not an address",
-		"Pod shop/web > Address 224.0.0.1 22":         "spec.destination.name: 224.0.0.1 is not the address of one host",
-		"Pod shop/web > Address fe80::1%eth0 22":      "spec.destination.name",
-		"Node l1 > Address 198.51.100.1 22":           "spec.destination: the host of node l1 reaches 198.51.100.1",
-		"Service shop/db > Pod shop/db 22":            "spec.source.kind: a trace begins at a Pod or a Node",
-		"Pod shop/web\"||1 > Pod shop/db 22":          "spec.source: \"shop/web\\\"||1\" is not the name of a Pod",
-		"Pod Shop/web > Pod shop/db 22":               "spec.source",
-		"Pod shop/web > Gateway l1 22":                "spec.destination.kind: \"Gateway\" is none of",
-		"Pod shop/web > Service shop/db --ovs=x":      "spec.port",
-		"Pod shop/web > Address --db=tcp:192.0.2.9 1": "spec.destination.name",
+		"Pod shop/gone > Pod shop/db 80":                   "spec.source: there is no pod shop/gone",
+		"Pod shop/web > Service shop/gone":                 "spec.destination: there is no Service shop/gone",
+		"Pod shop/web > Service shop/both":                 "2 ports of Service shop/both fit; name one of: http 80/tcp",
+		"Pod shop/web > Service shop/both 81":              "spec.port: 0 ports",
+		"Pod shop/web > Service shop/headless 80":          "headless",
+		"Pod shop/web > Service shop/db IPv6":              "Service shop/db have no addresses of the family IPv6",
+		"Pod shop/web > Pod shop/db http":                  "spec.port: \"http\" is not a number",
+		"Pod shop/web > Pod shop/db 65536":                 "spec.port",
+		"Pod shop/web > Pod shop/db udp":                   "spec.port: is empty",
+		"Pod shop/web > Node l2 30080":                     "spec.port: 30080 is a NodePort of Service shop/both",
+		"Pod shop/web > Node l9 22":                        "spec.destination: there is no node l9",
+		"Pod shop/web > Address localhost 22":              "spec.destination.name: \"localhost\" is not an address",
+		"Pod shop/web > Address 224.0.0.1 22":              "spec.destination.name: 224.0.0.1 is not the address of one host",
+		"Pod shop/web > Address fe80::1%eth0 22":           "spec.destination.name",
+		"Node l1 > Address 198.51.100.1 22":                "spec.destination: the host of node l1 reaches 198.51.100.1",
+		"Service shop/db > Pod shop/db 22":                 "spec.source.kind: a trace begins at a Pod, a Node or an Address",
+		"Address 198.51.100.9 > Pod shop/db 22":            "spec.destination.kind: a connection from outside",
+		"Address 10.0.0.x > Address 203.0.113.80 80":       "spec.source.name: \"10.0.0.x\" is not an address",
+		"Pod shop/web > Pod shop/db 22 l1":                 "spec.node: a Pod does not come in by a gateway",
+		"Address 198.51.100.9 > Address 8.8.8.8 80 l9":     "spec.node: there is no node l9 that has a gateway",
+		"Address 198.51.100.9 > Address 203.0.113.2 30080": "spec.port: 30080 is a NodePort of Service shop/both",
+		"Pod shop/web\"||1 > Pod shop/db 22":               "spec.source: \"shop/web\\\"||1\" is not the name of a Pod",
+		"Pod Shop/web > Pod shop/db 22":                    "spec.source",
+		"Pod shop/web > Gateway l1 22":                     "spec.destination.kind: \"Gateway\" is none of",
+		"Pod shop/web > Service shop/db --ovs=x":           "spec.port",
+		"Pod shop/web > Address --db=tcp:192.0.2.9 1":      "spec.destination.name",
+		"Node l1 > Pod shop/cart 80 live":                  "spec.live: a probe is sent from the network of a Pod",
+		"Pod shop/web > Pod shop/cart live":                "spec.live: a probe is a connection and no echo",
+		"Pod shop/monitor > Pod shop/cart 80 live":         "spec.live: pod shop/monitor in the network of node l1 has",
 	} {
 		status, err := c.Trace(t.Context(), spec(t, question), everything)
 		var wrong *QuestionError

@@ -28,10 +28,14 @@ type way struct {
 	// denied is the rule that has refused the packet, at the port at.
 	denied *rule
 	at     string
+	// last is the pipeline that the packet passed last; nil is none. ports are those of the pipelines with it, by name.
+	last  *ovntrace.Visit
+	ports map[string]port
 	// entered is the port of the join switch behind which the gateway router is that the packet has entered.
 	entered string
-	// out is the port at which it has left OVN, if it has.
-	out *port
+	// out is the port of a pod or a host at which it has left OVN, and left that to the outside, if it has.
+	out  *port
+	left string
 	// outside is the address to which an answer from outside comes; conntrack gives it the one of the packet.
 	outside                netip.Addr
 	result, reason, remedy string
@@ -49,6 +53,16 @@ func (w *way) end(result, reason, remedy string) {
 
 // tell makes steps of a trace.
 func (w *way) tell(trace *ovntrace.Trace, from end) error {
+	w.start(from)
+	if err := w.pass(trace); err != nil {
+		return err
+	}
+	return w.finish()
+}
+
+// pass makes steps of the pipelines that a packet passes, of which there may have been others before. A refusal in its
+// place ends it.
+func (w *way) pass(trace *ovntrace.Trace) error {
 	ports, err := w.passed(trace)
 	if err != nil {
 		return err
@@ -57,30 +71,31 @@ func (w *way) tell(trace *ovntrace.Trace, from end) error {
 	if err != nil {
 		return err
 	}
-	w.endpoints = trace.Endpoints()
-	w.chosen = w.choose(trace, ports)
-	w.start(from)
-	var last *ovntrace.Visit
+	if list := trace.Endpoints(); len(list) > 0 {
+		w.endpoints = list
+		w.chosen = w.choose(trace, ports)
+	}
+	w.ports = ports
 	for i := range trace.Visits {
 		v := &trace.Visits[i]
 		if v.Aside {
 			continue
 		}
 		if v.Instead != "" {
-			return w.refused(last)
+			return w.refused(w.last)
 		}
 		if w.at = v.Outport; v.Pipeline == "ingress" {
 			w.at = v.Inport
-			w.enter(v, last, ports)
+			w.enter(v, w.last, ports)
 		}
 		for j := range v.Flows {
 			if err := w.flow(&v.Flows[j], rules); err != nil {
 				return err
 			}
 		}
-		last = v
+		w.last = v
 	}
-	return w.finish(last, ports)
+	return nil
 }
 
 // start tells where the packet comes from.
@@ -252,7 +267,7 @@ func (w *way) balanced(f *ovntrace.Flow) error {
 
 // choose finds the endpoint that a packet has got. ovn-trace does not say it; the port to which the packet goes has the
 // address of one of them.
-func (w *way) choose(trace *ovntrace.Trace, ports map[string]port) (chosen netip.AddrPort) {
+func (w *way) choose(trace *ovntrace.Trace, ports map[string]port) netip.AddrPort {
 	if len(w.endpoints) == 1 {
 		return w.endpoints[0]
 	}
@@ -267,7 +282,7 @@ func (w *way) choose(trace *ovntrace.Trace, ports map[string]port) (chosen netip
 			}
 		}
 	}
-	return chosen
+	return w.chosen
 }
 
 // hostHas says whether a management port leads to the host that has an address.
@@ -316,8 +331,12 @@ func (w *way) refused(last *ovntrace.Visit) error {
 	return w.drop(last)
 }
 
-// finish tells where the packet has come to.
-func (w *way) finish(last *ovntrace.Visit, ports map[string]port) error {
+// finish tells where the packet has come to, unless it was refused on the way.
+func (w *way) finish() error {
+	last := w.last
+	if w.result != "" {
+		return nil
+	}
 	if last == nil || len(last.Outputs) == 0 {
 		if w.denied != nil && strings.Contains(lastFlow(last).Stage, "_acl") {
 			return w.deny()
@@ -325,9 +344,14 @@ func (w *way) finish(last *ovntrace.Visit, ports map[string]port) error {
 		return w.drop(last)
 	}
 	out := last.Outputs[len(last.Outputs)-1]
-	p, there := ports[out.Port]
+	p, there := w.ports[out.Port]
 	switch {
+	case out.Type == "localnet" && w.q.from.Kind == api.AddressEnd && !w.packet.Reply && !w.chosen.IsValid():
+		w.end(api.Lost, fmt.Sprintf("no Service is known at %s by %s outside, so it leaves the cluster again",
+			w.target(w.dst), strings.ToUpper(string(w.packet.Protocol))), seeServices)
+		return nil
 	case out.Type == "localnet":
+		w.left = out.Port
 		return w.leave(last, out)
 	case !there || out.Type != "":
 		w.end(api.Lost, fmt.Sprintf("it is given to the logical port %s, and goes no further", out.Port), seeOVN)
@@ -339,6 +363,9 @@ func (w *way) finish(last *ovntrace.Visit, ports map[string]port) error {
 
 // gone is the remedy where nobody has an address.
 const gone = "see whether the pod that had the address is gone, and what has told its clients the address"
+
+// seeServices is the remedy where no Service has an address.
+const seeServices = "see `kubectl get services -A`: the address, the port and the protocol"
 
 // seeOVN is the remedy of what Weft has no words for.
 const seeOVN = "weft trace --ovn shows the flows of it"
@@ -363,7 +390,7 @@ func (w *way) arrive(p *port) error {
 // leave ends the packet outside of the cluster.
 func (w *way) leave(last *ovntrace.Visit, out ovntrace.Output) error {
 	if n, there := w.nodes[strings.TrimPrefix(last.Datapath, outsidePrefix+"-")]; there {
-		if g := n.facts.Gateway; g != nil && g.HostAddresses {
+		if g := n.facts.Gateway; g != nil && g.HostAddresses && !w.packet.Reply {
 			for _, own := range g.Addresses {
 				if own.Addr().Is4() == w.src.Is4() && own.Addr() != w.src {
 					w.step(api.StepTranslation, "Node "+n.name, "flows on the node's external bridge give it the source %s in place "+
@@ -388,11 +415,18 @@ func (w *way) drop(last *ovntrace.Visit) error {
 		w.end(api.Lost, "OVN knows no flow for it", seeOVN)
 	case strings.HasPrefix(f.Stage, "lr_in_policy") && w.isUnknownService():
 		w.end(api.Refused, fmt.Sprintf("no Service has %s by %s, and addresses of Services do not leave the cluster",
-			w.target(w.dst), strings.ToUpper(string(w.packet.Protocol))), "see `kubectl get services -A`: the address, the "+
-			"port and the protocol")
+			w.target(w.dst), strings.ToUpper(string(w.packet.Protocol))), seeServices)
 	case strings.HasPrefix(f.Stage, "lr_in_ip_routing"):
 		w.end(api.Lost, fmt.Sprintf("node %s has no route to %s: it has no gateway, or that has none", w.node, w.dst.Addr()),
 			"give the node a gateway (docs/gateways.md)")
+	case f.Stage == "lr_in_dnat" || strings.HasSuffix(f.Stage, "_in_lb"):
+		what, err := w.serviceOf(&f)
+		if err != nil {
+			return err
+		}
+		w.end(api.Refused, fmt.Sprintf("%s has no ready endpoint on node %s, and serves clients at %s by those of their "+
+			"node alone (Local)", what, w.node, w.target(w.dst)), "have clients come by a node that has one, or let the "+
+			"Service's policy be Cluster")
 	case f.Stage == "ls_in_l2_unknown":
 		w.end(api.Lost, fmt.Sprintf("nobody on node %s has the address %s", w.node, w.dst.Addr()), gone)
 	case strings.Contains(f.Stage, "port_sec"):

@@ -3,6 +3,7 @@ package hnstest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -112,6 +113,17 @@ func (h *Host) SetDNS(a hostnet.Adapter, dns hostnet.DNS) error {
 
 func (h *Host) SetMTU(a hostnet.Adapter, mtu int) error {
 	return h.change("SetMTU", a, func(own *adapter) { own.MTU = mtu })
+}
+
+// InCompartment: the host's own is 1, and every other is that of a namespace.
+func (h *Host) InCompartment(compartment uint32, do func() error) error {
+	if err := h.calls.begin("InCompartment"); err != nil {
+		return err
+	}
+	if !h.state.hasCompartment(compartment) {
+		return fmt.Errorf("enter network compartment %d: there is none", compartment)
+	}
+	return do()
 }
 
 func (h *Host) Isolate(a hostnet.Adapter) error {

@@ -74,7 +74,7 @@ func (m *Machine) AddNamespace() string {
 	m.state.mu.Lock()
 	defer m.state.mu.Unlock()
 	id := m.state.newID()
-	m.state.namespaces[id] = &namespace{Namespace: hns.Namespace{ID: id}, compartment: uint32(m.state.lastID + 1)}
+	m.state.namespaces[id] = &namespace{hns.Namespace{ID: id, Compartment: uint32(m.state.lastID + 1)}}
 	return id
 }
 

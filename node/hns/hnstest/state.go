@@ -58,7 +58,17 @@ type network struct {
 
 type namespace struct {
 	hns.Namespace
-	compartment uint32
+}
+
+func (s *state) hasCompartment(number uint32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.namespaces {
+		if n.Compartment == number {
+			return true
+		}
+	}
+	return number == 1
 }
 
 func (s *state) newID() string {
@@ -118,7 +128,7 @@ func (s *state) detach(e *hns.Endpoint) {
 
 func (s *state) plug(n *namespace, e *hns.Endpoint) {
 	s.adapters.add(hostnet.Adapter{
-		Alias: vNICAlias(e.Name), Kind: hostnet.Virtual, Compartment: n.compartment, MTU: 1500, MAC: slices.Clone(e.MAC),
+		Alias: vNICAlias(e.Name), Kind: hostnet.Virtual, Compartment: n.Compartment, MTU: 1500, MAC: slices.Clone(e.MAC),
 		Up: true,
 	}, e.ID).friendly = e.Name
 }

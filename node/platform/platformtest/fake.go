@@ -266,6 +266,19 @@ func (f *Fake) SandboxExists(sandbox string) (bool, error) {
 	return f.sandboxes[sandbox], err
 }
 
+func (f *Fake) InSandbox(_ context.Context, sandbox string, do func() error) error {
+	leave, err := f.enter("InSandbox")
+	exists := f.sandboxes[sandbox]
+	leave() // what is done inside may use the host
+	switch {
+	case err != nil:
+		return err
+	case !exists:
+		return platform.ErrNoSandbox
+	}
+	return do()
+}
+
 func (f *Fake) CreateEndpoint(_ context.Context, e platform.Endpoint) error {
 	leave, err := f.enter("CreateEndpoint")
 	defer leave()

@@ -65,6 +65,12 @@ func Story(t *testing.T, p platform.Platform, makeSandbox func(name string) (pat
 		must("configure", p.ConfigureEndpoint(ctx, e))
 		must("check", p.CheckEndpoint(ctx, e))
 	}
+	for range 2 {
+		inside := errors.New("what is done inside has ended so")
+		if err := p.InSandbox(ctx, sandbox, func() error { return inside }); !errors.Is(err, inside) {
+			t.Errorf("in the sandbox: %v", err)
+		}
+	}
 	second := e
 	second.Attachment.ContainerID = "second"
 	second.Device = cni.HostInterface(second.Attachment)
@@ -86,6 +92,10 @@ func Story(t *testing.T, p platform.Platform, makeSandbox func(name string) (pat
 	}
 	if err := p.ConfigureEndpoint(ctx, e); !errors.Is(err, platform.ErrNoSandbox) {
 		t.Errorf("configure in a sandbox that was removed: %v", err)
+	}
+	if err := p.InSandbox(ctx, sandbox, func() error { return errors.New("nobody is inside") }); !errors.Is(err,
+		platform.ErrNoSandbox) {
+		t.Errorf("in a sandbox that was removed: %v", err)
 	}
 	must("delete after the sandbox", p.DeleteEndpoint(ctx, e.Device))
 	devices()

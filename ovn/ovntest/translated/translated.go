@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn"
 	"github.com/weftnet/weft/ovn/northbound"
@@ -33,6 +34,11 @@ import (
 //
 //go:embed cluster.yaml
 var Shop string
+
+// Outside is what is known outside of a cluster that has Shop, too.
+//
+//go:embed outside.yaml
+var Outside string
 
 // Cluster are objects, and the databases that have what they ask for.
 type Cluster struct {
@@ -171,7 +177,7 @@ func resource(o runtime.Object) string {
 func Read(t testing.TB, text string) (objects []runtime.Object) {
 	t.Helper()
 	kinds := runtime.NewScheme()
-	if err := errors.Join(scheme.AddToScheme(kinds), v1alpha2.Install(kinds)); err != nil {
+	if err := errors.Join(scheme.AddToScheme(kinds), v1alpha2.Install(kinds), v1alpha1.AddToScheme(kinds)); err != nil {
 		t.Fatal(err)
 	}
 	decoder := serializer.NewCodecFactory(kinds).UniversalDeserializer()

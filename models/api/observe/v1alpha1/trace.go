@@ -10,6 +10,11 @@ const (
 	// TraceRole is the ClusterRole that lets users trace between all ends, nodes and addresses outside. An administrator
 	// binds it.
 	TraceRole = "weft-observe-trace"
+	// LiveSubresource has the right to a probe: `create` of traces/live, in the namespace of the source. There is nothing
+	// at its path.
+	LiveSubresource = "live"
+	// LiveRole is the ClusterRole that lets users have probes sent. An administrator binds it.
+	LiveRole = "weft-observe-trace-live"
 )
 
 // Kinds of a trace's ends.
@@ -28,6 +33,28 @@ const (
 	Refused = "refused"
 	// Lost is one that finds no way, or no interface at the end of it.
 	Lost = "lost"
+)
+
+// Results of a probe.
+const (
+	// ProbeAnswered is a connection that was accepted, or a datagram that had an answer.
+	ProbeAnswered = "answered"
+	// ProbeRefused is one that was answered by a reset, or by ICMP that nobody has the port.
+	ProbeRefused = "refused"
+	// ProbeUnanswered is one that had no answer in time.
+	ProbeUnanswered = "unanswered"
+	// ProbeUnreachable is one that was answered by ICMP that there is no way, or for which the pod has no route.
+	ProbeUnreachable = "unreachable"
+)
+
+// What a probe says of its trace.
+const (
+	// ProbeAgrees is a probe that has met what the trace says.
+	ProbeAgrees = "agrees"
+	// ProbeDiffers is one that has met something else.
+	ProbeDiffers = "differs"
+	// ProbeUnknown is one that tells nothing of the trace, or was not sent.
+	ProbeUnknown = "unknown"
 )
 
 // Kinds of a trace's steps.
@@ -54,7 +81,7 @@ type Trace struct {
 
 // TraceSpec is a connection.
 type TraceSpec struct {
-	// Source is who opens the connection: a Pod or a Node.
+	// Source is who opens the connection: a Pod, a Node, or an Address outside of the cluster.
 	Source TraceEnd `json:"source"`
 	// Destination is where it goes: a Pod, a Service, a Node or an Address.
 	Destination TraceEnd `json:"destination"`
@@ -67,6 +94,12 @@ type TraceSpec struct {
 	Family string `json:"family,omitempty"`
 	// OVN is true for the output of ovn-trace, too. It needs the right in the whole cluster.
 	OVN bool `json:"ovn,omitempty"`
+	// Node is the Node by whose gateway a connection of an Address enters the cluster. Empty is the one that has or
+	// announces the destination, or else the first that has a gateway.
+	Node string `json:"node,omitempty"`
+	// Live is true for a probe, too: a real connection from the Pod's own network. It needs a port, and the right to
+	// create traces/live in the namespace of the source.
+	Live bool `json:"live,omitempty"`
 }
 
 // TraceEnd is an end of a connection.
@@ -97,6 +130,28 @@ type TraceStatus struct {
 	Reply []TraceStep `json:"reply,omitempty"`
 	// OVN is what ovn-trace has printed.
 	OVN []TraceOutput `json:"ovn,omitempty"`
+	// Probe is the probe, and what it has met.
+	Probe *TraceProbe `json:"probe,omitempty"`
+}
+
+// TraceProbe is one connection, or one datagram, from the Pod's own network.
+type TraceProbe struct {
+	// Protocol is tcp, udp or sctp.
+	Protocol string `json:"protocol"`
+	// Source is the Pod's address.
+	Source string `json:"source"`
+	// Destination is the address and the port that were asked. A Service was asked by its own address.
+	Destination string `json:"destination"`
+	// Result is answered, refused, unanswered or unreachable. Empty is of a probe that was not sent.
+	Result string `json:"result,omitempty"`
+	// After is how long the result took.
+	After metav1.Duration `json:"after,omitzero"`
+	// Comparison is agrees, differs or unknown.
+	Comparison string `json:"comparison"`
+	// Reason is what the result means beside the trace.
+	Reason string `json:"reason"`
+	// Remedy is what to do about it.
+	Remedy string `json:"remedy,omitempty"`
 }
 
 // TraceStep is something that happens to a packet.
