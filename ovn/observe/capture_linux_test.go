@@ -220,10 +220,8 @@ func TestLateCaptures(t *testing.T) {
 			"that leaves none\"",
 	} {
 		agent := &capturer{says: map[string]string{"node": said}}
-		passing := &captures{dial: agent.dial, limits: &limits{most: 1, mostOfUser: 1}}
-		passing.node = func(name string) (hits.Node, bool) {
-			return hits.Node{Name: name, Address: "192.0.2.60:16642"}, true
-		}
+		node := func(name string) (hits.Node, bool) { return hits.Node{Name: name, Address: "192.0.2.60:16642"}, true }
+		passing := &captures{agents: agentDialer{agent.dial, node}, limits: &limits{most: 1, mostOfUser: 1}}
 		h := &handler{limits: &limits{}, answered: func(int) {}, captures: passing,
 			who: func(*http.Request) (user.Info, error) { return &user.DefaultInfo{Name: "nora"}, nil },
 			may: func(context.Context, user.Info, right) (bool, error) { return true, nil }}
