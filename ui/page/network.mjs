@@ -126,6 +126,8 @@ export function filtered(network, { namespace, text }) {
 /** What an object is called in a sentence. */
 export function titleOf(object) {
   if (object.kind === "group") return `namespace ${object.namespace} on node ${object.node}`;
+  if (object.kind === "host") return `host of node ${object.name}`;
+  if (object.kind === "outer") return object.name;
   return object.kind === "node" ? `node ${object.name}` : `${object.kind} ${object.namespace}/${object.name}`;
 }
 
