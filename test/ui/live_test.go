@@ -260,7 +260,7 @@ func TestManyConnectionsAreBounded(t *testing.T) {
 			t.Errorf("%s: the API has %s", line, want)
 		}
 	}
-	if want, got := fmt.Sprintf("%d edges with fewer connections not drawn", len(all)-200),
+	if want, got := fmt.Sprintf("%d edges more not drawn", len(all)-200),
 		strings.Join(b.texts(".live"), " "); !strings.Contains(got, want) {
 		t.Errorf("it says %q, want %q", got, want)
 	}

@@ -1,6 +1,6 @@
 // Who talks to whom now, made of what the API says of flows and of policies' rules. Everything here is pure.
 
-/** With more edges than that, those with the fewest connections are not drawn. */
+/** How many edges are drawn: those of what was refused or is unanswered first, then those with the most connections. */
 const edgeLimit = 200;
 
 /** States of connections whose destination has not answered yet. */

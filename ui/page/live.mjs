@@ -67,7 +67,7 @@ export function Summary({ live, conversations, refused, drawing }) {
       ${since && html`, <span class="talk refused">✕</span> ${many(sum(refused, "refused"), "packet")} refused by policies since
         ${" "}${since.toLocaleTimeString()}`}. As of ${new Date(flows.time).toLocaleTimeString()}.
       ${missing(flows).map((text) => html` ${prose(text)}`)}
-      ${drawing && drawing.omitted > 0 && ` ${many(drawing.omitted, "edge")} with fewer connections not drawn: see the table.`}
+      ${drawing && drawing.omitted > 0 && ` ${many(drawing.omitted, "edge")} more not drawn: see the table.`}
       ${drawing && drawing.elsewhere > 0 && ` ${many(drawing.elsewhere, "pair")} not drawn: an end is not on the map.`}</p>`}
   </section>`;
 }
