@@ -2,6 +2,7 @@
 
 import { html, useEffect, useState } from "./vendor/preact.mjs";
 import { refusedBy, wayOf } from "./connections.mjs";
+import { page } from "./network.mjs";
 import { prose } from "./prose.mjs";
 import { ask } from "./session.mjs";
 
@@ -81,9 +82,6 @@ function Follow({ conversation, follow }) {
   return way && html`<button type="button" class="link" onClick=${() => follow(way)}
     aria-label=${`Follow the way from ${way.from} to ${way.to}`}>Follow</button>`;
 }
-
-/** How many rows of a table are drawn before the user asks for the rest. */
-const page = 200;
 
 /** Conversations, and what policies have refused, in words. */
 export function LiveTables({ conversations, refused, follow }) {

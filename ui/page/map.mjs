@@ -4,7 +4,7 @@ import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.mjs"
 import { about, conversationsOf, edgesOf, touching, withEnds } from "./connections.mjs";
 import { isOpen, layout, shownAs } from "./layout.mjs";
 import { Conversations, LiveTables, Summary, useLive } from "./live.mjs";
-import { filtered, healthText, signs, titleOf } from "./network.mjs";
+import { filtered, healthText, page, signs, titleOf } from "./network.mjs";
 import { Picture } from "./picture.mjs";
 
 const directions = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
@@ -112,9 +112,6 @@ function Canvas({ network, chosen, edges, selected, select, toggle, object }) {
     </div>
   </div>`;
 }
-
-/** How many rows of a table are drawn before the user asks for the rest. */
-const page = 200;
 
 function Tables({ network, selected, select, children }) {
   return html`<div class="tables">

@@ -6,6 +6,9 @@ export const severities = ["failed", "warning", "unknown", "ok"];
 /** Signs of severities, for those who cannot tell the colours apart. */
 export const signs = { failed: "✕", warning: "▲", unknown: "?", ok: "✓" };
 
+/** How many rows of a table are drawn before the user asks for the rest. */
+export const page = 200;
+
 /** The worst of some severities; "ok" of none. */
 export const worst = (list) => severities.find((severity) => list.includes(severity)) ?? "ok";
 
