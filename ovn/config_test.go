@@ -123,6 +123,8 @@ func TestConfigValidate(t *testing.T) {
 			"HOST:PORT"}},
 		{"lease name", func(c *settings.Config) { c.LeaseName = "Weft Controller" },
 			[]string{"lease-name:", `"Weft Controller"`}},
+		{"latency interval", func(c *settings.Config) { c.LatencyInterval = time.Second }, []string{"latency-interval: 1s",
+			"10s or more"}},
 		{"lease duration", func(c *settings.Config) { c.LeaseDuration = time.Second }, []string{"lease-duration: 1s"}},
 		{"all at once", func(c *settings.Config) { c.PodCIDRs, c.Northbound, c.LeaseName = []string{"x"}, nil, "" },
 			[]string{"pod-cidrs:", "ovn-northbound:", "lease-name:"}},

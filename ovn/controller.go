@@ -28,6 +28,7 @@ import (
 	"github.com/weftnet/weft/models/telemetry"
 	"github.com/weftnet/weft/ovn/election"
 	"github.com/weftnet/weft/ovn/hosting"
+	"github.com/weftnet/weft/ovn/latency"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
@@ -55,6 +56,7 @@ type controller struct {
 	queue     *watch.Queue
 	informers *watch.Informers
 	metrics   *metrics
+	latency   *latency.Meter
 
 	// database is nil until the Northbound is connected; connected closes then.
 	database  database
@@ -159,9 +161,9 @@ func newController(config settings.Config, client kubernetes.Interface, own dyna
 	c := &controller{
 		config: config, settings: s, client: client, own: own, annotate: annotate, log: slog.Default(),
 		queue: q, informers: watch.NewInformers(client, own, q, newCluster(s).kinds()), metrics: newMetrics(q),
-		connected: make(chan struct{}),
+		latency: latency.New(config.LatencyInterval, slog.Default()), connected: make(chan struct{}),
 	}
-	c.metrics.registry.MustRegister(addresses{&c.leader})
+	c.metrics.registry.MustRegister(append(c.latency.Metrics(), addresses{&c.leader})...)
 	return c, nil
 }
 
@@ -196,17 +198,37 @@ func connectKubernetes(access *rest.Config) (kubernetes.Interface, dynamic.Inter
 // left after twice that, while another controller waits for the Lease.
 const probe = 3 * time.Second
 
-// dial connects the Northbound.
-func (c *controller) dial(ctx context.Context) (database, func(), error) {
+// northbound says how the Northbound is reached.
+func (c *controller) northbound() (ovsdb.Config, error) {
 	model, err := nb.FullDatabaseModel()
 	if err != nil {
-		return nil, nil, fmt.Errorf("model of the Northbound: %w", err)
+		return ovsdb.Config{}, fmt.Errorf("model of the Northbound: %w", err)
 	}
-	config := ovsdb.Config{Endpoints: strings.Join(c.config.Northbound, ","), Model: model, Tables: northbound.Tables,
-		Probe: probe, Logger: c.log}
+	config := ovsdb.Config{Endpoints: strings.Join(c.config.Northbound, ","), Model: model, Probe: probe, Logger: c.log}
 	if c.config.CA != "" {
 		config.TLS = &ovsdb.TLS{CertFile: c.config.Certificate, KeyFile: c.config.PrivateKey, CAFile: c.config.CA}
 	}
+	return config, nil
+}
+
+// measure measures how long the Northbound takes to the nodes, until ctx is done.
+func (c *controller) measure(ctx context.Context) {
+	config, err := c.northbound()
+	if err == nil {
+		err = c.latency.Run(ctx, config)
+	}
+	if err != nil && ctx.Err() == nil {
+		c.log.Error("the latency of OVN is not measured", "error", err)
+	}
+}
+
+// dial connects the Northbound.
+func (c *controller) dial(ctx context.Context) (database, func(), error) {
+	config, err := c.northbound()
+	if err != nil {
+		return nil, nil, err
+	}
+	config.Tables = northbound.Tables
 	client, err := ovsdb.Connect(ctx, config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("ovn-northbound: %w", err)
@@ -285,6 +307,7 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 	}
 	var parts sync.WaitGroup
 	parts.Go(func() { notes.Run(ctx) })
+	parts.Go(func() { c.measure(ctx) })
 	parts.Go(func() {
 		c.database.WatchHosting(ctx, chassis, func(what part.Event, chassis string) {
 			source.Moved(what, chassis)

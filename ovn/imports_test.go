@@ -19,6 +19,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"ipam":         "",
 		"policy":       "",
 		"election":     "",
+		"latency":      "",
 		"hosting":      "objects northbound part records egress pools",
 		"watch":        "objects part",
 		"writeback":    "objects part",

@@ -65,6 +65,8 @@ const observe = "/apis/" + api.GroupVersion
 var questions = map[string]question{
 	"status":    {observe, api.NetworkStatusResource, true, api.NetworkStatusRole},
 	"topology":  {observe, api.NetworkTopologyResource, false, api.NetworkTopologyRole},
+	"flows":     {observe, api.NetworkFlowsResource, false, api.NetworkFlowsRole},
+	"hits":      {observe, api.PolicyHitsResource, false, api.PolicyHitsRole},
 	"services":  {"/api/v1", "services", false, "view"},
 	"endpoints": {"/apis/discovery.k8s.io/v1", "endpointslices", false, "view"},
 }

@@ -59,6 +59,8 @@ func controllerCommand() *cobra.Command {
 	f.StringSlice("dns-server-nodes", defaults.DNSNodes, "nodes whose answers about domain names in policies count "+
 		"without a pod of dns-services, as where DNS servers are static pods")
 	metricsFlags(f, defaults.MetricsAddress)
+	f.Duration("latency-interval", defaults.LatencyInterval, "how often the leader measures how long the Northbound "+
+		"takes to ovn-northd and to all chassis: it raises nb_cfg, which wakes the ovn-controllers of all nodes; 0: never")
 	f.String("lease-namespace", defaults.LeaseNamespace, "namespace of the Lease that elects the leader")
 	f.String("lease-name", defaults.LeaseName, "name of the Lease that elects the leader")
 	f.Duration("lease-duration", defaults.LeaseDuration, "how long a leader that does not renew the Lease counts as "+
@@ -102,6 +104,7 @@ func controllerConfig(s *settings) (ovnsettings.Config, error) {
 		DNSNodes:                      s.list("dns-server-nodes"),
 		MetricsAddress:                s.text("metrics-address"),
 		Profiling:                     s.boolean("profiling"),
+		LatencyInterval:               s.duration("latency-interval"),
 		LeaseNamespace:                s.text("lease-namespace"),
 		LeaseName:                     s.text("lease-name"),
 		LeaseDuration:                 s.duration("lease-duration"),

@@ -97,6 +97,10 @@ type Config struct {
 	// Profiling adds /debug/pprof there, for clients of the host itself. Key: profiling.
 	Profiling bool
 
+	// LatencyInterval is how often the leader measures how long the Northbound takes to ovn-northd and to all chassis;
+	// 0: never. Key: latency-interval.
+	LatencyInterval time.Duration
+
 	// LeaseNamespace and LeaseName name the Lease that elects the leader among several controllers.
 	// Keys: lease-namespace, lease-name.
 	LeaseNamespace, LeaseName string
@@ -126,6 +130,9 @@ func DefaultConfig() Config {
 		DNSServices: slices.Clone(contract.DNSServices),
 
 		MetricsAddress: "127.0.0.1:9641",
+
+		LatencyInterval: time.Minute,
+
 		LeaseNamespace: "kube-system",
 		LeaseName:      "weft-controller",
 		LeaseDuration:  6 * time.Second,
@@ -211,6 +218,7 @@ func (c Config) Settings() (*Settings, error) {
 	complain(c.checkConnections())
 	complain(c.checkNorthbound())
 	complain(c.checkServing())
+	complain(c.checkLatency())
 	complain(c.checkLease())
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
@@ -366,6 +374,17 @@ func (c Config) checkServing() error {
 	if _, _, err := net.SplitHostPort(c.MetricsAddress); err != nil {
 		return fmt.Errorf("metrics-address: %q: %w; write HOST:PORT, like 127.0.0.1:9641 or :9641", c.MetricsAddress,
 			err)
+	}
+	return nil
+}
+
+// leastLatencyInterval is that for each of whose ends all ovn-controllers wake and write to the Southbound.
+const leastLatencyInterval = 10 * time.Second
+
+func (c Config) checkLatency() error {
+	if c.LatencyInterval != 0 && c.LatencyInterval < leastLatencyInterval {
+		return fmt.Errorf("latency-interval: %s is too short, since each measurement wakes the ovn-controllers of all "+
+			"nodes; use %s or more, or 0 for none", c.LatencyInterval, leastLatencyInterval)
 	}
 	return nil
 }

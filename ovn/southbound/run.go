@@ -97,6 +97,7 @@ func (c Config) guard(ctx context.Context, files *credentials, m *metrics) error
 	}
 	defer client.Close()
 	go m.follow(ctx, client)
+	m.registry.MustRegister(&behind{client: client, now: time.Now})
 	guard := &Guard{replica: &replica{Client: client}, credentials: files, metrics: m, log: slog.Default(),
 		recheck: recheck, patience: patience, dial: func(ctx context.Context) (net.Conn, error) {
 			var d net.Dialer

@@ -17,8 +17,9 @@ import (
 // rolePatience is how long a server beside the door may take to say what it is. It is on the same host.
 const rolePatience = 3 * time.Second
 
-// northdPatience is how long ovn-northd may take to translate what a reading has met.
-const northdPatience = 2 * time.Second
+// northdPatience is how long ovn-northd may take to translate what a reading has met. Of large networks that takes
+// seconds, and the leading controller counts once a minute.
+const northdPatience = 5 * time.Second
 
 // north is what the Northbound says.
 type north struct {

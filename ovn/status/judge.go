@@ -202,7 +202,7 @@ func (j *judgement) chassis(n *api.NodeStatus, object string) {
 		j.say(api.Failed, "NoChassis", object, "on the node: `systemctl status weft-ovn-controller`, and `weft doctor`; its "+
 			"log says why it does not reach the Southbound (TCP 6642 of the central hosts)",
 			"the Southbound has no chassis %s: its ovn-controller has not registered", n.Chassis)
-	case n.Behind > 0 && j.now.Sub(c.Translated.Time) > catchingUp:
+	case n.Behind > 1, n.Behind > 0 && j.now.Sub(c.Translated.Time) > catchingUp: // the leader counts once a minute
 		where := "on the node: `systemctl status weft-ovn-controller` and its log"
 		if n.Hosted {
 			where = "on its chassis host: `journalctl -u weft-chassis`"

@@ -158,11 +158,12 @@ func (b *tab) texts(selector string) []string {
 		"[...document.querySelectorAll(%s)].map((e) => e.textContent.replace(/\\s+/g, ' ').trim())", quoted))
 }
 
-// fill writes into a field.
+// fill writes into a field, or chooses one of its values.
 func (b *tab) fill(selector, text string) {
 	b.Helper()
 	value[bool](b, fmt.Sprintf("(() => { const e = document.querySelector(%q); e.value = %q; "+
-		"return e.dispatchEvent(new Event('input', { bubbles: true })); })()", selector, text))
+		"return ['input', 'change'].every((name) => e.dispatchEvent(new Event(name, { bubbles: true }))); })()",
+		selector, text))
 }
 
 // view goes to one of the page's views.

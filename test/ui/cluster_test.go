@@ -25,11 +25,15 @@ type cluster struct {
 	services []corev1.Service
 	slices   []discoveryv1.EndpointSlice
 	policies []networkingv1.NetworkPolicy
+	flows    api.NetworkFlows
+	hits     []api.PolicyHits
 	// trace is the answer to each trace, and asked the last one.
 	trace api.TraceStatus
 	asked api.Trace
 	// refused is the resources that the user has no right to.
 	refused []string
+	// questions is how often each resource was asked for.
+	questions map[string]int
 }
 
 // change lets a test change the cluster while the page asks.
@@ -44,8 +48,16 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer c.mu.Unlock()
 	resource := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 	w.Header().Set("Content-Type", "application/json")
+	if c.questions == nil {
+		c.questions = map[string]int{}
+	}
+	c.questions[resource]++
 	var answer any
 	switch resource {
+	case api.NetworkFlowsResource:
+		answer = api.NetworkFlowsList{Items: []api.NetworkFlows{c.flows}}
+	case api.PolicyHitsResource:
+		answer = api.PolicyHitsList{Items: c.hits}
 	case api.NetworkTopologyResource:
 		answer = api.NetworkTopologyList{Items: []api.NetworkTopology{c.topology}}
 	case api.NetworkStatusResource:

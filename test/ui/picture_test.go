@@ -13,8 +13,9 @@ import (
 
 // drawn is an element of the picture.
 type drawn struct {
-	ID, Severity, Source, Target string
-	Classes                      []string
+	ID, Severity, Source, Target, Talk string
+	Count                              int
+	Classes                            []string
 }
 
 // line says of an element what a user sees of it.
@@ -155,6 +156,12 @@ func TestTheTableSaysTheSame(t *testing.T) {
 	if got := rows(); !slices.Equal(got, want) {
 		t.Errorf("the tables have\n%s\nand the API says\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+	b.fill(".tools select", "bank")
+	b.until("document.querySelectorAll('tr[data-id]').length === 5")
+	if got := rows(); !slices.Contains(got, "pod/bank/safe-1 ok") || slices.Contains(got, "pod/shop/db-1 ok") {
+		t.Errorf("of the namespace: %q", got)
+	}
+	b.fill(".tools select", "")
 	b.press("web-3")
 	b.until("document.querySelector('aside dl')?.textContent.includes('10.244.2.3')")
 	if behind := b.texts(".related li"); !slices.Equal(behind, []string{"shop/web"}) {

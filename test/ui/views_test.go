@@ -167,11 +167,17 @@ func TestEverythingHasANameAndContrast(t *testing.T) {
 		if wrong := value[[]string](b, disordered); len(wrong) > 0 {
 			t.Errorf("%s: %q", view, wrong)
 		}
-		for _, scheme := range []string{"light", "dark"} {
-			b.scheme(scheme)
-			if faint := value[[]string](b, faintTexts); len(faint) > 0 {
-				t.Errorf("%s, %s: hard to read: %q", view, scheme, faint)
-			}
+		b.readable(view)
+	}
+}
+
+// readable fails for texts that are hard to read, in both schemes.
+func (b *tab) readable(view string) {
+	b.Helper()
+	for _, scheme := range []string{"light", "dark"} {
+		b.scheme(scheme)
+		if faint := value[[]string](b, faintTexts); len(faint) > 0 {
+			b.Errorf("%s, %s: hard to read: %q", view, scheme, faint)
 		}
 	}
 }

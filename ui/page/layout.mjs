@@ -8,15 +8,26 @@ const node = { header: 44, padding: 12, gap: 28 };
 const row = { height: 22, limit: 24 }; // more pods than that are dots
 const dot = { size: 14, step: 20, perLine: 9 };
 const service = { width: 190, height: 34, gap: 10, distance: 130 };
+const host = { width: 52, height: 22 };
 
 /** How many pods a network has at most if its groups are open from the start. */
 const openLimit = 60;
 
-/** With more edges than that, only those of what is chosen are drawn. */
+/** With more edges of Services than that, or with connections, only those of what is chosen are drawn. */
 const edgeLimit = 200;
 
 /** Whether a group shows its pods: as the user has chosen, or else if there are few. */
 export const isOpen = (group, network, chosen) => chosen.get(group.id) ?? network.pods.length <= openLimit;
+
+/** The ids of the elements on the map, by those of what they stand for: a pod in a group that is closed is the group. */
+export const shownAs = (network, chosen) => new Map([
+  ...[...network.nodes.flatMap((node) => [node, node.host, ...node.groups]), ...(network.outer ?? [])].filter(Boolean)
+    .map(({ id }) => [id, id]),
+  ...network.nodes.flatMap(({ groups }) => groups.flatMap((group) => {
+    const open = isOpen(group, network, chosen);
+    return group.pods.map((pod) => [pod.id, open ? pod.id : group.id]);
+  })),
+]);
 
 /**
  * The elements of the map, as Cytoscape takes them, each with a position.
@@ -27,11 +38,11 @@ export function layout(network, chosen, aspect) {
   const boxes = network.nodes.map((n) => nodeBox(n, network, chosen));
   const size = shelve(boxes, aspect);
   const elements = boxes.flatMap((box) => box.elements.map((e) => moved(e, box.x, box.y)));
-  const shown = new Map(boxes.flatMap((box) => box.shownAs));
+  const shown = shownAs(network, chosen);
   const above = aspect < 1;
-  elements.push(...placeServices(network.services, size, above));
+  elements.push(...placeServices(network.services, size, above), ...placeOuter(network.outer ?? [], size, above));
   const lines = network.services.flatMap((s) => edges(s, shown, above ? "above" : "side"));
-  lines.forEach((line) => (line.data.crowded = lines.length > edgeLimit ? "yes" : "no"));
+  lines.forEach((line) => (line.data.crowded = network.outer || lines.length > edgeLimit ? "yes" : "no"));
   return [...elements, ...lines];
 }
 
@@ -48,7 +59,6 @@ function nodeBox(of, network, chosen) {
   const columns = Array(Math.min(3, Math.max(1, Math.ceil(of.groups.length / 4)))).fill(node.header);
   const width = 2 * node.padding + columns.length * (tile.width + tile.gap) - tile.gap;
   const elements = [];
-  const shownAs = [];
   for (const group of of.groups) {
     const column = columns.indexOf(Math.min(...columns));
     const at = { x: node.padding + column * (tile.width + tile.gap), y: columns[column] };
@@ -56,14 +66,14 @@ function nodeBox(of, network, chosen) {
     const tiles = open ? openGroup(group, at) : [element(group, tileLabel(group), { ...at, width: tile.width,
       height: tile.height }, { open: "no" })];
     elements.push(...tiles);
-    group.pods.forEach((pod) => shownAs.push([pod.id, open ? pod.id : group.id]));
     columns[column] += tiles[0].data.height + tile.gap;
   }
   const height = Math.max(...columns) - tile.gap + node.padding;
   const sign = of.health.severity === "ok" ? "" : `${signs[of.health.severity]} `;
   elements.unshift(element(of, `${sign}${of.name}  ·  ${of.system || "system unknown"}`, { x: 0, y: 0, width, height },
     { font: network.nodes.length > 12 ? 28 : 15 })); // many are seen from afar
-  return { width, height, elements, shownAs };
+  if (of.host) elements.push(element(of.host, "host", { x: width - host.width - 12, y: -host.height / 2, ...host }));
+  return { width, height, elements };
 }
 
 function tileLabel(group) {
@@ -120,6 +130,13 @@ function placeServices(services, size, above) {
     return element(s, sign + short(`${s.namespace}/${s.name}`, 27), { x: left + column * width, y: top + line * height,
       width: service.width, height: service.height });
   });
+}
+
+/** Ends of connections that are no objects stand beyond the nodes: on the right, or below where there is little width. */
+function placeOuter(outer, size, below) {
+  return outer.map((end, i) => element(end, end.name, { width: service.width, height: service.height,
+    ...(below ? { x: i * (service.width + service.gap), y: size.height + service.distance / 2 }
+      : { x: size.width + service.distance, y: size.height / 2 + (i - outer.length / 2) * service.distance }) }));
 }
 
 /** A Service's edges to what its endpoints are shown as, with the number of them. */

@@ -1,38 +1,62 @@
 // The map of nodes, pods and Services: as a picture, and as tables that say the same.
 
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.mjs";
-import { isOpen, layout } from "./layout.mjs";
-import { filtered, healthText, signs, titleOf } from "./network.mjs";
+import { about, conversationsOf, edgesOf, touching, withEnds } from "./connections.mjs";
+import { isOpen, layout, shownAs } from "./layout.mjs";
+import { Conversations, LiveTables, Summary, useLive } from "./live.mjs";
+import { filtered, healthText, page, signs, titleOf } from "./network.mjs";
 import { Picture } from "./picture.mjs";
 
 const directions = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 /** The objects of a network by their ids. */
-const objectsOf = (network) => new Map([...network.nodes, ...network.nodes.flatMap((n) => n.groups),
-  ...network.pods, ...network.services].map((object) => [object.id, object]));
+const objectsOf = (network) => new Map([...network.nodes, ...network.nodes.flatMap((n) => [...n.groups, n.host]),
+  ...network.pods, ...network.services, ...(network.outer ?? [])].filter(Boolean).map((object) => [object.id, object]));
+
+/**
+ * Who talks to whom on what a filter has kept of a network: the conversations, what was refused, and the edges of both.
+ * @param {Map} shown what is on the map, as shownAs gives it
+ */
+function useTalk(on, network, kept, shown) {
+  const live = useLive(on);
+  const whole = kept === network;
+  const all = useMemo(() => conversationsOf(live.flows?.flows ?? [], network), [live.flows, network]);
+  const conversations = useMemo(() => (whole ? all : touching(all, new Set(kept.pods.map((pod) => pod.id)))), [all, kept, whole]);
+  const refused = useMemo(() => [...live.refused?.values() ?? []].filter((r) => r.refused > 0 && (whole || shown.has(r.at))),
+    [live.refused, shown, whole]);
+  const drawing = useMemo(() => edgesOf(conversations, refused, shown), [conversations, refused, shown]);
+  return { live, conversations, refused, drawing };
+}
 
 export function MapView({ network, selected, select, follow }) {
   const [filter, setFilter] = useState({ namespace: "", text: "" });
   const [form, setForm] = useState("picture");
   const [chosen, setChosen] = useState(new Map());
-  const left = useMemo(() => filtered(network, filter), [network, filter]);
+  const [talking, setTalking] = useState(false);
+  const kept = useMemo(() => filtered(network, filter), [network, filter]);
+  const left = useMemo(() => (talking ? withEnds(kept) : kept), [kept, talking]);
+  const shown = useMemo(() => shownAs(left, chosen), [left, chosen]);
+  const { live, conversations, refused, drawing } = useTalk(talking, network, kept, shown);
   const objects = useMemo(() => objectsOf(left), [left]);
   const object = objects.get(selected);
   const toggle = (id) => setChosen(new Map([...chosen, [id, !isOpen(objects.get(id), left, chosen)]]));
   return html`<div class="tools">
       <label>Namespace <select value=${filter.namespace} onChange=${(e) => setFilter({ ...filter, namespace: e.target.value })}>
-        <option value="">all</option>${network.namespaces.map((name) => html`<option key=${name}>${name}</option>`)}</select></label>
+        <option value="">all</option>${network.namespaces.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select></label>
       <label>Search <input type="search" value=${filter.text} placeholder="name or address"
         onInput=${(e) => setFilter({ ...filter, text: e.target.value })} /></label>
       <div class="switch" role="group" aria-label="Form of the map">${["picture", "table"].map((name) => html`<button
         type="button" aria-pressed=${form === name} onClick=${() => setForm(name)}>${name === "picture" ? "Picture" : "Table"}</button>`)}</div>
+      <button type="button" class="toggle" aria-pressed=${talking} onClick=${() => setTalking(!talking)}>Live connections</button>
       <p class="count" role="status">${count(left.nodes, "node")}, ${count(left.pods, "pod")},
         ${" "}${count(left.services, "Service")}</p>
     </div>
+    ${talking && html`<${Summary} ...${{ live, conversations, refused, drawing: form === "picture" && drawing }} />`}
     <div class="map">
-      ${form === "picture" ? html`<${Canvas} ...${{ network: left, chosen, selected, select, toggle, object }} />`
-        : html`<${Tables} ...${{ network: left, selected, select }} />`}
-      ${object && html`<${Details} ...${{ object, network: left, objects, select, follow, toggle,
+      ${form === "picture" ? html`<${Canvas} ...${{ network: left, chosen, edges: drawing.edges, selected, select, toggle, object }} />`
+        : html`<${Tables} ...${{ network: left, selected, select }}>${talking
+          && html`<${LiveTables} ...${{ conversations, refused, follow }} />`}<//>`}
+      ${object && html`<${Details} ...${{ object, network: left, conversations, refused, objects, select, follow, toggle,
         open: object.kind === "group" && isOpen(object, left, chosen) }} />`}
     </div>`;
 }
@@ -40,7 +64,7 @@ export function MapView({ network, selected, select, follow }) {
 const count = (list, word) => `${list.length} ${word}${list.length === 1 ? "" : "s"}`;
 
 /** The picture, for eyes and a mouse or for arrow keys; what is chosen is said aloud. */
-function Canvas({ network, chosen, selected, select, toggle, object }) {
+function Canvas({ network, chosen, edges, selected, select, toggle, object }) {
   const container = useRef(null);
   const picture = useRef(null);
   const handlers = useRef({});
@@ -60,7 +84,8 @@ function Canvas({ network, chosen, selected, select, toggle, object }) {
       picture.current.end();
     };
   }, []);
-  useEffect(() => picture.current.draw(layout(network, chosen, aspect)), [network, chosen, aspect]);
+  const places = useMemo(() => layout(network, chosen, aspect), [network, chosen, aspect]);
+  useEffect(() => picture.current.draw([...places, ...edges]), [places, edges]);
   useEffect(() => picture.current.choose(selected), [selected]);
   const pressed = (event) => {
     const keys = { Enter: () => object?.kind === "group" && toggle(object.id), Escape: () => select(""),
@@ -88,11 +113,9 @@ function Canvas({ network, chosen, selected, select, toggle, object }) {
   </div>`;
 }
 
-/** How many rows of a table are drawn before the user asks for the rest. */
-const page = 200;
-
-function Tables({ network, selected, select }) {
+function Tables({ network, selected, select, children }) {
   return html`<div class="tables">
+    ${children}
     <${Table} caption="Nodes" rows=${network.nodes} ...${{ selected, select }} columns=${{
       System: (n) => n.system || "unknown", Namespaces: (n) => n.groups.length, Pods: (n) => n.pods.length }} />
     <${Table} caption="Services" rows=${network.services} ...${{ selected, select }} columns=${{
@@ -128,16 +151,21 @@ function Health({ object }) {
   return html`<span class=${`health ${severity}`}><span aria-hidden="true">${signs[severity]}</span> ${healthText(object)}</span>`;
 }
 
+/** Kinds of objects in words, where they are not the words of Kubernetes. */
+const kinds = { group: "namespace on a node", host: "host of a node", outer: "beyond the pods" };
+
 /** All about the object that is chosen. */
-function Details({ object, network, objects, select, follow, toggle, open }) {
-  const end = { pod: () => `${object.namespace}/${object.name}`, node: () => object.id,
+function Details({ object, network, conversations, refused, objects, select, follow, toggle, open }) {
+  const end = { pod: () => `${object.namespace}/${object.name}`, node: () => object.id, host: () => `node/${object.name}`,
     service: () => `svc/${object.namespace}/${object.name}` }[object.kind]?.();
   return html`<aside aria-label="Details">
     <button type="button" class="close" aria-label="Close the details" onClick=${() => select("")}>×</button>
-    <h2><span class="kind">${object.kind === "group" ? "namespace on a node" : object.kind}</span> ${object.name}</h2>
+    <h2><span class="kind">${kinds[object.kind] ?? object.kind}</span> ${object.name}</h2>
     <p><${Health} object=${object} /></p>
     <dl>${factsOf(object).filter(([, value]) => value !== "" && value !== undefined).map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>
     <${Related} ...${{ object, network, objects, select }} />
+    <${Conversations} conversations=${about(object, conversations)} refused=${refused.filter(({ at }) => at === object.id)}
+      follow=${follow} />
     <div class="actions">
       ${object.kind === "group" && html`<button type="button" onClick=${() => toggle(object.id)}>${open ? "Hide" : "Show"} the pods</button>`}
       ${end && object.kind !== "service" && html`<button type="button" onClick=${() => follow({ from: end })}>Way from here</button>`}
@@ -155,6 +183,9 @@ function factsOf(object) {
         ["Ports", portsOf(object)], ["Endpoints", `${object.ready} ready`]];
     case "group":
       return [["Node", object.node], ["Pods", object.pods.length]];
+    case "host":
+    case "outer":
+      return [];
   }
   const { topology, status } = object;
   return [["System", object.system], ["Chassis", topology.chassis], ["Switch", topology.switch],

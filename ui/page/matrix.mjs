@@ -57,7 +57,7 @@ export function Matrix({ follow }) {
       <div class="switch" role="group" aria-label="Lines and columns">${Object.keys(keys).map((name) => html`<button type="button"
         aria-pressed=${kind === name} onClick=${() => setBy(name)}>${name[0].toUpperCase() + name.slice(1)}</button>`)}</div>
       <label>From <select value=${within} onChange=${(e) => setWithin(e.target.value)}><option value="">all namespaces</option>
-        ${namespaces.map((name) => html`<option key=${name}>${name}</option>`)}</select></label>
+        ${namespaces.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select></label>
       <button type="button" onClick=${refresh}>Ask again</button>
       <p class="legend">${Object.values(marks).map(([sign, word]) => html`<span key=${word}><span class=${`mark ${word}`}
         aria-hidden="true">${sign}</span> ${word}</span>`)} <span>${time && `as of ${time.toLocaleTimeString()}`}</span></p>

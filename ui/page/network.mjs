@@ -6,6 +6,9 @@ export const severities = ["failed", "warning", "unknown", "ok"];
 /** Signs of severities, for those who cannot tell the colours apart. */
 export const signs = { failed: "✕", warning: "▲", unknown: "?", ok: "✓" };
 
+/** How many rows of a table are drawn before the user asks for the rest. */
+export const page = 200;
+
 /** The worst of some severities; "ok" of none. */
 export const worst = (list) => severities.find((severity) => list.includes(severity)) ?? "ok";
 
@@ -126,6 +129,8 @@ export function filtered(network, { namespace, text }) {
 /** What an object is called in a sentence. */
 export function titleOf(object) {
   if (object.kind === "group") return `namespace ${object.namespace} on node ${object.node}`;
+  if (object.kind === "host") return `host of node ${object.name}`;
+  if (object.kind === "outer") return object.name;
   return object.kind === "node" ? `node ${object.name}` : `${object.kind} ${object.namespace}/${object.name}`;
 }
 

@@ -41,10 +41,13 @@ function style() {
       "background-color": colour("ok-soft") } },
     { selector: 'node[form = "dot"]', style: { shape: "ellipse", "font-size": 10 } },
     { selector: 'node[kind = "service"]', style: { shape: "cut-rectangle", "background-color": colour("service"), "z-index": 3 } },
+    { selector: 'node[kind = "host"]', style: { "font-size": 11, "z-index": 3 } },
     ...severities,
+    { selector: 'node[kind = "outer"]', style: { "border-style": "dashed", "border-color": colour("line"), "border-width": 1,
+      "background-color": colour("surface"), color: colour("ink"), "z-index": 3 } },
     { selector: 'node[form = "dot"][severity = "failed"]', style: { shape: "diamond" } },
     { selector: 'node[form = "dot"][severity = "warning"]', style: { shape: "triangle" } },
-    { selector: 'node[severity = "unknown"]', style: { "border-style": "dashed" } },
+    { selector: 'node[severity = "unknown"][kind != "outer"]', style: { "border-style": "dashed" } },
     { selector: "edge", style: { width: 1.5, "line-color": colour("edge"), opacity: 0.5, "z-index": 2,
       "z-index-compare": "manual", events: "no", "target-endpoint": "-50% 0" } },
     { selector: 'edge[from = "side"]', style: { "curve-style": "straight", "source-endpoint": "50% 0" } },
@@ -55,6 +58,13 @@ function style() {
     { selector: ".near", style: { opacity: 1 } },
     { selector: "edge.near", style: { width: 3, "line-color": colour("accent"), "target-arrow-shape": "triangle",
       "target-arrow-color": colour("accent") } },
+    { selector: "edge[talk]", style: { "curve-style": "bezier", "source-endpoint": "outside-to-node", "z-index": 4,
+      "target-endpoint": "outside-to-node", width: "data(width)", opacity: 0.9, label: "data(label)", "font-size": 12,
+      "font-family": "system-ui, sans-serif", color: colour("ink"), "text-background-color": colour("surface"),
+      "text-background-opacity": 0.9, "text-background-padding": 2, "min-zoomed-font-size": 8, "target-arrow-shape": "triangle" } },
+    ...[["answered", "accent", "solid"], ["unanswered", "warning", "dashed"], ["refused", "failed", "dotted"]].map(
+      ([talk, name, line]) => ({ selector: `edge[talk = "${talk}"]`, style: { "line-color": colour(name), "line-style": line,
+        "target-arrow-color": colour(name) } })),
     { selector: ".far", style: { opacity: 0.2 } },
     { selector: ".chosen", style: { "border-width": 4, "border-color": colour("accent") } },
   ];
@@ -109,7 +119,7 @@ export class Picture {
   /** Shows all of it. */
   fit() {
     this.#moved = false;
-    this.#cy.fit(undefined, 24);
+    this.#cy.fit(this.#cy.nodes(), 24); // connections come and go, and the view stays
     if (this.#cy.zoom() > 1.1) {
       this.#cy.zoom(1.1);
       this.#cy.center();

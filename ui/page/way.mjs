@@ -37,6 +37,10 @@ function EndField({ name, label, value, ends, change }) {
     <datalist id=${`${name}-list`}>${fitting.map((end) => html`<option key=${end} value=${end} />`)}</datalist></label>`;
 }
 
+/** Options of a choice, with values: Preact gives an option without one the empty value. */
+const options = (...names) => html`<option value="">any</option>${names.map((name) => html`<option key=${name}
+  value=${name}>${name}</option>`)}`;
+
 export function Way({ network, question, setQuestion }) {
   const [answer, setAnswer] = useState({});
   const latest = useRef(0);
@@ -66,9 +70,9 @@ export function Way({ network, question, setQuestion }) {
       <label>Port <input name="port" size="8" value=${question.port} placeholder="none: echo"
         onInput=${(e) => set("port")(e.target.value)} /></label>
       <label>Protocol <select name="protocol" value=${question.protocol} onChange=${(e) => set("protocol")(e.target.value)}>
-        <option value="">any</option><option>tcp</option><option>udp</option><option>sctp</option></select></label>
+        ${options("tcp", "udp", "sctp")}</select></label>
       <label>Family <select name="family" value=${question.family} onChange=${(e) => set("family")(e.target.value)}>
-        <option value="">any</option><option>IPv4</option><option>IPv6</option></select></label>
+        ${options("IPv4", "IPv6")}</select></label>
       <button class="primary" disabled=${answer.asking}>Follow</button>
       <p id="ends" class="hint">An end is NAMESPACE/POD, svc/NAMESPACE/NAME, node/NAME or an address. Nothing is sent: OVN's
         simulator follows the packet.</p>

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,6 +40,27 @@ var Shop string
 //
 //go:embed outside.yaml
 var Outside string
+
+// Large is a cluster of nodes with pods, 20 of which are an app behind a Service that a policy isolates.
+func Large(nodes, pods int) string {
+	var text strings.Builder
+	for i := range nodes {
+		fmt.Fprintf(&text, "apiVersion: v1\nkind: Node\nmetadata: {name: n%d}\n---\n", i)
+	}
+	for i := range pods {
+		fmt.Fprintf(&text, "apiVersion: v1\nkind: Pod\nmetadata: {namespace: shop, name: p%d, labels: {app: a%d}}\n"+
+			"spec: {nodeName: n%d}\n---\n", i, i/20, i%nodes)
+	}
+	for app := range pods / 20 {
+		address := netip.AddrFrom4([4]byte{10, 96, 1, byte(app)})
+		fmt.Fprintf(&text, "apiVersion: v1\nkind: Service\nmetadata: {namespace: shop, name: a%[1]d}\nspec: {clusterIP: "+
+			"%[2]s, clusterIPs: [%[2]s], ipFamilies: [IPv4], ports: [{port: 80, protocol: TCP}]}\n---\n"+
+			"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {namespace: shop, name: a%[1]d}\nspec: "+
+			"{podSelector: {matchLabels: {app: a%[1]d}}, policyTypes: [Ingress], ingress: [{ports: [{port: 80}]}]}\n---\n",
+			app, address)
+	}
+	return text.String() + "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}"
+}
 
 // Cluster are objects, and the databases that have what they ask for.
 type Cluster struct {
@@ -104,19 +126,23 @@ func (c *Cluster) Sbctl(t testing.TB, args ...string) string {
 // bind does what ovn-controllers do.
 func (c *Cluster) bind(t testing.TB, unbound []string) {
 	t.Helper()
-	left, of := map[string]bool{}, map[string]string{}
-	for _, port := range unbound {
-		left[port] = true
+	of := map[string]string{}
+	var commands []string
+	bind := func(port, node string) {
+		if !slices.Contains(unbound, port) {
+			commands = append(commands, "--", "lsp-bind", port, of[node])
+		}
 	}
 	for i, n := range c.Nodes() {
 		of[n.Name] = chassis(i)
-		c.Sbctl(t, "lsp-bind", contract.ManagementPort(n.Name), of[n.Name])
+		bind(contract.ManagementPort(n.Name), n.Name)
 	}
 	for _, o := range c.Objects {
-		if pod, ok := o.(*corev1.Pod); ok && !pod.Spec.HostNetwork && !left[contract.PodPort(pod.Namespace, pod.Name)] {
-			c.Sbctl(t, "lsp-bind", contract.PodPort(pod.Namespace, pod.Name), of[pod.Spec.NodeName])
+		if pod, ok := o.(*corev1.Pod); ok && !pod.Spec.HostNetwork {
+			bind(contract.PodPort(pod.Namespace, pod.Name), pod.Spec.NodeName)
 		}
 	}
+	c.Sbctl(t, commands[1:]...)
 }
 
 // Nodes are the Nodes with what the controller writes to them, as far as users' verbs read it.

@@ -122,8 +122,8 @@ type Database struct {
 	Connected bool `json:"connected"`
 }
 
-// Configuration is the numbers by which OVN counts configurations (nb_cfg). Not each change raises the number, but
-// `ovn-nbctl --wait=hv sync` and the like do.
+// Configuration is the numbers by which OVN counts configurations (nb_cfg). Not each change raises the number. The
+// controller that leads does, each `latency-interval`, and so do `ovn-nbctl --wait=hv sync` and the like.
 type Configuration struct {
 	// OVN is the version that ovn-northd has written into the Northbound.
 	OVN string `json:"ovn,omitempty"`

@@ -14,6 +14,8 @@ const (
 	// rules, too.
 	PolicyHitsResource = "policyhits"
 	PolicyHitsKind     = "PolicyHits"
+	// PolicyHitsRole is the ClusterRole that lets users list them. The role view has its right.
+	PolicyHitsRole = "weft-observe-view"
 )
 
 // PolicyHitsList are the rules that have flows on nodes which have answered.
