@@ -73,6 +73,10 @@ func query(ctx context.Context, source, destination netip.AddrPort) error {
 		return err
 	}
 	defer conn.Close()
+	// Wine binds to all addresses in place of one that is not there.
+	if bound := conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(); bound != source.Addr() {
+		return notAvailable
+	}
 	if deadline, bounded := ctx.Deadline(); bounded {
 		if err := conn.SetDeadline(deadline); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -47,7 +48,7 @@ func serve(t *testing.T, address string) (tcp, udp uint16) {
 func TestResults(t *testing.T) {
 	loopback, foreign := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("203.0.113.77")
 	tcp, udp := serve(t, loopback.String())
-	for name, c := range map[string]struct {
+	cases := map[string]struct {
 		protocol string
 		source   netip.Addr
 		port     uint16
@@ -60,7 +61,11 @@ func TestResults(t *testing.T) {
 		"tcp, elsewhere": {"tcp", foreign, tcp, "does not have the address 203.0.113.77"},
 		"udp, elsewhere": {"udp", foreign, udp, "does not have the address 203.0.113.77"},
 		"no protocol":    {"icmp", loopback, tcp, "has no probe"},
-	} {
+	}
+	if runtime.GOOS == "windows" {
+		delete(cases, "udp, nobody") // Wine tells no ICMP error to a datagram's socket
+	}
+	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), nodetest.Patience)
 			defer cancel()
