@@ -37,7 +37,7 @@ require (
 	sigs.k8s.io/network-policy-api v0.2.0
 )
 
-require github.com/cli/browser v1.3.0 // indirect
+require github.com/cli/browser v1.3.0
 
 require (
 	k8s.io/apiserver v0.35.4

@@ -22,5 +22,5 @@ const notAvailable = windows.WSAEADDRNOTAVAIL
 func tellErrors(string, string, syscall.RawConn) error { return nil }
 
 func associate(context.Context, netip.AddrPort, netip.AddrPort) error {
-	return errors.New("Windows has no SCTP: send the probe from a pod on a Linux node")
+	return errors.New("no SCTP on Windows: send the probe from a pod on a Linux node")
 }
