@@ -136,7 +136,7 @@ func (b *tab) until(expression string) {
 	looking := "new Promise((done) => { const look = () => (" + expression + ") ? done(true) : " +
 		"requestAnimationFrame(look); look(); })"
 	if _, err := chromedp.Run(ctx, chromedp.Evaluate[bool](looking, chromedp.EvalAwaitPromise)); err != nil {
-		b.Fatalf("%s: %v; the page has\n%s", expression, err, value[string](b, "document.body.innerText"))
+		b.Fatalf("%s: %v; the page has\n%s", expression, err, value[string](b, "document.body?.innerText ?? ''"))
 	}
 }
 

@@ -148,7 +148,7 @@ func TestTheAddressOpensOnce(t *testing.T) {
 	if hash := value[string](b, "location.hash"); hash != "" {
 		t.Errorf("the address still has %q", hash)
 	}
-	b.do(chromedp.Evaluate[chromedp.Void]("location.reload()"))
+	b.do(chromedp.Reload())
 	b.until("document.querySelector('.canvas')?.picture?.drawn().length > 0")
 	b.do(chromedp.Evaluate[chromedp.Void]("sessionStorage.clear()"), chromedp.Navigate("about:blank"),
 		chromedp.Navigate(b.address))
