@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -42,14 +41,6 @@ func wholeRun() bool {
 	return whole
 }
 
-// argumentsOfAll are this program's arguments that all parts can have. The file in which Go notes what tests have read,
-// to remember their result, is not shared: without it no result is remembered.
-func argumentsOfAll() []string {
-	return slices.DeleteFunc(slices.Clone(os.Args[1:]), func(a string) bool {
-		return strings.HasPrefix(strings.TrimLeft(a, "-"), "test.testlogfile=")
-	})
-}
-
 // listTests names the tests, the fuzz tests and the examples of this program.
 func listTests() ([]string, error) {
 	var stdout, stderr bytes.Buffer
@@ -71,13 +62,13 @@ func divide(names []string, parts int) [][]string {
 // runParts runs the parts at once, and returns the first exit code that is not 0. The first part's output is seen
 // as it comes, that of the others one after the other.
 func runParts(parts [][]string) int {
-	codes, outputs := make([]int, len(parts)), make([]bytes.Buffer, len(parts))
+	codes, outputs, inputs := make([]int, len(parts)), make([]bytes.Buffer, len(parts)), inputLogOf(os.Args[1:])
 	var running sync.WaitGroup
 	for i, names := range parts {
 		for j, name := range names {
 			names[j] = regexp.QuoteMeta(name)
 		}
-		arguments := append(argumentsOfAll(), "-test.run=^("+strings.Join(names, "|")+")$")
+		arguments := append(inputs.argumentsOf(i), "-test.run=^("+strings.Join(names, "|")+")$")
 		running.Go(func() {
 			if i == 0 {
 				codes[i] = again(os.Stdout, os.Stderr, arguments...)
@@ -94,5 +85,12 @@ func runParts(parts [][]string) int {
 			failed = code
 		}
 	}
-	return failed
+	if failed > 0 {
+		return failed
+	}
+	if err := inputs.join(len(parts)); err != nil {
+		fmt.Fprintln(os.Stderr, "nodetest: join what the parts' tests have looked at:", err)
+		return 2
+	}
+	return 0
 }
