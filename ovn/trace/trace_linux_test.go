@@ -78,7 +78,7 @@ func tracer(t testing.TB, c *translated.Cluster) *Tracer {
 // are in testdata.
 func TestTracesOfARealOVN(t *testing.T) {
 	c := tracer(t, translated.Start(t, translated.Read(t, translated.Shop), "shop_asleep"))
-	for _, ask := range []struct{ name, question, result string }{
+	for _, ask := range []asked{
 		{"same-node", "Pod shop/web > Pod shop/cart 80", api.Arrives},
 		{"other-node", "Pod shop/web > Pod shop/db 3307", api.Arrives},
 		{"other-node-ipv6", "Pod shop/web > Pod shop/db 3307 IPv6", api.Arrives},
@@ -105,16 +105,7 @@ func TestTracesOfARealOVN(t *testing.T) {
 		{"to-its-host", "Pod shop/web > Node l1 22", api.Arrives},
 		{"to-another-host", "Pod shop/web > Node l2 22", api.Arrives},
 	} {
-		t.Run(ask.name, func(t *testing.T) {
-			status, err := c.Trace(t.Context(), spec(t, ask.question), everything)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if status.Result != ask.result {
-				t.Errorf("the result is %s, want %s", status.Result, ask.result)
-			}
-			golden(t, ask.name, ask.question+"\n"+story(status))
-		})
+		t.Run(ask.name, func(t *testing.T) { c.tells(t, ask) })
 	}
 	t.Run("one of two endpoints", func(t *testing.T) { c.oneOfTwo(t) })
 	t.Run("questions without an answer", func(t *testing.T) { c.unanswered(t) })
@@ -122,11 +113,26 @@ func TestTracesOfARealOVN(t *testing.T) {
 	t.Run("probes", func(t *testing.T) { c.plans(t) })
 }
 
+// asked is a question, and the result that its story in testdata has.
+type asked struct{ name, question, result string }
+
+func (c *Tracer) tells(t *testing.T, ask asked) {
+	t.Helper()
+	status, err := c.Trace(t.Context(), spec(t, ask.question), everything)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status.Result != ask.result {
+		t.Errorf("the result is %s, want %s", status.Result, ask.result)
+	}
+	golden(t, ask.name, ask.question+"\n"+story(status))
+}
+
 // TestTracesOfTheOutside asks about connections that come in by a gateway, and such that leave with an address of their
 // own. Policies, and the endpoints that a node has, count for clients outside, too.
 func TestTracesOfTheOutside(t *testing.T) {
 	c := tracer(t, translated.Start(t, translated.Read(t, translated.Shop+"\n---\n"+translated.Outside)))
-	for _, ask := range []struct{ name, question, result string }{
+	for _, ask := range []asked{
 		{"egress-address", "Pod trade/desk > Address 198.51.100.1 443", api.Arrives},
 		{"external-address-from-a-pod", "Pod shop/web > Address 203.0.113.80 80", api.Arrives},
 		{"from-outside", "Address 198.51.100.9 > Address 203.0.113.80 80", api.Arrives},
@@ -137,16 +143,7 @@ func TestTracesOfTheOutside(t *testing.T) {
 		{"from-outside-to-a-pod", "Address 198.51.100.9 > Address 10.244.1.6 8080", api.Arrives},
 		{"from-outside-and-denied", "Address 198.51.100.9 > Address 10.244.1.5 3307", api.Refused},
 	} {
-		t.Run(ask.name, func(t *testing.T) {
-			status, err := c.Trace(t.Context(), spec(t, ask.question), everything)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if status.Result != ask.result {
-				t.Errorf("the result is %s, want %s", status.Result, ask.result)
-			}
-			golden(t, ask.name, ask.question+"\n"+story(status))
-		})
+		t.Run(ask.name, func(t *testing.T) { c.tells(t, ask) })
 	}
 	t.Run("rights", func(t *testing.T) {
 		only := func(_ context.Context, namespace string) (bool, error) { return namespace == "trade", nil }
