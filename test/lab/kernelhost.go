@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/weftnet/weft/test/lab/machine"
@@ -52,11 +53,7 @@ func (h kernelHost) boot() {
 // system boots the host's own system on its kernel.
 func (h kernelHost) system() machine.Component {
 	disk := h.disk()
-	command := []string{"bash", "-c", `exec -a "$0" "$@"`,
-		// What it starts, by its own name, when the host's system has rebooted. It is to end instead, and not with status 0:
-		// then the machine starts anew.
-		"/bin/false",
-		h.files.kernel(h.release), "mem=" + kernelMemory, "umid=" + systemComponent, "uml_dir=" + umlDir,
+	command := []string{"/usr/bin/python3", "-c", runKernel, strconv.Itoa(h.number), h.files.kernel(h.release), "mem=" + kernelMemory, "umid=" + systemComponent, "uml_dir=" + umlDir,
 		"hostfs=" + sharedDir,
 		"ubd0=" + diskImage(disk), "root=/dev/ubda", "rootfstype=ext4", "rw", "init=/lib/systemd/systemd",
 		"systemd.log_level=warning", "systemd.show_status=false", "loglevel=5",
@@ -85,6 +82,18 @@ mount --bind "$1/containerd" "$0/var/lib/containerd"
 mount --bind "$1/kubelet" "$0/var/lib/kubelet"
 mkfs.ext4 -q -F -d "$0" -E lazy_itable_init=1,lazy_journal_init=1 "$2.new" "$3"
 mv "$2.new" "$2"' "$0" "$1" "$2" "$3"`
+
+// runKernel runs a kernel with its options on one processor, which the host's number, the first argument, chooses. Each
+// system call and page fault of its programs is a switch between two processes that wait for each other. Between two
+// processors that takes four times as long.
+//
+// The kernel starts its own name when the host's system has rebooted. It is to end instead, and not with status 0: then
+// the machine starts anew. So it runs by the name of a program that fails.
+const runKernel = `import os, sys
+number, kernel, options = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+processors = sorted(os.sched_getaffinity(0))
+os.sched_setaffinity(0, [processors[number % len(processors)]])
+os.execv(kernel, ["/bin/false"] + options)`
 
 // pressKeys has the host's system end by Ctrl, Alt and Del: a command to its management console, after a magic number,
 // the version of the protocol and the command's length.

@@ -5,7 +5,11 @@
  */
 #include <string.h>
 
-static char whole_xstate[65536]; /* there is one processor, and none of these functions is called within another */
+/*
+ * There is one processor, and none of these functions is called within another. Both are called at each system call and
+ * page fault of a program: nothing is cleared there. What is beyond kept_xstate's first 2,696 bytes stays zero.
+ */
+static char whole_xstate[65536], kept_xstate[65536];
 
 #define XSTATE_PRESENT 512 /* the offset of the bits that say of each part whether it is there */
 #define XSTATE_KEPT 0x3ffUL /* the parts in the first 2,696 bytes */
@@ -25,10 +29,9 @@ static long get_xstate(int pid, struct iovec *kept)
 
 static long set_xstate(int pid, struct iovec *kept)
 {
-	struct iovec whole = { whole_xstate, sizeof(whole_xstate) };
+	struct iovec whole = { kept_xstate, sizeof(kept_xstate) };
 
-	memset(whole_xstate, 0, sizeof(whole_xstate));
-	memcpy(whole_xstate, kept->iov_base, kept->iov_len);
-	*(unsigned long *)(whole_xstate + XSTATE_PRESENT) &= XSTATE_KEPT;
+	memcpy(kept_xstate, kept->iov_base, kept->iov_len);
+	*(unsigned long *)(kept_xstate + XSTATE_PRESENT) &= XSTATE_KEPT;
 	return ptrace(PTRACE_SETREGSET, pid, NT_X86_XSTATE, &whole);
 }

@@ -41,8 +41,11 @@ trap 'kill $(jobs -p) 2> /dev/null || true; rm -rf "$scratch"' EXIT
 } > "$scratch/command"
 touch "$scratch/output"
 printf %s "${WEFT_TEST_KERNEL_USR-}" > "$scratch/usr"
+# On one processor: each system call of a program there is a switch between two processes that wait for each other, which
+# takes four times as long between two processors.
+processors=$(taskset -cp $$)
 # Its memory is a file in TMPDIR. In a PID namespace of its own, it ends with this script, and all that it started.
-TMPDIR=/dev/shm unshare --net --pid --fork --kill-child --mount-proc "$kernel" mem="${WEFT_TEST_KERNEL_MEMORY:-3G}" \
+TMPDIR=/dev/shm unshare --net --pid --fork --kill-child --mount-proc taskset -c "${processors##*[ ,-]}" "$kernel" mem="${WEFT_TEST_KERNEL_MEMORY:-3G}" \
     rootfstype=hostfs rootflags=/ ro con=null con0=null init="$(realpath "$0")" -- --first "$scratch" < /dev/null > "$scratch/console" 2>&1 &
 tail -n +1 -f --pid=$! "$scratch/output"
 wait $! || true
