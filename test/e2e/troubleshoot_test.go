@@ -4,7 +4,11 @@ package e2e
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +24,7 @@ const named = 30 * time.Second
 // brokenCluster is a fault, and what docs/troubleshoot.md says to ask of it.
 type brokenCluster struct {
 	name string
+	seen string // by a user of the cluster
 	// breaks makes the fault, and returns what ends it.
 	breaks func(*testing.T) (mend func())
 	ask    []string // of weft
@@ -28,43 +33,66 @@ type brokenCluster struct {
 }
 
 var brokenClusters = []brokenCluster{
-	{"policy typo", mistypesPolicy, []string{"policy", "explain", "web-l1", "web-l2:8080"},
+	{"policy typo", "pod default/web-l1 has no answer from pod default/web-l2 at port 8080, and a policy is to allow it",
+		mistypesPolicy, []string{"policy", "explain", "web-l1", "web-l2:8080"},
 		[]string{"NetworkPolicy default/typo, spec.ingress[0]", "pods app=wbe] selects no pod", "correct the labels"}},
-	{"no endpoints", takesEndpoints, []string{"trace", "default/web-l1", "svc/default/forsaken:80"},
+	{"no endpoints", "a connection from pod default/web-l1 to Service default/forsaken, port 80, is refused",
+		takesEndpoints, []string{"trace", "default/web-l1", "svc/default/forsaken:80"},
 		[]string{"Service default/forsaken has no ready endpoint", "kubectl get endpointslices"}},
-	{"wrong node", keepsEndpointsElsewhere, []string{"trace", "default/web-l1", "svc/default/elsewhere:80"},
+	{"wrong node", "port 80 of Service default/elsewhere refuses pods of node l1, and none of node l2",
+		keepsEndpointsElsewhere, []string{"trace", "default/web-l1", "svc/default/elsewhere:80"},
 		[]string{"Service default/elsewhere has internalTrafficPolicy Local", "on node l1", "to Cluster"}},
-	{"dead ovn-controller", freezes("l2", "ovn/ovn-controller"), askStatus,
+	{"dead ovn-controller", "new pods of node l2 do not start",
+		freezes("l2", "ovn/ovn-controller"), askStatus,
 		[]string{"AgentNotReady Node l2:", "ovn-controller is not running", "start it"}},
-	{"stolen address", stealsAddress, askStatus,
+	{"stolen address", "pods of EgressIP thief leave the cluster with another address",
+		stealsAddress, askStatus,
 		[]string{"EgressNotReady EgressIP thief:", "AddressTaken", "Node l1", "correct"}},
-	{"lost gateway", losesGateway, askStatus,
+	{"lost gateway", "pods of node l2 reach nothing outside",
+		losesGateway, askStatus,
 		[]string{"AgentWarns Node l2:", "no default route of IPv4", "add the route"}},
-	{"certificate expired", expiresCertificate, askStatus,
+	{"certificate expired", "new pods of one Windows node do not start",
+		expiresCertificate, askStatus,
 		[]string{"AgentNotReady Node " + badDays + ":", "has expired", "renew it"}},
-	{"MTU too large", narrowsUplink, askStatus,
+	{"MTU too large", "short answers of pods on node l2 arrive at other nodes, and long ones do not",
+		narrowsUplink, askStatus,
 		[]string{"AgentWarns Node l2:", "uplink-mtu: 1500 is more than the 1400 bytes", "lower the key"}},
-	{"DNS blocked", blocksDNS, []string{"trace", "default/web-l1", "svc/kube-system/kube-dns:53", "--protocol", "udp"},
+	{"DNS blocked", "pod default/web-l1 cannot resolve names",
+		blocksDNS, []string{"trace", "default/web-l1", "svc/kube-system/kube-dns:53", "--protocol", "udp"},
 		[]string{"isolated by NetworkPolicy default/no-dns", "allow it by a rule in spec.egress"}},
-	{"HNS hung", hangsHNS, askStatus,
+	{"HNS hung", "new pods of one Windows node do not start",
+		hangsHNS, askStatus,
 		[]string{"Node " + badDays + ":", "HNS hangs", "Restart-Service hns"}},
-	{"Southbound lagging", lagsBehind, askStatus,
+	{"Southbound lagging", "a new pod stays in ContainerCreating",
+		lagsBehind, askStatus,
 		[]string{"PodsWithoutBinding Pod default/probe-", "ovn-northd has not", "systemctl status weft-northd"}},
-	{"egress node gone", losesEgressNode, askStatus,
+	{"egress node gone", "pods of EgressIP homeless reach nothing outside",
+		losesEgressNode, askStatus,
 		[]string{"EgressNotReady EgressIP homeless:", "NoNode", "kubectl label node"}},
 }
 
 var askStatus = []string{"status", "-o", "json"}
 
+var exercise = flag.String("exercise", "", "an existing folder: each broken cluster stays as it is, in an order that "+
+	"nobody knows, until somebody has written what is at fault into FOLDER/N.answer; FOLDER/N.seen has what users see")
+
 // TestBrokenClustersAreNamed breaks the cluster in each of these ways. The verb that the troubleshooting page gives
 // names the fault, and does not any more once it is mended.
 func TestBrokenClustersAreNamed(t *testing.T) {
 	nodesSettle(t)
-	for _, broken := range brokenClusters {
+	if *exercise != "" {
+		rand.Shuffle(len(brokenClusters), func(i, j int) {
+			brokenClusters[i], brokenClusters[j] = brokenClusters[j], brokenClusters[i]
+		})
+	}
+	for i, broken := range brokenClusters {
 		t.Run(broken.name, func(t *testing.T) {
 			broken.isNotNamed(t, "before")
 			mend := broken.breaks(t)
 			broken.isNamed(t)
+			if *exercise != "" {
+				broken.isAsked(t, filepath.Join(*exercise, fmt.Sprint(i+1)))
+			}
 			mend()
 			broken.isNotNamed(t, "after")
 		})
@@ -99,6 +127,22 @@ func (b *brokenCluster) isNamed(t *testing.T) {
 		}
 		t.Logf("named after %s: %s", time.Since(began).Round(time.Second), found)
 		return nil
+	})
+}
+
+// isAsked waits for somebody's answer, and logs it beside the fault's name, for a reader to compare.
+func (b *brokenCluster) isAsked(t *testing.T, file string) {
+	t.Helper()
+	if err := os.WriteFile(file+".seen", []byte(b.seen+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	eventually(t, 15*time.Minute, "somebody has answered", func() error {
+		answer, err := os.ReadFile(file + ".answer")
+		if err == nil {
+			t.Logf("%s, answered after %s: %s", b.name, time.Since(began).Round(time.Second), answer)
+		}
+		return err
 	})
 }
 
