@@ -239,6 +239,9 @@ func compare(b *testing.B, live, cold *ovsdblog.Database) {
 		}
 	}
 	for table, rows := range live.Tables {
+		if table == "NB_Global" { // its row is the database's own, and says who leads
+			continue
+		}
 		for id, row := range rows {
 			other, ok := cold.Tables[table][id]
 			if !ok {
