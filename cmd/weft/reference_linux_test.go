@@ -174,9 +174,12 @@ func takesAgentKeys(cmd *cobra.Command) bool { return cmd.Flags().Lookup("cni-so
 func addAgent(page *reference.Page, cmd *cobra.Command) {
 	windows := nodeconfig.WindowsDefault(nodeconfig.ProgramData, nodeconfig.ProgramFiles)
 	common := nodeKeys(nodeconfig.LinuxDefault(), nil)
-	for _, key := range []string{"config", "log-level"} {
-		common.AddFlag(cmd.Flags().Lookup(key))
-	}
+	onLinux := flagSet(func(f *pflag.FlagSet) { linuxFlags(f, nodeconfig.LinuxDefault()) })
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { // such as log-level, which is no key of the agent's alone
+		if common.Lookup(f.Name) == nil && onLinux.Lookup(f.Name) == nil {
+			common.AddFlag(f)
+		}
+	})
 	rows := keysOf(common)
 	onWindows := nodeKeys(windows, nil)
 	for _, row := range rows {
@@ -188,7 +191,7 @@ func addAgent(page *reference.Page, cmd *cobra.Command) {
 	page.Section(cmd.CommandPath(), cmd.Short+".")
 	page.Table(keysHead, rows)
 	page.Section(cmd.CommandPath()+", on Linux", "These keys are Linux nodes' alone.")
-	page.Table(keysHead, keysOf(flagSet(func(f *pflag.FlagSet) { linuxFlags(f, nodeconfig.LinuxDefault()) })))
+	page.Table(keysHead, keysOf(onLinux))
 	page.Section(cmd.CommandPath()+", on Windows", "These keys are Windows nodes' alone.")
 	page.Table(keysHead, keysOf(flagSet(func(f *pflag.FlagSet) { windowsFlags(f, windows) })))
 }
