@@ -53,7 +53,8 @@ func (h kernelHost) boot() {
 // system boots the host's own system on its kernel.
 func (h kernelHost) system() machine.Component {
 	disk := h.disk()
-	command := []string{"/usr/bin/python3", "-c", runKernel, strconv.Itoa(h.number), h.files.kernel(h.release), "mem=" + kernelMemory, "umid=" + systemComponent, "uml_dir=" + umlDir,
+	command := []string{"/usr/bin/python3", "-c", runKernel, strconv.Itoa(h.number), h.files.kernel(h.release),
+		"mem=" + kernelMemory, "umid=" + systemComponent, "uml_dir=" + umlDir,
 		"hostfs=" + sharedDir,
 		"ubd0=" + diskImage(disk), "root=/dev/ubda", "rootfstype=ext4", "rw", "init=/lib/systemd/systemd",
 		"systemd.log_level=warning", "systemd.show_status=false", "loglevel=5",
