@@ -235,16 +235,16 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "a second VLAN tag",
-		Effect: "if a packet has a tag, the driver pushes no second one. It makes a tag of 802.1Q of one of 802.1ad. " +
-			"There is no error. A key has one tag",
+		Effect: "if a packet has a tag, the driver pushes no second one. To push a tag of 802.1ad, it pushes one of " +
+			"802.1Q. There is no error in either case. A key has one tag",
 		Answer:  "Weft's networks have no tags",
 		Source:  "Actions.c: OvsDoExecuteActions; Flow.c: OvsExtractFlow, _MapKeyAttrToFlowPut",
 		Forbids: []string{"push_vlan again", "push_vlan 802.1ad", "match vlan again"},
 	},
 	{
 		Feature: "MPLS",
-		Effect: "the driver pushes and pops labels, and does not change them. ovs-vswitchd finds that a key has three " +
-			"labels, and it has only the outer one. The emulated extension has no MPLS",
+		Effect: "the driver pushes and pops labels, and does not change them. ovs-vswitchd believes that a key has up " +
+			"to three labels, but it has only the outer one. The emulated extension has no MPLS",
 		Answer: "no flow of OVN or Weft has labels",
 		Source: "Actions.c: OvsActionMplsPush, OvsActionMplsPop, OvsExecuteSetAction; Flow.c: _MapKeyAttrToFlowPut, " +
 			"OvsProbeSupportedFeature",
@@ -289,8 +289,8 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "unknown keys",
-		Effect: "the driver stores a flow without the parts of the key that it does not know. So the flow is also hit " +
-			"by packets that it is not for",
+		Effect: "the driver stores a flow without the parts of the key that it does not know. So packets that do not " +
+			"fit the flow hit it, too",
 		Answer:  "nothing: ovs-vswitchd probes for the keys that OVN uses",
 		Source:  "Flow.c: nlFlowKeyPolicy, _MapKeyAttrToFlowPut",
 		Forbids: []string{"key ", "match key ", "match nsh", "match packet_type", "match tunnel_info"},
@@ -312,8 +312,8 @@ var Limits = []Limit{
 		Effect: "when a neighbour solicitation or advertisement comes to ovs-vswitchd for the first time, its target " +
 			"and its link-layer addresses are missing. So a logical switch does not answer for its ports, and sends the " +
 			"question to all of them",
-		Answer: "nothing: the port with the address answers itself, and a router answers when ovn-controller has had " +
-			"the packet",
+		Answer: "nothing: the port with the address answers itself, and a router answers after ovn-controller has " +
+			"processed the packet",
 		Source: "PacketParser.c: OvsParseIcmpV6 looks for options where the target is",
 		Bears:  []string{"match nd_target", "match nd_sll", "match nd_tll"},
 	},
@@ -348,10 +348,10 @@ var Limits = []Limit{
 		Feature: "tracking in two zones",
 		Effect: "the driver may commit an IPv4 packet by the tuple that it has from another zone, and not by its own " +
 			"addresses. So with any policy, pings between pods of one node become invalid. Connections by a ClusterIP " +
-			"to an endpoint on the client's node do so, too",
-		Answer: "before a connection is committed, its packet is looked up in a zone that has no connections. So are " +
-			"replies, before a router looks them up a second time in one zone. This is in the agent's flows and in " +
-			"those of ovn-controller (key conntrack-lookup)",
+			"to an endpoint on the client's node become invalid, too",
+		Answer: "before a connection is committed, its packet is looked up in a zone that has no connections. A reply " +
+			"is looked up there before a router looks it up a second time in one zone. Both lookups are in the flows of " +
+			"the agent and of ovn-controller (key conntrack-lookup)",
 		Source: "Conntrack.c: OvsPickupCtTupleAsLookupKey, OvsCtExecute_, since 3.0",
 	},
 	{
@@ -468,8 +468,8 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "megaflows",
-		Effect: "the driver has one flow for each connection and direction. So the first packets of every connection " +
-			"go through ovs-vswitchd, and new connections are slower",
+		Effect: "a flow of the driver fits only packets with exactly its key. So the first packets of every " +
+			"connection go through ovs-vswitchd, and new connections are slower",
 		Answer: "nothing",
 		Source: "Flow.c: FlowEqual; OVS_FLOW_ATTR_MASK is parsed and not used",
 	},
