@@ -40,48 +40,52 @@ type Ability struct {
 var (
 	TrackedProtocols = Limit{
 		Feature: "connection tracking of SCTP and other protocols",
-		Effect: "only TCP, UDP and ICMP (ICMPv6) reach and leave pods, since all their IP packets are tracked; others, as " +
-			"SCTP, GRE and ESP, are dropped",
-		Answer: "SCTP load balancers are kept off the nodes' switches, and SCTP endpoints on the nodes are left out " +
-			"everywhere; an Event on the Service and on the Node says so",
+		Effect: "flows track all IP packets of pods, and the driver tracks only TCP, UDP and ICMP (ICMPv6). It drops " +
+			"packets of other protocols from and to pods, such as SCTP, GRE and ESP",
+		Answer: "no switch of a Windows node has SCTP load balancers, and no load balancer has SCTP endpoints on " +
+			"Windows nodes. An Event on the Service and one on the Node say so",
 		Source: "Conntrack.c: OvsDetectCtPacket, OvsCtEntryCreate; Actions.c: OvsDoExecuteActions drops a packet whose ct " +
 			"action fails",
 	}
 	ClonedPackets = Limit{
 		Feature: "clone",
-		Effect: "what is done with a copy of a packet, or before its last action, is left out where it cannot be undone, " +
-			"as connection tracking right behind a patch port: all that a gateway router sends, and the way of a translated " +
-			"packet back into its distributed gateway's router",
-		Answer: "the external bridge tracks what comes by the patch port in a table of its own, a Windows node is no " +
-			"gateway for other nodes, and weft mirrors no ports",
+		Effect: "ovs-vswitchd needs clone for an action that cannot be undone and is not a packet's last one, such as " +
+			"connection tracking right behind a patch port. On Windows it leaves such an action out. That would concern " +
+			"all packets that a gateway router sends, and translated packets that go back into the router of a " +
+			"distributed gateway",
+		Answer: "the external bridge tracks packets from the patch port in a table of its own, a Windows node is no " +
+			"gateway for other nodes, and Weft mirrors no ports",
 		Source: "Actions.c: OvsDoExecuteActions; Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif-xlate.c: " +
 			"clone_xlate_actions; ofproto/ofproto-dpif.c: check_clone, check_max_sample_nesting",
 		Forbids: []string{"clone"},
 	}
 	ConntrackTimeouts = Limit{
 		Feature: "connection tracking timeout policies",
-		Effect: "ovs-vswitchd takes the datapath to have them, and they have no effect: how long a connection is " +
-			"remembered cannot be set, and one that has ended is forgotten after 30 s: a server that has ended it remembers " +
-			"it for a minute or more, and may not answer another client of the same address, as the gateway's is, that comes " +
-			"by the same port in between",
-		Answer: "weft sets none",
+		Effect: "ovs-vswitchd believes that the datapath has them, and they have no effect. So nobody can set how " +
+			"long the driver remembers a connection. It forgets a connection 30 s after its end. A server that has " +
+			"ended the connection remembers it for a minute or more. If another client comes from the same address and " +
+			"port in that time, the server may not answer. All clients behind a gateway have one address",
+		Answer: "Weft sets none",
 		Source: "Conntrack.c: OvsExecuteConntrackAction has no OVS_CT_ATTR_TIMEOUT; Conntrack-tcp.c: " +
 			"OvsConntrackUpdateTcpEntry; Documentation/faq/releases.rst",
 		Forbids: []string{"ct timeout"},
 	}
 	InjectedPackets = Limit{
 		Feature: "learning from injected packets",
-		Effect: "what ovn-controller sends into the switch is not given to ovs-vswitchd again (userspace(pid=0)): routers " +
-			"do not learn the MAC addresses of those who answer on the node itself",
-		Answer: "gateway routers of Windows nodes know the cluster's router and their host by rows Static_MAC_Binding",
+		Effect: "if ovn-controller injects a packet, the driver does not hand it to ovs-vswitchd once more " +
+			"(userspace(pid=0)). So routers do not learn the MAC addresses of neighbours on the node itself",
+		Answer: "gateway routers of Windows nodes have rows Static_MAC_Binding for the cluster's router and for their " +
+			"host",
 		Source: "lib/dpif-netlink.c: dpif_netlink_port_get_pid; Actions.c: OvsOutputUserspaceAction",
 		Bears:  []string{"userspace lost"},
 	}
 	HopLimit = Limit{
 		Feature: "set of IPv6 fields",
-		Effect:  "routers leave the hop limit of IPv6 packets as it is, without an error: traceroute does not see them",
-		Answer: "nothing: addresses are translated by connection tracking, and ARP, ICMP and neighbour discovery are " +
-			"answered by ovs-vswitchd and ovn-controller; an Event on the Node says so",
+		Effect: "routers do not count down the hop limit of IPv6 packets, without an error. So traceroute does not " +
+			"show these routers",
+		Answer: "nothing. No flow needs another field of IPv6: connection tracking translates addresses, and " +
+			"ovs-vswitchd and ovn-controller answer ARP, ICMP and neighbour discovery. An Event on the Node names the " +
+			"limit",
 		Source: "Actions.c: OvsExecuteSetAction knows Ethernet, IPv4, tunnel, TCP and UDP; lib/odp-util.c: " +
 			"commit_set_arp_action, commit_set_icmp_action, commit_set_nd_action",
 		Forbids: []string{"set ipv6_src", "set ipv6_dst", "set ipv6_dscp", "set ipv6_label"},
@@ -94,12 +98,13 @@ var Limits = []Limit{
 	TrackedProtocols,
 	{
 		Feature: "flush of a single connection",
-		Effect: "if it is asked for when a UDP endpoint goes, a client that has sent to it within the last minute loses " +
-			"the way back of all its translated IPv4 connections, as those to ClusterIPs; so do, on the node's gateway " +
-			"router, all clients outside; over IPv6 nothing is flushed",
-		Answer: "unless its key conntrack-flush is true, the agent lets no such message of ovn-controller's pass to the " +
-			"switch, which sends it whichever node's load balancer loses an endpoint: a client on a Windows node whose socket " +
-			"never rests goes on sending to the endpoint that is gone until it has been silent for a minute",
+		Effect: "to forget one connection, the driver forgets all translations of its zone. ovn-controller asks for " +
+			"that when a UDP endpoint goes. A client that has sent to it within the last minute would lose the answers " +
+			"of all its translated IPv4 connections, such as those to ClusterIPs. On the node's gateway router all " +
+			"clients outside would lose theirs. Over IPv6 the driver forgets nothing",
+		Answer: "the agent does not pass such a request to the switch, unless its key conntrack-flush is true. " +
+			"ovn-controller sends it for load balancers of all nodes. So a client on a Windows node that keeps its " +
+			"socket goes on sending to the endpoint that is gone, until the client has been silent for a minute",
 		Source: "Conntrack.c: OvsCtFlush reads the links of connections outside of their lists' locks, and ends with " +
 			"OvsNatFlush of the whole zone, which is that of one switch port or router, MapNlToCtTuple refuses IPv6 " +
 			"addresses; lib/ct-dpif.c: ct_dpif_flush_tuple, which asks for the entries that match alone; before Open vSwitch " +
@@ -108,10 +113,12 @@ var Limits = []Limit{
 	ClonedPackets,
 	{
 		Feature: "sample with actions of its own",
-		Effect: "of several actions only the first one is done, unless they are a copy for ovs-vswitchd alone. " +
-			"ovs-vswitchd finds three levels of samples within each other, and clones by none",
-		Answer: "as with clone; weft samples nothing. ovs-vswitchd has a sample do what a log line of a policy has a meter " +
-			"for, so the agent takes the meter out of br-int's flows and bounds the lines itself",
+		Effect: "of several actions within a sample, the driver does only the first one, unless the sample is only a " +
+			"copy for ovs-vswitchd. ovs-vswitchd finds that samples may be nested in three levels, and uses none of " +
+			"them in place of clone",
+		Answer: "as for clone. Weft itself samples nothing. A log line of a policy has a meter, for which " +
+			"ovs-vswitchd would use a sample. So the agent takes the meter out of the flows of br-int, and bounds the " +
+			"number of lines itself",
 		Source: "Actions.c: OvsExecuteSampleAction; Recirc.c: OvsProcessDeferredActions; Flow.c: " +
 			"OvsProbeSupportedFeature; ofproto/ofproto-dpif.c: check_max_sample_nesting; ofproto/ofproto-dpif-xlate.c: " +
 			"clone_xlate_actions",
@@ -119,59 +126,61 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "nd_ext",
-		Effect: "ovs-vswitchd refuses flows that rewrite the options of neighbour discovery, and all flows of their " +
-			"transaction; Linux' kernel datapath has this limit, too",
-		Answer: "no flow does: the host has permanent neighbours, gateway routers have rows Static_MAC_Binding. A flow " +
-			"that a bridge refuses does not take others along, and is told",
+		Effect: "ovs-vswitchd refuses flows that rewrite the options of neighbour discovery, and all other flows of " +
+			"their transaction. Linux' kernel datapath has this limit, too",
+		Answer: "Weft has no such flow: the host has permanent neighbours, and gateway routers have rows " +
+			"Static_MAC_Binding. If a bridge refuses a flow, its other flows stay, and an Event names the flow",
 		Source:  "ofproto/ofproto-dpif.c: check_nd_extensions, check_actions",
 		Forbids: []string{"set nd_ext", "match nd_ext"},
 	},
 	InjectedPackets,
 	{
 		Feature: "unknown actions",
-		Effect:  "skipped without a word; as the last of a packet's they end in an error",
-		Answer:  "nothing: ovs-vswitchd probes for those that OVN uses, except for trunc",
-		Source:  "Actions.c: OvsDoExecuteActions",
+		Effect: "the driver skips them without an error. Only if such an action is the last one of a packet, the " +
+			"result is an error",
+		Answer: "nothing: ovs-vswitchd probes for the actions that OVN uses, except for trunc",
+		Source: "Actions.c: OvsDoExecuteActions",
 		Forbids: []string{"set_masked", "push_eth", "pop_eth", "push_nsh", "pop_nsh", "add_mpls", "dec_ttl", "psample",
 			"tunnel_push", "tunnel_pop", "lb_output", "action ", "ct part ", "ct nat part "},
 	},
 	{
 		Feature: "trunc",
-		Effect:  "ovs-vswitchd takes the datapath to have it, and copies of packets are whole",
-		Answer:  "weft mirrors no ports",
+		Effect:  "ovs-vswitchd believes that the datapath has it, and copies of packets are not cut",
+		Answer:  "Weft mirrors no ports",
 		Source:  "Actions.c: OvsDoExecuteActions has no OVS_ACTION_ATTR_TRUNC; ofproto/ofproto-dpif.c: check_trunc_action",
 		Forbids: []string{"trunc"},
 	},
 	{
 		Feature: "explicit drop",
-		Effect:  "none: a flow without actions drops",
+		Effect:  "there is no such action: a flow without actions drops",
 		Answer:  "nothing",
 		Source:  "ofproto/ofproto-dpif.c: dpif_may_support_explicit_drop_action",
 		Forbids: []string{"drop"},
 	},
 	{
 		Feature: "recirculation",
-		Effect: "a packet that asks for more than ten further passes is dropped. Passes within each other, of which the " +
-			"driver has five levels, never happen: each pass has ended when the next one begins",
-		Answer: "nothing: the longest way takes seven, from outside by the gateway and a load balancer to a pod with " +
-			"policies",
+		Effect: "the driver drops a packet that needs more than ten further passes. It also allows five levels of " +
+			"nested passes only. OVN's packets never need them: each pass has ended when the next one begins",
+		Answer: "nothing: the longest way takes seven further passes, from outside by the gateway and a load balancer " +
+			"to a pod with policies",
 		Source: "Recirc.h: DEFERRED_ACTION_QUEUE_SIZE, DEFERRED_ACTION_EXEC_LEVEL; Recirc.c: OvsAddDeferredActions, " +
 			"OvsProcessDeferredActions; Actions.c: OvsActionsExecute, OvsDoRecirc",
 		Forbids: []string{"recirc lost"},
 	},
 	{
 		Feature: "first packet to a peer",
-		Effect:  "the first packets to another tunnel's end are dropped, until Windows has found its MAC address",
-		Answer:  "nothing: BFD and retransmissions come again",
-		Source:  "IpHelper.c: OvsFwdIPHelperRequest; Geneve.c: OvsEncapGeneve",
+		Effect: "the driver drops the first packets to another tunnel's end, until Windows has found the MAC address " +
+			"of the next hop",
+		Answer: "nothing: BFD and retransmissions send further packets",
+		Source: "IpHelper.c: OvsFwdIPHelperRequest; Geneve.c: OvsEncapGeneve",
 	},
 	HopLimit,
 	{
 		Feature: "set of other fields",
-		Effect: "passed over without an error: of ARP, ICMP, neighbour discovery, SCTP and MPLS, and a packet's mark and " +
-			"priority",
-		Answer: "ovs-vswitchd sets those of ARP, ICMP and neighbour discovery itself. The mark, by which answers of pods " +
-			"with an egress address are known, is set and read in one translation",
+		Effect: "the driver ignores a set of fields of ARP, ICMP, neighbour discovery, SCTP and MPLS, and of a " +
+			"packet's mark and priority, without an error",
+		Answer: "ovs-vswitchd sets fields of ARP, ICMP and neighbour discovery itself. OVN marks answers of pods that " +
+			"have an egress address. ovs-vswitchd sets and reads this mark itself, before the packet goes on",
 		Source: "Actions.c: OvsExecuteSetAction; lib/odp-util.c: commit_set_arp_action, commit_set_icmp_action, " +
 			"commit_set_nd_action, commit_set_pkt_mark_action",
 		Forbids: []string{"set ", "match priority"},
@@ -179,35 +188,36 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "ports of IPv6",
-		Effect: "a set of TCP's or UDP's ports in a packet of IPv6 changes the packet, and in its key a part of the " +
-			"source's address: what follows is of another packet",
-		Answer:  "no flow of OVN's or weft's does: ports are translated by connection tracking",
+		Effect: "if a flow sets a TCP or UDP port of an IPv6 packet, the driver changes the packet. In the packet's " +
+			"key it changes a part of the source address in place of the port. So the flows that follow are those of " +
+			"another packet",
+		Answer:  "no flow of OVN or Weft sets these ports: connection tracking translates them",
 		Source:  "Actions.c: OvsUpdateTcpPorts, OvsUpdateUdpPorts",
 		Forbids: []string{"set tcp6", "set udp6"},
 	},
 	{
 		Feature: "set of DSCP",
-		Effect: "a set of IPv4 that changes the class of traffic breaks the header's checksum, and the packet's receiver " +
-			"drops it",
-		Answer:  "no flow of OVN's or weft's sets it: weft has no rows QoS",
+		Effect: "if a flow changes the class of traffic of an IPv4 packet, the driver breaks the header's checksum, " +
+			"and the receiver drops the packet",
+		Answer:  "no flow of OVN or Weft sets it: Weft writes no QoS rows",
 		Source:  "Actions.c: OvsUpdateIPv4Header; Offload.c: ChecksumUpdate16",
 		Forbids: []string{"set ipv4_dscp"},
 	},
 	{
 		Feature: "headers in pieces",
-		Effect: "of a TCP or UDP packet whose addresses are set or translated the driver wants 20 bytes in one piece of " +
-			"memory, however long its headers are. Where the first piece ends within them, it writes behind it: the machine " +
-			"may stop",
-		Answer: "nothing. In which pieces packets come is Windows' choice, and not known. The emulated extension has every " +
-			"packet in one piece",
+		Effect: "Windows may hand over a packet in several pieces of memory. To set or translate addresses of a TCP " +
+			"or UDP packet, the driver asks for 20 bytes in one piece, however long the headers are. If the first piece " +
+			"ends within the headers, the driver writes behind that piece, and the machine may stop",
+		Answer: "nothing. It is not known in which pieces Windows hands over packets. The emulated extension has " +
+			"every packet in one piece",
 		Source: "Actions.c: OvsUpdateIPv4Header, OvsUpdateAddressAndPort, OvsUpdateAddressAndPortForIpv6 reckon hdrSize, " +
 			"OvsGetHeaderBySize; BufferMgmt.c: OvsPartialCopyNBL",
 	},
 	{
 		Feature: "congestion bits",
-		Effect: "a router between the nodes that marks a tunnel's packet (ECN) marks the packet alone: a set of the class " +
-			"of traffic leaves these two bits to a packet of IPv4, and all to one of IPv6. A tunnel over IPv6 has no class of " +
-			"traffic in either direction",
+		Effect: "a router between the nodes may mark a tunnel's packet (ECN). The inner packet does not get the mark: " +
+			"a set of the class of traffic does not change these two bits of IPv4, and does not change IPv6 at all. A " +
+			"tunnel over IPv6 has no class of traffic in either direction",
 		Answer: "nothing: connections notice the congestion when packets are lost",
 		Source: "Actions.c: OvsUpdateIPv4Header, OvsExecuteSetAction; Geneve.c: OvsEncapGeneve, OvsDecapGeneve; " +
 			"ofproto/tunnel.c: tnl_process_ecn",
@@ -215,37 +225,38 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "flow label",
-		Effect: "an IPv6 packet's key has it with its bytes in reverse: when ovs-vswitchd looks at a flow again, it takes " +
-			"it for a flow of another label",
-		Answer: "no flow of OVN's or weft's asks for one. ovs-vswitchd matches all of the header by itself where a flow " +
-			"sets the hop limit",
+		Effect: "the key of an IPv6 packet has the bytes of its flow label in reverse order. When ovs-vswitchd looks " +
+			"at the flow again, it takes the flow for that of another label",
+		Answer: "no flow of OVN or Weft matches a label. Where a flow sets the hop limit, ovs-vswitchd itself matches " +
+			"the whole header",
 		Source: "PacketParser.c: OvsParseIPv6; Flow.c: _MapFlowIpv6KeyToNlKey; lib/odp-util.c: commit; " +
 			"ofproto/ofproto-dpif-upcall.c: recv_upcalls, revalidate_ukey",
 		Bears: []string{"match ipv6_label"},
 	},
 	{
 		Feature: "a second VLAN tag",
-		Effect:  "beside a tag none is pushed, and one of 802.1ad becomes one of 802.1Q, without an error; a key has one tag",
-		Answer:  "weft's networks have no tags",
+		Effect: "if a packet has a tag, the driver pushes no second one. To push a tag of 802.1ad, it pushes one of " +
+			"802.1Q. There is no error in either case. A key has one tag",
+		Answer:  "Weft's networks have no tags",
 		Source:  "Actions.c: OvsDoExecuteActions; Flow.c: OvsExtractFlow, _MapKeyAttrToFlowPut",
 		Forbids: []string{"push_vlan again", "push_vlan 802.1ad", "match vlan again"},
 	},
 	{
 		Feature: "MPLS",
-		Effect: "labels are pushed and popped, and never changed; a key has the outer one of the three that ovs-vswitchd " +
-			"finds. The emulated extension has none",
-		Answer: "no flow of OVN's or weft's has labels",
+		Effect: "the driver pushes and pops labels, and does not change them. ovs-vswitchd believes that a key has up " +
+			"to three labels, but it has only the outer one. The emulated extension has no MPLS",
+		Answer: "no flow of OVN or Weft has labels",
 		Source: "Actions.c: OvsActionMplsPush, OvsActionMplsPop, OvsExecuteSetAction; Flow.c: _MapKeyAttrToFlowPut, " +
 			"OvsProbeSupportedFeature",
 		Forbids: []string{"push_mpls", "pop_mpls", "set mpls", "match mpls"},
 	},
 	{
 		Feature: "other fields of tunnels",
-		Effect: "a packet whose tunnel is set with a source port, or with options of VXLAN, ERSPAN or GTP-U, is dropped. " +
-			"Of an arriving one ovs-vswitchd is not told the ports, nor whether it may be fragmented, has a checksum or is of " +
-			"OAM",
-		Answer: "no flow of OVN's or weft's has them. Up to 3.5 ovs-vswitchd looks at the two flags of every arriving " +
-			"packet, and has one flow for either value",
+		Effect: "the driver drops a packet if a flow sets its tunnel's source port, or options of VXLAN, ERSPAN or " +
+			"GTP-U. Of an arriving tunnel's packet it tells ovs-vswitchd neither the ports nor three flags: do not " +
+			"fragment, checksum and OAM",
+		Answer: "no flow of OVN or Weft uses these fields. Up to 3.5, ovs-vswitchd matches the flags for fragments " +
+			"and checksum of every arriving packet, and has one flow for both values of a flag",
 		Source: "Flow.c: OvsTunnelAttrToIPTunnelKey, nlFlowTunnelKeyPolicy, MapFlowTunKeyToNlKey; Geneve.c: " +
 			"OvsDecapGeneve; ofproto/tunnel.c: tnl_wc_init",
 		Forbids: []string{"set tun_tp_src", "set tun_vxlan_opts", "set tun_pad", "set tun_erspan_opts", "set tun_gtpu_opts",
@@ -255,38 +266,42 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "helpers of connection tracking",
-		Effect:  "a packet whose flow asks for a helper other than those of FTP and TFTP is dropped",
-		Answer:  "no flow of OVN's or weft's asks for one",
+		Effect:  "the driver drops a packet whose flow asks for a helper other than that of FTP or TFTP",
+		Answer:  "no flow of OVN or Weft asks for a helper",
 		Source:  "Conntrack.c: OvsExecuteConntrackAction, OvsCtExecute_",
 		Forbids: []string{"ct helper"},
 	},
 	{
 		Feature: "events of connections",
-		Effect:  "whatever a flow asks for, the driver tells of new connections, and of changes of marks and labels alone",
-		Answer:  "nothing: nobody asks",
-		Source:  "Conntrack.c: OvsExecuteConntrackAction, OvsCtExecute_",
-		Bears:   []string{"ct eventmask"},
+		Effect: "the driver reports only new connections and changes of marks and labels, whatever events a flow asks " +
+			"for",
+		Answer: "nothing: no program asks for these events",
+		Source: "Conntrack.c: OvsExecuteConntrackAction, OvsCtExecute_",
+		Bears:  []string{"ct eventmask"},
 	},
 	{
 		Feature: "choice of a translation's port",
-		Effect:  "of a range the first port goes by a hash and the next ones by their order, whatever a flow asks for",
-		Answer:  "nothing: each free port is as good",
-		Source:  "Conntrack.c: OvsExecuteConntrackAction; Conntrack-nat.c: OvsNatTranslateCtEntry",
-		Bears:   []string{"ct nat_persistent", "ct nat_hash", "ct nat_random"},
+		Effect: "of a range of ports, the driver tries one that a hash chooses, and then the next ones in their " +
+			"order, whatever a flow asks for",
+		Answer: "nothing: each free port is as good as another",
+		Source: "Conntrack.c: OvsExecuteConntrackAction; Conntrack-nat.c: OvsNatTranslateCtEntry",
+		Bears:  []string{"ct nat_persistent", "ct nat_hash", "ct nat_random"},
 	},
 	{
 		Feature: "unknown keys",
-		Effect:  "a flow is put without them, and is hit by packets that it is not for",
-		Answer:  "nothing: ovs-vswitchd probes for those that OVN uses",
+		Effect: "the driver stores a flow without the parts of the key that it does not know. So packets that do not " +
+			"fit the flow hit it, too",
+		Answer:  "nothing: ovs-vswitchd probes for the keys that OVN uses",
 		Source:  "Flow.c: nlFlowKeyPolicy, _MapKeyAttrToFlowPut",
 		Forbids: []string{"key ", "match key ", "match nsh", "match packet_type", "match tunnel_info"},
 	},
 	{
 		Feature: "tcp_flags",
-		Effect: "a flow is put without them: what ovs-vswitchd decides by the flags of a connection's packet it decides " +
-			"for the next ones with other flags, too, until it looks at the flow again after seconds",
-		Answer: "one flow of weft's matches them: of packets of no connection that the host sends by the gateway's bridge " +
-			"it drops resets. A reset behind another packet of the kind goes out",
+		Effect: "the driver stores a flow without TCP's flags. If ovs-vswitchd decides by the flags of a packet, the " +
+			"next packets of the connection get the same actions, even with other flags. After some seconds " +
+			"ovs-vswitchd looks at the flow again, and corrects it",
+		Answer: "one flow of Weft matches flags. On the gateway's bridge it drops resets that the host sends and that " +
+			"belong to no connection. A reset goes out if another such packet of the host went before it",
 		Source: "Flow.c: _MapKeyAttrToFlowPut and MapFlowKeyToNlKey have no OVS_KEY_ATTR_TCP_FLAGS; " +
 			"ofproto/ofproto-dpif-upcall.c: recv_upcalls, revalidate_ukey",
 		Forbids: []string{"match tcp_flags "},
@@ -294,77 +309,84 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "nd_target",
-		Effect: "the target and the addresses of a neighbour solicitation or advertisement are lost where ovs-vswitchd " +
-			"sees it first: no switch answers for its ports, and the question goes to all of them",
-		Answer: "nothing: the port that is asked for answers itself, and routers answer once ovn-controller has had " +
-			"the packet",
+		Effect: "when a neighbour solicitation or advertisement comes to ovs-vswitchd for the first time, its target " +
+			"and its link-layer addresses are missing. So a logical switch does not answer for its ports, and sends the " +
+			"question to all of them",
+		Answer: "nothing: the port with the address answers itself, and a router answers after ovn-controller has " +
+			"processed the packet",
 		Source: "PacketParser.c: OvsParseIcmpV6 looks for options where the target is",
 		Bears:  []string{"match nd_target", "match nd_sll", "match nd_tll"},
 	},
 	{
 		Feature: "translation to a port that is taken",
-		Effect: "a connection that is translated to an address alone, and finds its port taken, gets another, of which " +
-			"further zones do not know: two clients that ask an endpoint on the node through its gateway router from one port " +
-			"at a time hinder each other. Of ICMPv6 a port is remembered that the message does not have",
-		Answer: "the agent translates ICMPv6 by address alone; for the rest nothing: it takes two clients of one port",
+		Effect: "if a connection is translated to an address only, and the port there is taken, the driver chooses " +
+			"another port, and further zones do not know that port. So two clients hinder each other if they ask an " +
+			"endpoint on the node through its gateway router at the same time from the same port. For ICMPv6 the driver " +
+			"remembers a port that the message does not have",
+		Answer: "the agent translates ICMPv6 by the address only. For TCP and UDP nothing: the problem needs two " +
+			"clients with the same port",
 		Source: "Conntrack-nat.c: OvsNatTranslateCtEntry, OvsNatPacket",
 	},
 	{
 		Feature: "check_pkt_len",
 		Effect:  "a router with gateway_mtu would send every packet through ovs-vswitchd",
-		Answer: "gateway routers on the nodes have no gateway_mtu: a packet that is too large for a tunnel is not " +
-			"answered by the router",
+		Answer: "gateway routers of Windows nodes and the shared gateway have no gateway_mtu. So they do not answer a " +
+			"packet that is too large for a tunnel",
 		Source: "Actions.c: OvsDoExecuteActions; Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif-xlate.c: " +
 			"xlate_check_pkt_larger",
 		Forbids: []string{"check_pkt_len"},
 	},
 	{
 		Feature: "ct_clear",
-		Effect: "ovs-vswitchd leaves the action out: flows that follow see no connection, and the packet keeps zone and " +
-			"tuple of the one before, see the next line",
-		Answer:  "as there",
+		Effect: "ovs-vswitchd leaves the action out. Flows that follow see no connection, but in the driver the " +
+			"packet keeps the zone and the tuple of its last lookup. The next row says what follows from that",
+		Answer:  "as in the next row",
 		Source:  "Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif-xlate.c: compose_ct_clear_action, clear_conntrack",
 		Forbids: []string{"ct_clear"},
 	},
 	{
 		Feature: "tracking in two zones",
-		Effect: "an IPv4 packet that bears the tuple of another zone is committed by that, not by its own: with any " +
-			"policy, pings between pods of one node and connections by a ClusterIP to an endpoint on the client's node are " +
-			"invalid from then on",
-		Answer: "packets are looked up in a zone of no meaning before a connection is committed, and replies before a " +
-			"router's second lookup in one zone, in the agent's flows and in ovn-controller's (conntrack-lookup)",
+		Effect: "the driver may commit an IPv4 packet by the tuple that it has from another zone, and not by its own " +
+			"addresses. So with any policy, pings between pods of one node become invalid. Connections by a ClusterIP " +
+			"to an endpoint on the client's node become invalid, too",
+		Answer: "before a connection is committed, its packet is looked up in a zone that has no connections. A reply " +
+			"is looked up there before a router looks it up a second time in one zone. Both lookups are in the flows of " +
+			"the agent and of ovn-controller (key conntrack-lookup)",
 		Source: "Conntrack.c: OvsPickupCtTupleAsLookupKey, OvsCtExecute_, since 3.0",
 	},
 	{
 		Feature: "ICMP errors",
-		Effect: "those of IPv4 belong to no connection and are invalid; those of IPv6 are related, and what they tell of " +
-			"is not translated back: pods learn of no smaller MTU outside the cluster, nor over IPv4 of ports that are closed",
-		Answer: "nothing: pods' MTU fits the tunnels, and what leaves the cluster by a smaller link is lost",
+		Effect: "an error over IPv4 belongs to no connection, and is invalid. An error over IPv6 is related to its " +
+			"connection, and the packet within it is not translated back. So pods do not learn of a smaller MTU outside " +
+			"the cluster. Over IPv4 they do not learn either that a port is closed",
+		Answer: "nothing: the MTU of pods fits the tunnels. A packet that leaves the cluster over a link with a " +
+			"smaller MTU is lost",
 		Source: "Conntrack.c: OvsCtSetupLookupCtx, OvsProcessConntrackEntry; Conntrack-nat.c: OvsNatPacket",
 	},
 	{
 		Feature: "IPv6 tracked flows",
-		Effect: "packets of a tracked IPv6 connection never find the flow that was made for them: each goes through " +
-			"ovs-vswitchd",
-		Answer: "nothing that helps: [what it costs](measurements.md#tracked-ipv6-on-a-windows-node), and what was " +
-			"considered",
+		Effect: "packets of a tracked IPv6 connection never hit the flow that was made for them. So each packet goes " +
+			"through ovs-vswitchd",
+		Answer: "nothing that helps. [Measurements](measurements.md#tracked-ipv6-on-a-windows-node) has the cost, and " +
+			"the remedies that were considered",
 		Source: "Flow.c: OvsLookupFlow, FlowEqual: the key in the packet has a tuple, the flow's has none",
 	},
 	{
 		Feature: "ct_orig_tuple6",
-		Effect:  "ovs-vswitchd does not see the tuple of an IPv6 connection, and refuses flows that match its addresses",
-		Answer:  "no flow of weft's matches them",
+		Effect:  "ovs-vswitchd does not get the tuple of an IPv6 connection, and refuses flows that match its addresses",
+		Answer:  "no flow of Weft matches them",
 		Source:  "Flow.c: MapFlowKeyToNlKey; ofproto/ofproto-dpif.c: check_ct_orig_tuple6, check_mask",
 		Forbids: []string{"match ct_orig_tuple6"},
 	},
 	{
 		Feature: "FTP and TFTP",
-		Effect: "helpers that nobody has asked for read what passes TCP port 21 or goes to UDP port 69, by the ports that " +
-			"it has once it is translated. They look for the end of a command without a bound, wait for a lock that they " +
-			"hold, and keep connections that are gone: a pod could stop the machine",
-		Answer: "unless its key conntrack-ftp is true, the agent has no such connection begin: packets of ports 21 and 69, " +
-			"of TCP and UDP, are dropped, and so are those that a Service leads to such a port. Packets that the host itself " +
-			"sends and gets on its uplink are not tracked",
+		Effect: "helpers in the driver read packets of TCP port 21 and packets to UDP port 69, even if no flow asks " +
+			"for that. The ports after translation count. The helpers search for the end of a command without a bound, " +
+			"wait for a lock that they hold themselves, and keep connections that are gone. So a pod could stop the " +
+			"machine",
+		Answer: "the agent lets no such connection begin, unless its key conntrack-ftp is true. It drops packets with " +
+			"port 21 or 69 of TCP or UDP, and packets that a Service leads to such a port. The host's own packets of " +
+			"these ports on the uplink pass, and are not tracked",
 		Source: "Conntrack.c: OvsCtExecute_, OvsDetectFtpPacket, OvsDetectFtp6Packet, OvsDetectTftpPacket, " +
 			"OvsDetectTftp6Packet; Conntrack-ftp.c: OvsCtHandleFtp; Conntrack-tcp.c: OvsCtHandleTftp; Conntrack-related.c: " +
 			"OvsCtRelatedLookup, OvsCtRelatedEntryCreate, OvsCtRelatedKeyAreSame",
@@ -372,23 +394,24 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "protocols of translations",
-		Effect: "a translation is found without regard to the protocol: a packet of TCP that a server sends to the port " +
-			"from which a client has sent it UDP, by a Service or the gateway, is written beyond the memory of that " +
-			"connection, and may stop the machine; one of UDP passes as an answer of a TCP connection; and a port that one " +
-			"protocol has is taken for the others",
-		Answer: "TCP has zones of its own. So what is taken for another protocol's is of UDP or ICMP, whose connections " +
-			"have memory of one size. Fragments are put together in a zone without connections, before their protocol counts",
+		Effect: "the driver finds a translation without regard to the protocol. For example, a client sends UDP to a " +
+			"server by a Service or the gateway, and the server sends a TCP packet to the client's port. Then the " +
+			"driver writes beyond the memory of the UDP connection, and may stop the machine. A UDP packet passes as an " +
+			"answer of a TCP connection. A port that one protocol uses is taken for the others, too",
+		Answer: "TCP has zones of its own. So only UDP and ICMP can be taken for each other, and their connections " +
+			"have memory of the same size. Fragments are put together in a zone without connections before their " +
+			"protocol counts",
 		Source: "Conntrack-nat.c: OvsNatKeyAreSame, OvsNatTranslateCtEntry; Conntrack.c: OvsCtSetupLookupCtx, " +
 			"OvsCtUpdateEntry; Conntrack-tcp.c: OvsConntrackUpdateTcpEntry; Conntrack-other.c: OvsConntrackUpdateOtherEntry",
 		Forbids: []string{"other protocol "},
 	},
 	{
 		Feature: "ICMPv6 errors of no connection",
-		Effect: "one that is committed begins a connection with the key of the packet that it tells of, and the memory of " +
-			"ICMP: a packet of TCP with that key is written beyond it, and may stop the machine. Both may come from one " +
-			"sender, a pod or a machine outside, to a pod, a node port or the host",
-		Answer: "TCP has zones of its own, in which no error begins a connection. So errors of IPv6 about connections of " +
-			"TCP belong to none, as those of IPv4 about all connections",
+		Effect: "if such an error is committed, it begins a connection with the key of the packet within it and the " +
+			"memory of ICMP. The driver writes a TCP packet with that key beyond this memory, and may stop the machine. " +
+			"Both packets may come from one sender, a pod or a machine outside, to a pod, a node port or the host",
+		Answer: "TCP has zones of its own, in which no error begins a connection. So errors over IPv6 about TCP " +
+			"belong to no connection, as all errors over IPv4 do",
 		Source: "Conntrack-icmp.c: OvsConntrackValidateIcmp6Packet; Conntrack.c: OvsCtSetupLookupCtx, OvsCtEntryCreate, " +
 			"OvsCtUpdateEntry; Conntrack-tcp.c: OvsConntrackUpdateTcpEntry",
 		Forbids: []string{"other protocol tcp over icmpv6"},
@@ -396,90 +419,97 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "length of ICMPv6",
-		Effect: "a message that is translated is read as far as its IPv6 header says, also beyond its end: a machine " +
-			"that a pod pings over IPv6 by the gateway could stop the node by an answer that says too much",
-		Answer:  "nothing: no flow can tell such a message",
+		Effect: "to translate a message, the driver reads as many bytes as the IPv6 header says, even beyond the end " +
+			"of the packet. A pod may ping a machine outside over IPv6 by the gateway. That machine could stop the node " +
+			"by an answer whose header gives too large a length",
+		Answer:  "nothing: no flow can recognize such a message",
 		Source:  "Actions.c: OvsUpdateAddressAndPortForIpv6, OvsCalculateICMPv6Checksum",
 		Forbids: []string{"icmpv6 beyond the packet"},
 	},
 	{
 		Feature: "ICMP without a header",
-		Effect: "a tracked message of less than 8 bytes, of ICMP or ICMPv6, stops the machine: the driver reads what it " +
-			"has not found. A pod or a machine that may send such a message to a pod, a node port or the host could do that",
-		Answer:  "nothing: of IPv4, flows take it for an answer to a ping",
+		Effect: "a tracked message of ICMP or ICMPv6 with less than 8 bytes stops the machine: the driver reads a " +
+			"header that it has not found. Every pod or machine that may send such a message to a pod, a node port or " +
+			"the host could do that",
+		Answer:  "nothing: over IPv4, flows take such a message for an answer to a ping",
 		Source:  "Conntrack.c: OvsCtSetupLookupCtx; PacketParser.h: OvsGetIcmp",
 		Forbids: []string{"icmp without a header"},
 	},
 	{
 		Feature: "translations of removed connections",
-		Effect: "a connection that begins in the place of one that has expired, within two minutes, loses its translation " +
-			"when the driver removes the other one, whose own is left and points to memory that is free",
-		Answer: "nothing: the client begins again",
+		Effect: "the driver keeps an expired connection for up to two minutes. If a new connection with the same " +
+			"addresses and ports begins meanwhile, it loses its translation when the driver removes the expired one. " +
+			"The translation of the expired one is left, and points to memory that is free",
+		Answer: "nothing: the client begins another connection",
 		Source: "Conntrack-nat.c: OvsNatDeleteKey; Conntrack.c: OvsCtEntryDelete, OvsCtSetupLookupCtx",
 		Bears:  []string{"translation without connection"},
 	},
 	{
 		Feature: "IGMP",
-		Effect:  "dropped as all that is not TCP, UDP or ICMP: nobody hears who listens to a multicast group",
-		Answer:  "weft forwards no multicast between nodes",
-		Source:  "Conntrack.c: OvsDetectCtPacket",
+		Effect: "the driver drops it, like all that is not TCP, UDP or ICMP. So nobody learns which pods listen to a " +
+			"multicast group",
+		Answer: "Weft forwards no multicast between nodes",
+		Source: "Conntrack.c: OvsDetectCtPacket",
 	},
 	ConntrackTimeouts,
 	{
 		Feature: "SNAT to all zeros",
-		Effect: "a connection that goes to an endpoint directly, from the address and port of one that goes there by a " +
-			"ClusterIP, fails",
-		Answer: "nothing: OVN asks and does without",
+		Effect: "a client may have a connection to an endpoint by a ClusterIP. Then a second connection from the same " +
+			"address and port to the endpoint itself fails",
+		Answer: "nothing: OVN finds out that the datapath lacks this, and does without it",
 		Source: "lib/dpif-netlink.c: dpif_netlink_ct_get_features",
 	},
 	{
 		Feature: "dp_hash algorithm 1",
-		Effect:  "which endpoint of a Service a connection gets follows the older hash (0), as the datapath has it",
-		Answer:  "nothing: the endpoints share the connections",
+		Effect:  "the endpoint of a Service's connection is chosen by the older hash (0)",
+		Answer:  "nothing: connections are still spread over all endpoints",
 		Source:  "ofproto/ofproto-dpif.c: check_max_dp_hash_alg; Actions.c: OvsExecuteHash",
 		Forbids: []string{"hash algorithm "},
 	},
 	{
 		Feature: "megaflows",
-		Effect:  "the first packets of every connection go through ovs-vswitchd: new connections are slower",
-		Answer:  "nothing",
-		Source:  "Flow.c: FlowEqual; OVS_FLOW_ATTR_MASK is parsed and not used",
+		Effect: "a flow of the driver fits only packets with exactly its key. So the first packets of every " +
+			"connection go through ovs-vswitchd, and new connections are slower",
+		Answer: "nothing",
+		Source: "Flow.c: FlowEqual; OVS_FLOW_ATTR_MASK is parsed and not used",
 	},
 	{
 		Feature: "large tables",
-		Effect: "connections and translations are found in tables of 1,024 lists, flows in one of 2,048: tens of " +
-			"thousands of connections at a time are slow, 2,097,152 are the most",
+		Effect: "the driver has connections in 1,024 lists, translations in 1,024 and flows in 2,048. With tens of " +
+			"thousands of connections at the same time it is slow. More than 2,097,152 are not possible",
 		Answer: "every zone has a bound, and by default all bounds of a node fit the table " +
-			"([connections](reference.md#connections-of-pods-on-windows-nodes)). The endpoints of a Service are not bounded",
+			"([connections](reference.md#connections-of-pods-on-windows-nodes)). A Service may have any number of " +
+			"endpoints",
 		Source: "Conntrack.h: CT_HASH_TABLE_SIZE, CT_MAX_ENTRIES; Conntrack-nat.h: NAT_HASH_TABLE_SIZE; Flow.c: " +
 			"OVS_FLOW_TABLE_SIZE",
 	},
 	{
 		Feature: "limits of zones",
-		Effect: "0, which OVN and Open vSwitch have for no limit, lets no connection begin. A default limit " +
-			"(ct_zone_default_limit) takes the place of each zone's own",
-		Answer: "no row has 0: a zone that is not bounded may have the whole table. weft sets no default limit",
+		Effect: "0 means no limit for OVN and Open vSwitch. In the driver it lets no connection begin. A default " +
+			"limit (ct_zone_default_limit) replaces the limits of all zones",
+		Answer: "Weft writes no limit of 0: a zone without a bound may have the whole table. Weft sets no default limit",
 		Source: "Conntrack.c: OvsCtExecute_, OvsCtSetZoneLimit",
 	},
 	{
 		Feature: "QoS",
-		Effect:  "no policing and no shaping",
-		Answer:  "weft sets none",
+		Effect:  "there is no policing and no shaping",
+		Answer:  "Weft sets none",
 		Source:  "Documentation/faq/releases.rst",
 	},
 	{
 		Feature: "meters",
-		Effect: "as many as there is memory for, of one band each, although Meter.h names 32. One that is changed is " +
-			"added before its former self, which is never freed",
-		Answer: "weft has one, of one band, which bounds the log lines of policies: beside Windows nodes all rules share " +
-			"it (fair=false), or each rule that is logged would want its own. No flow of a Windows node has it. " +
-			"ovn-controller is told of 65,536: of 2^32-1 it can count none",
+		Effect: "a meter has one band, and only memory bounds their number, although Meter.h names 32. To change a " +
+			"meter, the driver adds a new one before the former one, and never frees the former one",
+		Answer: "Weft has one meter with one band, which bounds the log lines of policies. If there are Windows " +
+			"nodes, all rules share it (fair=false): else each rule that is logged would need a meter of its own. No " +
+			"flow of a Windows node has it. The agent tells ovn-controller of 65,536 meters, since ovn-controller " +
+			"cannot count 2^32-1",
 		Source: "Meter.h: OVS_MAX_METERS, which nothing uses, OVS_MAX_BANDS; Meter.c: OvsNewMeterCmdHandler",
 	},
 	{
 		Feature: "more than one datapath",
-		Effect:  "the extension serves one Hyper-V switch: pods, tunnels and the node's gateway share its uplink",
-		Answer:  "the agent makes one switch, and takes its bridge for all three",
+		Effect:  "the extension serves one Hyper-V switch. So pods, tunnels and the node's gateway share its uplink",
+		Answer:  "the agent makes one switch, and one bridge of its uplink for all three",
 		Source:  "Switch.c: OvsExtAttach refuses a second switch; Documentation/faq/releases.rst",
 	},
 }
