@@ -39,7 +39,7 @@ var program = regexp.MustCompile(`\b(?:ovs|ovsdb)-[a-z]+\.exe`)
 func TestTheTrialsPrograms(t *testing.T) {
 	listed := program.FindAllString(section(t, "### Build"), -1)
 	trial := section(t, "### A first trial, step by step")
-	used := program.FindAllString(trial+section(t, "### If the host has lost its network for good"), -1)
+	used := program.FindAllString(trial+section(t, "### If the host stays without its network"), -1)
 	if len(used) < 10 {
 		t.Fatalf("the trial uses only %q", used)
 	}
@@ -125,7 +125,7 @@ func TestTheTrialIsTheRoles(t *testing.T) {
 // TestTheTrialIsUndone: what keeps the service from starting while the host gets its network back is taken back where
 // the agent is to go on.
 func TestTheTrialIsUndone(t *testing.T) {
-	for _, heading := range []string{"### A first trial, step by step", "### If the host has lost its network for good"} {
+	for _, heading := range []string{"### A first trial, step by step", "### If the host stays without its network"} {
 		text := strings.Join(strings.Fields(section(t, heading)), " ")
 		off := strings.Index(text, "Set-Service weft-node -StartupType Disabled")
 		on := strings.Index(text, "sc.exe config weft-node start= delayed-auto")

@@ -117,8 +117,8 @@ var Limits = []Limit{
 			"copy for ovs-vswitchd. ovs-vswitchd finds that samples may be nested in three levels, and uses none of " +
 			"them in place of clone",
 		Answer: "as for clone. Weft itself samples nothing. A log line of a policy has a meter, for which " +
-			"ovs-vswitchd would use a sample. So the agent takes the meter out of the flows of br-int, and bounds the " +
-			"number of lines itself",
+			"ovs-vswitchd would use a sample. So the agent takes the meter out of the flows of br-int, and limits " +
+			"the number of lines itself",
 		Source: "Actions.c: OvsExecuteSampleAction; Recirc.c: OvsProcessDeferredActions; Flow.c: " +
 			"OvsProbeSupportedFeature; ofproto/ofproto-dpif.c: check_max_sample_nesting; ofproto/ofproto-dpif-xlate.c: " +
 			"clone_xlate_actions",
@@ -128,8 +128,9 @@ var Limits = []Limit{
 		Feature: "nd_ext",
 		Effect: "ovs-vswitchd refuses flows that rewrite the options of neighbour discovery, and all other flows of " +
 			"their transaction. Linux' kernel datapath has this limit, too",
-		Answer: "Weft has no such flow: the host has permanent neighbours, and gateway routers have rows " +
-			"Static_MAC_Binding. If a bridge refuses a flow, its other flows stay, and an Event names the flow",
+		Answer: "Weft has no such flow: the host has permanent entries for its neighbours, and gateway routers " +
+			"have rows Static_MAC_Binding. If a bridge refuses a flow, its other flows stay, and an Event names " +
+			"the flow",
 		Source:  "ofproto/ofproto-dpif.c: check_nd_extensions, check_actions",
 		Forbids: []string{"set nd_ext", "match nd_ext"},
 	},
@@ -159,8 +160,9 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "recirculation",
-		Effect: "the driver drops a packet that needs more than ten further passes. It also allows five levels of " +
-			"nested passes only. OVN's packets never need them: each pass has ended when the next one begins",
+		Effect: "the driver drops a packet that needs more than ten further passes (recirculations). It also " +
+			"drops a packet whose recirculations are nested more than five levels deep. The recirculations of " +
+			"OVN's packets are not nested: each one has ended when the next one begins",
 		Answer: "nothing: the longest way takes seven further passes, from outside by the gateway and a load balancer " +
 			"to a pod with policies",
 		Source: "Recirc.h: DEFERRED_ACTION_QUEUE_SIZE, DEFERRED_ACTION_EXEC_LEVEL; Recirc.c: OvsAddDeferredActions, " +
@@ -169,8 +171,8 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "first packet to a peer",
-		Effect: "the driver drops the first packets to another tunnel's end, until Windows has found the MAC address " +
-			"of the next hop",
+		Effect: "the driver drops the first packets to the other end of a tunnel, until Windows has found the MAC " +
+			"address of the next hop",
 		Answer: "nothing: BFD and retransmissions send further packets",
 		Source: "IpHelper.c: OvsFwdIPHelperRequest; Geneve.c: OvsEncapGeneve",
 	},
@@ -210,8 +212,8 @@ var Limits = []Limit{
 			"ends within the headers, the driver writes behind that piece, and the machine may stop",
 		Answer: "nothing. It is not known in which pieces Windows hands over packets. The emulated extension has " +
 			"every packet in one piece",
-		Source: "Actions.c: OvsUpdateIPv4Header, OvsUpdateAddressAndPort, OvsUpdateAddressAndPortForIpv6 reckon hdrSize, " +
-			"OvsGetHeaderBySize; BufferMgmt.c: OvsPartialCopyNBL",
+		Source: "Actions.c: OvsUpdateIPv4Header, OvsUpdateAddressAndPort, OvsUpdateAddressAndPortForIpv6 compute " +
+			"hdrSize, OvsGetHeaderBySize; BufferMgmt.c: OvsPartialCopyNBL",
 	},
 	{
 		Feature: "congestion bits",
@@ -225,8 +227,8 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "flow label",
-		Effect: "the key of an IPv6 packet has the bytes of its flow label in reverse order. When ovs-vswitchd looks " +
-			"at the flow again, it takes the flow for that of another label",
+		Effect: "the key of an IPv6 packet has the bytes of its flow label in reverse order. When ovs-vswitchd " +
+			"looks at the flow again, it believes that the flow is for another label",
 		Answer: "no flow of OVN or Weft matches a label. Where a flow sets the hop limit, ovs-vswitchd itself matches " +
 			"the whole header",
 		Source: "PacketParser.c: OvsParseIPv6; Flow.c: _MapFlowIpv6KeyToNlKey; lib/odp-util.c: commit; " +
@@ -300,8 +302,9 @@ var Limits = []Limit{
 		Effect: "the driver stores a flow without TCP's flags. If ovs-vswitchd decides by the flags of a packet, the " +
 			"next packets of the connection get the same actions, even with other flags. After some seconds " +
 			"ovs-vswitchd looks at the flow again, and corrects it",
-		Answer: "one flow of Weft matches flags. On the gateway's bridge it drops resets that the host sends and that " +
-			"belong to no connection. A reset goes out if another such packet of the host went before it",
+		Answer: "one flow of Weft matches flags. On the gateway's bridge it drops resets that the host sends and " +
+			"that belong to no connection. Such a reset still goes out if the host has sent another packet with " +
+			"the same addresses and ports, and without that flag, some seconds before",
 		Source: "Flow.c: _MapKeyAttrToFlowPut and MapFlowKeyToNlKey have no OVS_KEY_ATTR_TCP_FLAGS; " +
 			"ofproto/ofproto-dpif-upcall.c: recv_upcalls, revalidate_ukey",
 		Forbids: []string{"match tcp_flags "},
@@ -360,7 +363,8 @@ var Limits = []Limit{
 			"connection, and the packet within it is not translated back. So pods do not learn of a smaller MTU outside " +
 			"the cluster. Over IPv4 they do not learn either that a port is closed",
 		Answer: "nothing: the MTU of pods fits the tunnels. A packet that leaves the cluster over a link with a " +
-			"smaller MTU is lost",
+			"smaller MTU is lost. An error over IPv6 about TCP belongs to no connection, since TCP has zones of " +
+			"its own",
 		Source: "Conntrack.c: OvsCtSetupLookupCtx, OvsProcessConntrackEntry; Conntrack-nat.c: OvsNatPacket",
 	},
 	{
@@ -380,13 +384,14 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "FTP and TFTP",
-		Effect: "helpers in the driver read packets of TCP port 21 and packets to UDP port 69, even if no flow asks " +
-			"for that. The ports after translation count. The helpers search for the end of a command without a bound, " +
-			"wait for a lock that they hold themselves, and keep connections that are gone. So a pod could stop the " +
-			"machine",
-		Answer: "the agent lets no such connection begin, unless its key conntrack-ftp is true. It drops packets with " +
-			"port 21 or 69 of TCP or UDP, and packets that a Service leads to such a port. The host's own packets of " +
-			"these ports on the uplink pass, and are not tracked",
+		Effect: "helpers in the driver read packets of TCP port 21 and packets to UDP port 69, even if no flow " +
+			"asks for that. For a translated packet, its new ports decide. The helpers search for the end of a " +
+			"command without a bound, wait for a lock that they hold themselves, and keep connections that are " +
+			"gone. So a pod could stop the machine",
+		Answer: "the agent lets no such connection begin, unless its key conntrack-ftp is true. It drops packets " +
+			"with port 21 or 69 of TCP or UDP, and packets that a Service leads to such a port. The host's own " +
+			"packets of these ports on the uplink pass, and are not tracked. If they are in fragments, they are " +
+			"dropped",
 		Source: "Conntrack.c: OvsCtExecute_, OvsDetectFtpPacket, OvsDetectFtp6Packet, OvsDetectTftpPacket, " +
 			"OvsDetectTftp6Packet; Conntrack-ftp.c: OvsCtHandleFtp; Conntrack-tcp.c: OvsCtHandleTftp; Conntrack-related.c: " +
 			"OvsCtRelatedLookup, OvsCtRelatedEntryCreate, OvsCtRelatedKeyAreSame",
@@ -431,7 +436,7 @@ var Limits = []Limit{
 		Effect: "a tracked message of ICMP or ICMPv6 with less than 8 bytes stops the machine: the driver reads a " +
 			"header that it has not found. Every pod or machine that may send such a message to a pod, a node port or " +
 			"the host could do that",
-		Answer:  "nothing: over IPv4, flows take such a message for an answer to a ping",
+		Answer:  "nothing, for IPv4 and IPv6. Over IPv4, flows cannot tell such a message from an answer to a ping",
 		Source:  "Conntrack.c: OvsCtSetupLookupCtx; PacketParser.h: OvsGetIcmp",
 		Forbids: []string{"icmp without a header"},
 	},
@@ -477,7 +482,7 @@ var Limits = []Limit{
 		Feature: "large tables",
 		Effect: "the driver has connections in 1,024 lists, translations in 1,024 and flows in 2,048. With tens of " +
 			"thousands of connections at the same time it is slow. More than 2,097,152 are not possible",
-		Answer: "every zone has a bound, and by default all bounds of a node fit the table " +
+		Answer: "by default every zone has a bound, and all bounds of a node together fit the table " +
 			"([connections](reference.md#connections-of-pods-on-windows-nodes)). A Service may have any number of " +
 			"endpoints",
 		Source: "Conntrack.h: CT_HASH_TABLE_SIZE, CT_MAX_ENTRIES; Conntrack-nat.h: NAT_HASH_TABLE_SIZE; Flow.c: " +
@@ -485,9 +490,10 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "limits of zones",
-		Effect: "0 means no limit for OVN and Open vSwitch. In the driver it lets no connection begin. A default " +
-			"limit (ct_zone_default_limit) replaces the limits of all zones",
-		Answer: "Weft writes no limit of 0: a zone without a bound may have the whole table. Weft sets no default limit",
+		Effect: "for OVN and Open vSwitch, the limit 0 means that there is no limit. In the driver it lets no " +
+			"connection begin. A default limit (ct_zone_default_limit) replaces the limits of all zones",
+		Answer: "Weft never writes the limit 0. For a zone without a bound it writes no limit, and the zone may " +
+			"have the whole table. Weft sets no default limit",
 		Source: "Conntrack.c: OvsCtExecute_, OvsCtSetZoneLimit",
 	},
 	{
@@ -501,9 +507,9 @@ var Limits = []Limit{
 		Effect: "a meter has one band, and only memory bounds their number, although Meter.h names 32. To change a " +
 			"meter, the driver adds a new one before the former one, and never frees the former one",
 		Answer: "Weft has one meter with one band, which bounds the log lines of policies. If there are Windows " +
-			"nodes, all rules share it (fair=false): else each rule that is logged would need a meter of its own. No " +
-			"flow of a Windows node has it. The agent tells ovn-controller of 65,536 meters, since ovn-controller " +
-			"cannot count 2^32-1",
+			"nodes, all rules share it (fair=false): else each rule that is logged would need a meter of its own. " +
+			"The agent takes the meter out of the flows of Windows nodes. It tells ovn-controller that there are " +
+			"65,536 meters, since ovn-controller cannot count 2^32-1",
 		Source: "Meter.h: OVS_MAX_METERS, which nothing uses, OVS_MAX_BANDS; Meter.c: OvsNewMeterCmdHandler",
 	},
 	{
