@@ -55,7 +55,7 @@ func captureCommand() *cobra.Command {
 	endsWith(cmd, exitCode{doctor.ExitOK, "the capture has ended, and no packet was dropped"},
 		exitCode{doctor.ExitWarning, "packets were dropped, or the capture broke off; the file has the packets " +
 			"before that"},
-		exitCode{doctor.ExitNotAsked, "no packet was captured; the error says why"})
+		exitCode{doctor.ExitNotAsked, "nothing was captured, and there is no file; the error says why"})
 	f := cmd.Flags()
 	contextFlags(f)
 	f.StringP("namespace", "n", "", "namespace of a pod named without one; empty: that of the context")
