@@ -66,7 +66,7 @@ func newAgentTunnel(c nodeconfig.Config) *agentTunnel {
 		problem:  fmt.Errorf("tunnel-address: not listening on %s yet", c.TunnelAddress),
 		unread: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_conntrack_lookup_failures_total",
-			Help: "OpenFlow messages of ovn-controller to which the agent could not add such a lookup.",
+			Help: "OpenFlow messages of ovn-controller to which the agent could not add the lookup before a commit.",
 		}),
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "weft_tunnel_streams", Help: "Open streams of chassis hosts and of weft observe, by the target that they " +
@@ -77,8 +77,8 @@ func newAgentTunnel(c nodeconfig.Config) *agentTunnel {
 				"direction.",
 		}, []string{"target", "direction"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weft_tunnel_refused_total", Help: "Connections of chassis hosts, of weft observe or of others that got no " +
-				"stream, by reason.",
+			Name: "weft_tunnel_refused_total", Help: "Connections to the agent that got no stream, by reason: of " +
+				"chassis hosts, of weft observe or of other clients.",
 		}, []string{"reason"}),
 	}
 }

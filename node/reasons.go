@@ -22,16 +22,16 @@ var (
 var (
 	agentReady = &reasons.Condition{
 		Name: "AgentReady", On: "Node", Ready: true,
-		Meaning: "The node's agent can attach new pods, and knows of nothing amiss.",
+		Meaning: "The node's agent can attach new pods, and has found no problem.",
 	}
 	agentWarns = &reasons.Condition{
 		Name: "AgentWarns", On: "Node", Ready: true,
-		Meaning: "The node's agent can attach new pods, and something else is amiss. The message says what.",
+		Meaning: "The node's agent can attach new pods, but there is another problem. The message says which one.",
 		Remedy:  "Do what the message says.",
 	}
 	agentNotReady = &reasons.Condition{
 		Name: "AgentNotReady", On: "Node",
 		Meaning: "For 15 seconds or longer, the node's agent has not been able to attach new pods. The message says why.",
-		Remedy:  "Do what the message says. `weft doctor` on the node looks further.",
+		Remedy:  "Do what the message says. `weft doctor` on the node can tell more.",
 	}
 )

@@ -21,7 +21,7 @@ import (
 var hostFile = &hostfile.File{
 	Path: "{state-dir}/host.json", Mode: statefile.Mode,
 	Content: "The addresses and routes that the host had on the adapter before pods shared it (Windows).",
-	Loss:    "Nothing as long as the host has its addresses, which the agent reads there.",
+	Loss:    "Nothing as long as the host has its addresses, since the agent then reads them on the host.",
 }
 
 func listenForPlugin(ctx context.Context, c nodeconfig.Config) (net.Listener, error) {

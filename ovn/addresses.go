@@ -13,7 +13,7 @@ var (
 	subnetUsed = prometheus.NewDesc("weft_controller_subnet_used_addresses",
 		"Addresses of a node's pod subnet that pods have.", []string{"node", "subnet"}, nil)
 	subnetFree = prometheus.NewDesc("weft_controller_subnet_free_addresses",
-		"Addresses of a node's pod subnet that pods may still get; of a large subnet no more than 65,533 are given.",
+		"Addresses of a node's pod subnet that pods may still get; pods get at most 65,533 addresses of a subnet.",
 		[]string{"node", "subnet"}, nil)
 	poolUsed = prometheus.NewDesc("weft_controller_pool_used_addresses",
 		"Addresses of an AddressPool that Services and EgressIPs have.", []string{"pool"}, nil)

@@ -32,7 +32,7 @@ func newMetrics(q *watch.Queue) *metrics {
 			Help: "Seconds from the moment when a new pod was seen until its port was committed to the Northbound."}),
 		object: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "weft_controller_object_seconds", Buckets: buckets,
-			Help: "Seconds from the moment when a change of an object was seen until what follows from it was committed to " +
+			Help: "Seconds from the moment when a change of an object was seen until its rows were committed to " +
 				"the Northbound, by the object's kind."}, []string{"kind"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_controller_errors_total",
@@ -46,8 +46,8 @@ func newMetrics(q *watch.Queue) *metrics {
 			Name: "weft_controller_leader", Help: "1 on the controller that writes the Northbound, 0 on a standby."}),
 	}
 	depth := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "weft_controller_queue_depth", Help: "Objects that have changed and were not yet looked at by the leader; 0 " +
-			"on a standby."},
+		Name: "weft_controller_queue_depth", Help: "Changed objects that the leader has not yet processed; 0 on a " +
+			"standby."},
 		func() float64 { return float64(q.Len()) })
 	m.registry.MustRegister(m.reconcile, m.podRow, m.object, m.errors, m.problems, m.leader, depth)
 	for _, kind := range []string{"northbound", "refused", "annotation"} { // so that a rate has a start

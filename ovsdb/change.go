@@ -12,10 +12,10 @@ type Owner string
 // The external_ids that mark a row as weft's. Rows without them are never changed or deleted.
 const (
 	// OwnerMark is the key in external_ids of a row of the Northbound or of Open vSwitch that Weft has made: the object
-	// that it was made for, such as Pod/default/web-1.
+	// that the row was made for, such as Pod/default/web-1.
 	OwnerMark = "weft.net/owner"
-	// KeyMark is the key in external_ids of a row of the Northbound or of Open vSwitch that Weft has made: what tells the
-	// row from others of its owner.
+	// KeyMark is the key in external_ids of a row of the Northbound or of Open vSwitch that Weft has made: the name of
+	// the row among the rows of its owner.
 	KeyMark = "weft.net/key"
 )
 

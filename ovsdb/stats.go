@@ -28,7 +28,7 @@ func newStats(database string) *stats {
 		}, []string{"table", "operation"}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_ovsdb_refused_owners_total", ConstLabels: labels,
-			Help: "Owners of rows, which are objects of Kubernetes, whose changes the database has refused.",
+			Help: "Owners of rows (objects of Kubernetes) whose changes the database has refused.",
 		}),
 		reconnects: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_ovsdb_reconnects_total", ConstLabels: labels,

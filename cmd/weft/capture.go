@@ -53,8 +53,9 @@ func captureCommand() *cobra.Command {
 			"  weft capture shop/web -w - | wireshark -k -i -\n  weft capture node/l1 --snaplen 128 --duration 2m",
 	}
 	endsWith(cmd, exitCode{doctor.ExitOK, "the capture has ended, and no packet was dropped"},
-		exitCode{doctor.ExitWarning, "packets were dropped, or the capture broke off; the file has what came before"},
-		exitCode{doctor.ExitNotAsked, "there are no packets; the error says why"})
+		exitCode{doctor.ExitWarning, "packets were dropped, or the capture broke off; the file has the packets " +
+			"before that"},
+		exitCode{doctor.ExitNotAsked, "nothing was captured, and there is no file; the error says why"})
 	f := cmd.Flags()
 	contextFlags(f)
 	f.StringP("namespace", "n", "", "namespace of a pod named without one; empty: that of the context")
@@ -116,8 +117,8 @@ func captureQuestion(text, namespace string) (q question, err error) {
 
 var captureFile = &hostfile.File{
 	Path: "{write}", Mode: 0o600,
-	Content: "Packets of a pod or of a node, with all that is in them.",
-	Loss:    "They are gone.",
+	Content: "Packets of a pod or of a node, with their contents.",
+	Loss:    "The packets are lost.",
 }
 
 // captureInto makes a file that only its owner reads, and removes it again if nothing was captured.

@@ -20,7 +20,7 @@ func chassisCommand() *cobra.Command {
 	f.String("kubeconfig", "", kubeconfigUsage)
 	f.String("identity", defaults.Identity, "name of this host among the chassis hosts")
 	markHostDefault(f, "identity")
-	f.String("run-dir", defaults.RunDir, "folder that has a folder for each node that this host holds")
+	f.String("run-dir", defaults.RunDir, "folder with a folder for each node that this host holds")
 	f.String("ovn-controller", defaults.OVNController, "the program ovn-controller: a path, or a name that is found in "+
 		"PATH")
 	f.String("tunnel-ca", "", "PEM file of the CA that signed the agents' certificates")
@@ -28,8 +28,8 @@ func chassisCommand() *cobra.Command {
 	f.String("tunnel-private-key", "", "PEM file of the key of tunnel-certificate")
 	f.String("tunnel-secret", "", "NAMESPACE/NAME of a Secret with ca.crt, tls.crt and tls.key, which are used in "+
 		"place of tunnel-ca, tunnel-certificate and tunnel-private-key")
-	f.String("ovn-southbound", "", "what ovn-controller connects to, such as ssl:HOST:PORT; empty: what each node's "+
-		"database says")
+	f.String("ovn-southbound", "", "address of the Southbound for ovn-controller, such as ssl:HOST:PORT; empty: "+
+		"the address in each node's database")
 	f.String("ovn-ca", "", "PEM file of the CA that signed the Southbound's certificate; ovn-controller reads it")
 	f.String("ovn-certificate", "", "PEM file that ovn-controller shows to the Southbound; "+chassis.NodePlaceholder+
 		" stands for the node's name")

@@ -51,20 +51,21 @@ func connectivityTestCommand() *cobra.Command {
 		Long:    connectivityHelp,
 		Example: "  weft connectivity test\n  weft connectivity test --nodes l1,w1 --outside 203.0.113.7:80",
 	}
-	endsWith(cmd, exitCode{doctor.ExitOK, "all that was asked has passed"},
+	endsWith(cmd, exitCode{doctor.ExitOK, "all connections that were tested have passed"},
 		exitCode{exitNotPassed, "something has failed, or the namespace could not be removed"},
 		exitCode{doctor.ExitNotAsked, "there is no report; the error says why"})
 	f := cmd.Flags()
 	contextFlags(f)
 	f.StringP("output", "o", "text", "form of the report: text, json or yaml")
 	f.StringSlice("nodes", nil, "nodes to test, cordoned and tainted ones too; empty: two Ready ones of each system")
-	f.Int("max-nodes", 8, "how many nodes are tested at most; twice as many have four times as many questions")
+	f.Int("max-nodes", 8, "how many nodes are tested at most; twice as many nodes mean four times as many "+
+		"connections")
 	f.String("image", "registry.k8s.io/e2e-test-images/agnhost:2.59", "image of agnhost for Linux nodes")
 	f.String("windows-image", "", "image of agnhost for Windows nodes; empty: that of the key image")
 	f.String("outside", "", "HOST:PORT of an HTTP server outside, which pods ask; empty: none is asked")
-	f.Bool("host-network", true, "run a pod in the host's network of each Linux node, to test the ways from hosts. For "+
-		"that the namespace has Pod Security's level privileged, and else restricted")
-	f.Int("host-port", 18080, "port of those pods, which no program of the hosts may have")
+	f.Bool("host-network", true, "run a pod in the host's network of each Linux node, to test connections from "+
+		"hosts. The namespace then has Pod Security's level privileged, and otherwise restricted")
+	f.Int("host-port", 18080, "port of these pods on the hosts; no other program of the hosts may use it")
 	f.Duration("start-timeout", 10*time.Minute, "how long the pods may take to start, with the pull of their images")
 	f.Bool("keep", false, "leave the namespace and its pods, to look at them")
 	return answering(cmd, doctor.ExitNotAsked, cobra.NoArgs, func(_ context.Context, s *settings, _ []string) error {

@@ -33,7 +33,8 @@ func controllerCommand() *cobra.Command {
 		"of its --service-node-port-range")
 	f.StringSlice("host-ports", defaults.HostPorts, "ports at the addresses of hosts that no Service and no pod gets, "+
 		"each as tcp/22 or tcp/10250-10259; a list replaces the default")
-	f.StringSlice("host-cidrs", nil, "addresses of hosts that are no nodes; no Service gets them by spec.externalIPs")
+	f.StringSlice("host-cidrs", nil, "addresses of hosts that are not nodes; no Service gets them by "+
+		"spec.externalIPs")
 	f.StringSlice("host-external-ip-cidrs", nil, "ranges of addresses of hosts that Services may have by "+
 		"spec.externalIPs, except for host-ports")
 	f.Int("node-cidr-mask-size-ipv4", defaults.NodeCIDRMaskIPv4, "prefix length of the IPv4 pod subnets that "+
@@ -50,17 +51,18 @@ func controllerCommand() *cobra.Command {
 		"the gateway-network of the gateway nodes' agents")
 	f.Int("windows-pod-connections", defaults.WindowsPodConnections, "how many connections each zone of a pod on a "+
 		"Windows node may have; 0: no bound")
-	f.Int("windows-node-connections", defaults.WindowsNodeConnections, "how many connections each zone that all pods "+
-		"of a Windows node share may have; 0: no bound")
+	f.Int("windows-node-connections", defaults.WindowsNodeConnections, "how many connections are one share of the "+
+		"zones that all pods of a Windows node have in common; 0: no bound")
 	f.Bool("allocate-load-balancer-addresses", defaults.AllocateLoadBalancerAddresses, "give Services of type "+
 		"LoadBalancer that have no loadBalancerClass addresses of AddressPools")
 	f.StringSlice("dns-services", defaults.DNSServices, "the cluster's DNS Services, each NAMESPACE/NAME; answers of "+
 		"their pods say which addresses the domain names in policies have")
-	f.StringSlice("dns-server-nodes", defaults.DNSNodes, "nodes whose answers about domain names in policies count "+
-		"without a pod of dns-services, as where DNS servers are static pods")
+	f.StringSlice("dns-server-nodes", defaults.DNSNodes, "nodes whose DNS answers for domain names in policies "+
+		"count even if no pod of dns-services runs there, for example if DNS servers are static pods")
 	metricsFlags(f, defaults.MetricsAddress)
-	f.Duration("latency-interval", defaults.LatencyInterval, "how often the leader measures how long the Northbound "+
-		"takes to ovn-northd and to all chassis: it raises nb_cfg, which wakes the ovn-controllers of all nodes; 0: never")
+	f.Duration("latency-interval", defaults.LatencyInterval, "how often the leader measures how long a change of "+
+		"the Northbound takes to reach the Southbound and all chassis; it raises nb_cfg, which wakes the "+
+		"ovn-controllers of all nodes; 10s at least; 0: never")
 	f.String("lease-namespace", defaults.LeaseNamespace, "namespace of the Lease that elects the leader")
 	f.String("lease-name", defaults.LeaseName, "name of the Lease that elects the leader")
 	f.Duration("lease-duration", defaults.LeaseDuration, "how long a leader that does not renew the Lease counts as "+

@@ -14,7 +14,7 @@ const (
 // metricsFlags are the keys of a program's own server.
 func metricsFlags(f *pflag.FlagSet, address string) {
 	f.String("metrics-address", address, metricsUsage)
-	f.Bool("profiling", false, "serve /debug/pprof at metrics-address, too, to clients of the host itself")
+	f.Bool("profiling", false, "also serve /debug/pprof at metrics-address, only to clients on the same host")
 }
 
 // hostDefault marks a flag whose default is the machine's name.

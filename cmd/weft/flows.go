@@ -43,7 +43,7 @@ func flowsCommand() *cobra.Command {
 			"  weft flows --all-namespaces --from outside -o wide\n  weft flows -n shop --pod web-0 --follow",
 	}
 	endsWith(cmd, exitCode{doctor.ExitOK, "all flows that were asked for are shown"},
-		exitCode{doctor.ExitWarning, "some are missing: a node has not answered, or there are too many"},
+		exitCode{doctor.ExitWarning, "some flows are missing: a node has not answered, or there are too many"},
 		exitCode{doctor.ExitNotAsked, "there is no answer; the error says why"})
 	f := cmd.Flags()
 	contextFlags(f)
@@ -86,9 +86,9 @@ func flowsCommand() *cobra.Command {
 var flowFilters = []struct{ name, field, usage string }{
 	{"pod", api.PodSelector, "flows of this pod alone, which is one of the ends; empty: all"},
 	{"service", api.ServiceSelector, "flows by this Service alone; empty: all"},
-	{"node", api.NodeSelector, "flows that have an end on this node, or that it knows; empty: all"},
-	{"from", api.SourceSelector, "who has begun the connection; empty: anybody"},
-	{"to", api.DestinationSelector, "who is asked, or who answers; empty: anybody"},
+	{"node", api.NodeSelector, "flows that have an end on this node, or that pass it; empty: all"},
+	{"from", api.SourceSelector, "end that has begun the connection; empty: any"},
+	{"to", api.DestinationSelector, "end that was asked, or that answers; empty: any"},
 	{"protocol", api.ProtocolSelector, "protocol, such as tcp, udp, sctp or icmp; empty: all"},
 	{"state", api.StateSelector, "state of a TCP connection, such as established or syn_sent; empty: any"},
 }

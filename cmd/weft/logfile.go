@@ -20,7 +20,7 @@ var logHostFile = &hostfile.File{
 	Path: "{state-dir}/weft-node.log", Mode: 0o600,
 	Content: "The log of the Windows service, with up to three older parts (.1 to .3) of 10 MiB each. The key log-file " +
 		"names another file.",
-	Loss: "The log begins again.",
+	Loss: "The agent begins a new log.",
 }
 
 // logFile is a log that begins a new file when one is full: NAME is the latest, NAME.1 the one before.

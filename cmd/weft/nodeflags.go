@@ -42,21 +42,22 @@ func nodeFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 		"for each address family; empty: those that the host has on the external bridge")
 	f.StringSlice("gateway-next-hops", nil, "next hops of the gateway router's default routes; empty: those of the "+
 		"host's default routes")
-	f.StringSlice("bridge-mappings", nil, "bridges to further networks outside, each NETWORK:BRIDGE; they are added to "+
-		"ovn-bridge-mappings")
+	f.StringSlice("bridge-mappings", nil, "bridges to further networks outside, each NETWORK:BRIDGE; the agent "+
+		"adds them to ovn-bridge-mappings")
 	f.String("cni-socket", defaults.CNISocket, "socket at which weft-cni finds the agent: a unix socket, on Windows a "+
 		"named pipe")
 	f.String("cni-conf-dir", defaults.CNIConfDir, "folder in which the container runtime reads CNI configurations")
 	f.String("cni-conf-name", defaults.CNIConfName, "name of Weft's file in cni-conf-dir")
 	f.Duration("cni-timeout", defaults.CNITimeout, "how long a CNI ADD waits for the pod's address and flows")
-	f.String("tunnel-address", defaults.TunnelAddress, "HOST:PORT where the agent takes connections of chassis hosts "+
-		"and of weft observe; without HOST it listens on all addresses, and they connect to encap-address")
+	f.String("tunnel-address", defaults.TunnelAddress, "HOST:PORT where the agent takes connections of chassis "+
+		"hosts and of weft observe; without HOST it listens on all addresses, and the clients connect to "+
+		"encap-address")
 	f.String("tunnel-ca", "", "PEM file of the CA that signed the certificates of chassis hosts and of weft observe")
-	f.String("tunnel-certificate", "", "PEM file of the node's certificate for them, with the DNS name "+
-		"NODE.node.weft.net; a Linux node without one takes no connections")
+	f.String("tunnel-certificate", "", "PEM file of the node's certificate for these connections, with the DNS "+
+		"name NODE.node.weft.net; a Linux node without it takes no connections")
 	f.String("tunnel-private-key", "", "PEM file of the key of tunnel-certificate")
-	f.String("capture", defaults.Capture, "what users with the right may capture on this node by weft capture: off, pods "+
-		"(packets of pods) or all (those of the node's tunnels, too)")
+	f.String("capture", defaults.Capture, "packets that users with the right may capture on this node by weft "+
+		"capture: off, pods (those of pods) or all (those of the node's tunnels, too)")
 	metricsFlags(f, defaults.MetricsAddress)
 }
 
@@ -66,23 +67,23 @@ func linuxFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 		"Without gateway-addresses the bridge takes over the device's addresses and routes")
 	f.StringSlice("dns-services", defaults.DNSServices, "the cluster's DNS Services, each NAMESPACE/NAME; answers of "+
 		"their pods on this node say which addresses the domain names in policies have")
-	f.String("encryption", string(defaults.Encryption), "encryption of what goes to other nodes: off, begin (by ESP "+
-		"with those that can, else in the clear) or enforce (by ESP alone)")
+	f.String("encryption", string(defaults.Encryption), "encryption of packets to other nodes: off, begin (ESP "+
+		"with nodes that can, clear packets with others) or enforce (ESP alone)")
 	f.String("encryption-ca", "", "PEM file of the CAs that sign nodes' certificates for IKE")
 	f.String("encryption-certificate", "", "PEM file of the node's certificate for IKE, with the subject CN=ENCAP-ADDRESS")
 	f.String("encryption-private-key", "", "PEM file of the key of encryption-certificate")
 	f.String("encryption-charon", defaults.EncryptionCharon, "socket (vici) of charon, strongSwan's daemon")
-	f.String("data-dir", defaults.DataDir, "folder of what the agent keeps over a restart of the machine: the ports "+
-		"that daemons of the host have")
+	f.String("data-dir", defaults.DataDir, "folder of files that the agent needs after a restart of the machine: "+
+		"the ports that daemons of the host have")
 	f.String("gateway-bridge", defaults.GatewayBridge, "bridge to the outside of a node that has a gateway of its own")
 }
 
 // windowsFlags are the keys of a Windows node alone.
 func windowsFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
-	f.Bool("service", false, "run under the service control manager, as the service that \"weft service install\" "+
-		"makes does")
-	f.String("log-file", "", "file to which the log is written, too; empty: weft-node.log in state-dir for a service, "+
-		"else none")
+	f.Bool("service", false, "run under the service control manager; the service that \"weft service install\" "+
+		"makes sets this key")
+	f.String("log-file", "", "further file to which the log is written; empty: weft-node.log in state-dir for a "+
+		"service, else none")
 	f.String("adapter", "", "network adapter that pods share with the host; empty: the one that has encap-address")
 	f.String("hns-network", defaults.HNSNetwork, "name of the HNS network that the agent makes on the adapter")
 	f.String("ovs-driver", "", "kind of Open vSwitch's driver: "+ovsdriver.Names()+"; empty: the one that is installed")
@@ -99,10 +100,10 @@ func windowsFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 		"more before their connection is committed, which Open vSwitch's driver needs since 3.0: true, false, or auto (the "+
 		"agent finds out whether the driver needs it)")
 	f.Lookup("conntrack-lookup").NoOptDefVal = nodeconfig.LookupOn
-	f.Bool("conntrack-flush", false, "have the driver forget connections to UDP endpoints that are gone; Open "+
-		"vSwitch's driver forgets others with them, and may stop the machine")
+	f.Bool("conntrack-flush", false, "let the driver forget connections to UDP endpoints that are gone; Open "+
+		"vSwitch's driver then forgets other connections, too, and may stop the machine")
 	f.Bool("conntrack-ftp", false, "let packets of FTP (TCP port 21) and TFTP (UDP port 69) pass; Open vSwitch's "+
-		"driver reads them on its own, and may stop the machine")
+		"driver reads their contents, and may stop the machine")
 	f.Duration("vnic-timeout", defaults.VNICTimeout, "how long a pod may lack its network interface or its flows "+
 		"before an Event says so")
 }

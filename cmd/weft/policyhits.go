@@ -40,7 +40,7 @@ func hitsCommand() *cobra.Command {
 	contextFlags(f)
 	f.StringP("namespace", "n", "", "namespace of the policies; empty: that of the context")
 	f.BoolP("all-namespaces", "A", false, "the policies of all namespaces, and cluster-wide ones")
-	f.Bool("per-node", false, "one line for each node that has the rule's flows")
+	f.Bool("per-node", false, "print one line for each node that has the rule's flows")
 	f.StringP("output", "o", "text", "form of the answer: text or json")
 	return asking(cmd, cobra.NoArgs, func(ctx context.Context, s *settings, _ []string) error {
 		output, perNode, all := s.text("output"), s.boolean("per-node"), s.boolean("all-namespaces")

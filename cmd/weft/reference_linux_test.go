@@ -39,7 +39,7 @@ is not set has its default. A file with an unknown key is refused.
 | text, number | as it is |
 | true or false | ` + "`true`, `false`" + `; the flag without a value is ` + "`true`" + ` |
 | duration | numbers with units, as ` + "`500ms`, `30s`, `1m30s`" + ` |
-| list | a list of YAML in the file, and else values with commas between them |
+| list | in the file, a list of YAML. As a flag or a variable, values with commas between them |
 
 [Configuration](../reference.md#configuration) has examples.
 `
@@ -60,7 +60,7 @@ func TestReference(t *testing.T) {
 		rows = append(rows, []string{reference.Code(v.name), reference.Code(v.value), reference.Sentence(v.usage)})
 	}
 	page.Table([]string{"variable", "default", "meaning"}, append(rows, []string{"`KUBECONFIG`", "",
-		"The kubeconfig file of `weft policy` and `weft observe` if the key `kubeconfig` is not set."}))
+		"The kubeconfig file of commands for users, such as `weft status`, if the key `kubeconfig` is not set."}))
 	page.Check(t, "keys.md", *update)
 }
 
@@ -72,7 +72,8 @@ var commonExits = []exitCode{
 
 // TestReferenceExitCodes: docs/reference/exit-codes.md has those of each command.
 func TestReferenceExitCodes(t *testing.T) {
-	page := reference.NewPage("Exit codes", "Commands that have no section here have the exit codes of the first one.")
+	page := reference.NewPage("Exit codes",
+		"If a command has no section on this page, it has the exit codes of the first section.")
 	addExitCodes(page, "All other commands", commonExits)
 	var add func(*cobra.Command)
 	add = func(cmd *cobra.Command) {
@@ -100,10 +101,11 @@ func addExitCodes(page *reference.Page, title string, codes []exitCode) {
 // TestReferencePorts: docs/reference/ports.md has each port, and that of each key which has one by default.
 func TestReferencePorts(t *testing.T) {
 	page := reference.NewPage("Ports", `
-These are the ports of hosts by which Weft's programs, and those of OVN and strongSwan for them, are
-reached. Each must be open to its clients, and to nobody else. A key of the program that listens can
-give another port. Between nodes with encryption, IP protocol 50 (ESP) must pass, too. [Who talks to
-whom](../security.md#who-talks-to-whom) says how each knows the other.`)
+These are the ports of hosts at which Weft's programs listen, and the programs of OVN and strongSwan
+that Weft needs. Open each port to the clients in its row, and to nobody else. If the row has a key,
+the program that listens can have another port by this key. Between nodes with encryption, IP
+protocol 50 (ESP) must pass, too. [Who talks to whom](../security.md#who-talks-to-whom) explains how
+the two ends of a connection know each other.`)
 	var rows [][]string
 	for _, p := range contract.Ports {
 		rows = append(rows, []string{fmt.Sprintf("%s %d", strings.ToUpper(p.Protocol), p.Number), p.Opener, p.Clients,
@@ -190,9 +192,9 @@ func addAgent(page *reference.Page, cmd *cobra.Command) {
 	}
 	page.Section(cmd.CommandPath(), cmd.Short+".")
 	page.Table(keysHead, rows)
-	page.Section(cmd.CommandPath()+", on Linux", "These keys are Linux nodes' alone.")
+	page.Section(cmd.CommandPath()+", on Linux", "Only Linux nodes have these keys.")
 	page.Table(keysHead, keysOf(onLinux))
-	page.Section(cmd.CommandPath()+", on Windows", "These keys are Windows nodes' alone.")
+	page.Section(cmd.CommandPath()+", on Windows", "Only Windows nodes have these keys.")
 	page.Table(keysHead, keysOf(flagSet(func(f *pflag.FlagSet) { windowsFlags(f, windows) })))
 }
 

@@ -12,8 +12,8 @@ func installFlags(f *pflag.FlagSet) {
 
 // startFlags are those of `weft service start`.
 func startFlags(f *pflag.FlagSet) {
-	f.Duration("ready", 0, "how long to wait until the agent can attach pods, or else end with an error that says what "+
-		"the node lacks; 0: wait only until the service runs")
+	f.Duration("ready", 0, "how long to wait until the agent can attach pods; if it cannot by then, the command "+
+		"fails and says what the node lacks; 0: wait only until the service runs")
 }
 
 // notRunning is an exit code of `weft service status`, as of systemctl's.

@@ -75,7 +75,7 @@ func sysdumpCommand() *cobra.Command {
 var sysdumpFile = &hostfile.File{
 	Path: "{file}", Mode: 0o600,
 	Content: "What support needs, without secrets. Names and addresses are in it.",
-	Loss:    "It is collected again.",
+	Loss:    "Collect it again.",
 }
 
 // collectInto makes a file that only its owner reads, and removes it again if there is no archive in it.

@@ -56,7 +56,8 @@ func traceCommand() *cobra.Command {
 	}
 	endsWith(cmd, exitCode{doctor.ExitOK, "the packet arrives, and so does its answer"},
 		exitCode{doctor.ExitWarning, "one of them is refused, or lost"},
-		exitCode{doctor.ExitFailed, "with --live: the probe has met something else than the trace says, or it tells nothing"},
+		exitCode{doctor.ExitFailed, "with --live: the probe's result differs from the trace, or the probe has no " +
+			"result to compare"},
 		exitCode{doctor.ExitNotAsked, "there is no answer; the error says why"})
 	f := cmd.Flags()
 	contextFlags(f)
@@ -65,7 +66,7 @@ func traceCommand() *cobra.Command {
 	f.String("family", "", "address family: 4 or 6; empty: the first that both ends have")
 	f.String("node", "", "node by whose gateway a connection from an address enters; empty: the one that serves the "+
 		"destination, or else the first with a gateway")
-	f.Bool("live", false, "have the pod's node send a probe, too, and compare")
+	f.Bool("live", false, "let the pod's node also send a probe, and compare it with the trace")
 	f.Bool("ovn", false, "print the output of ovn-trace, too")
 	f.StringP("output", "o", "text", "form of the answer: text, wide, json or yaml")
 	completeArguments(cmd, 2, anyEnd)

@@ -38,7 +38,7 @@ func uiCommand() *cobra.Command {
 		Long:    uiHelp,
 		Example: "  weft ui\n  weft ui -n shop --context production\n  weft ui --no-open --port 8600",
 	}
-	endsWith(cmd, exitCode{doctor.ExitOK, "it was interrupted"},
+	endsWith(cmd, exitCode{doctor.ExitOK, "the command was interrupted"},
 		exitCode{doctor.ExitNotAsked, "the page is not served; the error says why"})
 	f := cmd.Flags()
 	contextFlags(f)

@@ -14,11 +14,11 @@ import (
 
 // Annotations on Kubernetes objects. Each has one writer, and its value is the JSON of one type.
 const (
-	// NodeNetworkAnnotation is the annotation of a Node: the pod subnets and the number of the node, and what its agent
-	// must know of the cluster ([NodeNetwork]). The controller writes it.
+	// NodeNetworkAnnotation is the annotation of a Node: the pod subnets and the number of the node, and the facts of
+	// the cluster that its agent must know ([NodeNetwork]). The controller writes it.
 	NodeNetworkAnnotation = "weft.net/node-network"
-	// NodeFactsAnnotation is the annotation of a Node: what the controller must know of the host, such as its chassis,
-	// its addresses and its gateway ([NodeFacts]). The node's agent writes it.
+	// NodeFactsAnnotation is the annotation of a Node: the facts of the host that the controller must know, such as its
+	// chassis, its addresses and its gateway ([NodeFacts]). The node's agent writes it.
 	NodeFactsAnnotation = "weft.net/node-facts"
 	// PodNetworkAnnotation is the annotation of a Pod: the addresses of the pod ([PodNetwork]). The controller writes it.
 	PodNetworkAnnotation = "weft.net/pod-network"
@@ -77,14 +77,15 @@ type NodeFacts struct {
 	// Addresses are the host's own addresses. Pods of the node reach them through the management port.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
 	// Listeners are the ports at which programs of the host listen, or did a short time ago, such as tcp/9100 or
-	// udp/192.0.2.1:53. No Service and no pod gets them at the host's addresses. The first 256 count.
+	// udp/192.0.2.1:53. At the host's addresses no Service gets them, except as a NodePort, and no pod gets them as a
+	// host port. The first 256 count.
 	Listeners Listeners `json:"listeners,omitempty"`
 	// Gateway is the node's own gateway, if it has one.
 	Gateway *Gateway `json:"gateway,omitempty"`
 	// SharedGateway is true if the node has no gateway of its own, and its pods leave by the shared gateway.
 	SharedGateway bool `json:"sharedGateway,omitempty"`
-	// OS is the node's operating system: windows, or linux, which is also meant without it. OVN asks of the node's
-	// datapath what it can do there.
+	// OS is the node's operating system: windows or linux. Without the field it is linux. It says what the node's
+	// datapath can do.
 	OS string `json:"os,omitempty"`
 	// Hosted is there if a chassis host runs the node's ovn-controller.
 	Hosted *Hosted `json:"hosted,omitempty"`

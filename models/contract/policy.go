@@ -6,8 +6,9 @@ const (
 	// PolicyStatusAnnotation is the annotation of a NetworkPolicy: whether the policy is in force, and why not
 	// ([PolicyStatus]). The controller writes it, since the kind has no status.
 	PolicyStatusAnnotation = "weft.net/policy-status"
-	// ACLLoggingAnnotation is the annotation of a Namespace or a cluster-wide policy: how connections are logged that its
-	// policies, or the policy, allow, deny or pass ([ACLLogging]). Its owner writes it.
+	// ACLLoggingAnnotation is the annotation of a Namespace or a cluster-wide policy: how to log connections that the
+	// Namespace's policies, or the policy itself, allow, deny or pass ([ACLLogging]). The owner of the object writes
+	// it.
 	ACLLoggingAnnotation = "weft.net/acl-logging"
 )
 

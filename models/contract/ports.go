@@ -13,10 +13,10 @@ type Port struct {
 // Ports are all of these. The ports of Services and pods on nodes are no part of it: these are their owners'.
 var Ports = []Port{
 	{"udp", 500, "charon of strongSwan, on Linux nodes with encryption", "all other nodes",
-		"IKE, by which nodes agree on keys", ""},
+		"IKE, the protocol by which nodes agree on keys", ""},
 	{"udp", TunnelPort, "Open vSwitch, on all nodes", "all other nodes", "GENEVE, the tunnels between nodes", ""},
 	{"tcp", 6641, "ovsdb-server of the Northbound, on central hosts", "controllers and central hosts",
-		"the description of the cluster's network", ""},
+		"the Northbound, for controllers and ovn-northd", ""},
 	{"tcp", 6642, "weft southbound, on central hosts", "Linux nodes and chassis hosts",
 		"the Southbound, for the ovn-controller of each node", "listen"},
 	{"tcp", 6643, "ovsdb-server of the Northbound, on central hosts", "central hosts", "the cluster of the database", ""},
@@ -29,5 +29,5 @@ var Ports = []Port{
 	{"tcp", 9643, "weft observe, on central hosts", "the host itself", "metrics and probes", "metrics-address"},
 	{"tcp", 16642, "weft node, on Windows nodes, and on Linux nodes with a certificate for it",
 		"chassis hosts (of Windows nodes), and hosts with weft observe",
-		"Open vSwitch of Windows nodes, and what flows have counted", "tunnel-address"},
+		"Open vSwitch of Windows nodes, and questions of weft observe", "tunnel-address"},
 }

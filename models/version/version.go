@@ -26,7 +26,7 @@ var (
 // Version is a semantic version for a release, and for other programs the commit's short name.
 func Version() string { return version }
 
-// Schema is the schema of `weft version -o json`: the versions of a program, and of what it is made for.
+// Schema is the schema of `weft version -o json`: the versions of a program, and of the software that it is made for.
 const Schema = "weft.net/version/v1"
 
 // Info is all that a program tells of itself.

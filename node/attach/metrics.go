@@ -48,13 +48,13 @@ func newMetrics() *metrics {
 		}, []string{"reason"}),
 		pendingTime: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "weft_arrival_seconds",
-			Help: "Seconds from the moment when the agent first saw a port until its device was attached and had flows. " +
-				"Counted are devices that come after CNI ADD, as on Windows.",
+			Help: "Seconds from the moment when the agent first saw a port until its device was attached and had " +
+				"flows, for devices that come after CNI ADD, as on Windows.",
 			Buckets: buckets,
 		}),
 		overdue: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_late_arrivals_total",
-			Help: "Pods that have got an Event since their device has not come, or has no flows.",
+			Help: "Pods that have got an Event because their device has not come, or has no flows.",
 		}),
 		vanished: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_vanished_devices_total", Help: "Devices of running pods that went away.",

@@ -6,14 +6,14 @@ import "github.com/weftnet/weft/models/reasons"
 var (
 	networkNotAttached = &reasons.Event{
 		Name: "NetworkNotAttached", On: "Pod",
-		Meaning: "The pod's network interface has not come in time, or has no flows (Windows). The message says what is " +
-			"missing. The agent goes on trying.",
+		Meaning: "The pod's network interface has not come in time, or has no flows (Windows). The message says " +
+			"what is missing. The agent tries again.",
 		Remedy: "Do what the message says.",
 		See:    "windows.md",
 	}
 	networkAttached = &reasons.Event{
 		Name: "NetworkAttached", On: "Pod",
-		Meaning: "A network interface that was late is attached (Windows).",
+		Meaning: "A pod's network interface that came late is attached now (Windows).",
 		Normal:  true,
 	}
 )

@@ -41,7 +41,7 @@ const lockPatience = 5 * time.Second
 var (
 	lockFile = &hostfile.File{
 		Path: "{run-dir}/lock", Mode: 0o600,
-		Content: "The `weft chassis` that has the folder (identity and start).",
+		Content: "The identity of the `weft chassis` that uses the folder, and when it started.",
 		Loss:    "Nothing. The next one makes it again.",
 	}
 	// ownerFile marks a folder as ours.

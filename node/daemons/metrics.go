@@ -14,13 +14,14 @@ var (
 	active = prometheus.NewDesc("weft_daemon_active",
 		"1 for the ovn-northd that translates, 0 for one that stands by or is paused.", []string{"daemon", "node"}, nil)
 	objects = prometheus.NewDesc("weft_daemon_objects",
-		"Things that a daemon has in memory, counted (memory/show): cells and atoms of a database, raft-log entries, "+
-			"OpenFlow rules.",
+		"Number of objects that a daemon has in memory (memory/show): cells and atoms of a database, raft-log "+
+			"entries, OpenFlow rules.",
 		[]string{"daemon", "node", "kind"}, nil)
 	memory = prometheus.NewDesc("weft_daemon_memory_bytes",
-		"Memory of what a daemon keeps, by its own account (memory/show).", []string{"daemon", "node", "kind"}, nil)
+		"Memory that a daemon uses, as it reports it (memory/show).", []string{"daemon", "node", "kind"}, nil)
 	events = prometheus.NewDesc("weft_daemon_events_total",
-		"Events in a daemon, counted (coverage/show): packets that it has dropped, limits that it has reached, its work.",
+		"Number of events in a daemon (coverage/show): packets that it has dropped, limits that it has reached, "+
+			"its work.",
 		[]string{"daemon", "node", "event"}, nil)
 	runs = prometheus.NewDesc("weft_daemon_loop_runs_total",
 		"Runs of a part of the main loop of ovn-northd or ovn-controller (stopwatch/show).",
@@ -39,7 +40,7 @@ var (
 			"has none.",
 		[]string{"daemon", "node", "database"}, nil)
 	members = prometheus.NewDesc("weft_daemon_cluster_members",
-		"Servers of a database's cluster, by the word of this one.", []string{"daemon", "node", "database"}, nil)
+		"Servers of a database's cluster, as this server reports them.", []string{"daemon", "node", "database"}, nil)
 	term = prometheus.NewDesc("weft_daemon_cluster_term",
 		"Term of a database's cluster: each election begins a new one.", []string{"daemon", "node", "database"}, nil)
 	pending = prometheus.NewDesc("weft_daemon_cluster_uncommitted_entries",
@@ -47,14 +48,14 @@ var (
 	flows = prometheus.NewDesc("weft_datapath_flows",
 		"Flows of the datapath, of all bridges.", []string{"node"}, nil)
 	flowsLimit = prometheus.NewDesc("weft_datapath_flows_limit",
-		"Flows that ovs-vswitchd allows the datapath now. It lowers the limit where looking at them takes too long.",
+		"Flows that ovs-vswitchd allows in the datapath now. It lowers the limit if it takes too long to check them.",
 		[]string{"node"}, nil)
 	lookups = prometheus.NewDesc("weft_datapath_lookups_total",
-		"Packets that met a flow of the datapath (hit), that ovs-vswitchd had to judge (missed), or that were lost on the "+
-			"way to it (lost).", []string{"node", "result"}, nil)
+		"Packets that met a flow of the datapath (hit), that went to ovs-vswitchd (missed), or that were lost on "+
+			"the way to it (lost).", []string{"node", "result"}, nil)
 	connections = prometheus.NewDesc("weft_datapath_connections",
-		"Connections that are tracked: of Open vSwitch where its datapath is in userspace, of the whole kernel on Linux "+
-			"else. The datapath of Windows tells no number.", []string{"node"}, nil)
+		"Connections that are tracked: by Open vSwitch if its datapath is in userspace, otherwise by the whole "+
+			"Linux kernel. The datapath of Windows has no such number.", []string{"node"}, nil)
 	connectionsLimit = prometheus.NewDesc("weft_datapath_connections_limit",
 		"Connections that can be tracked at a time.", []string{"node"}, nil)
 

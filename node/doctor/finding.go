@@ -27,8 +27,8 @@ type Finding struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Schema is the schema of the JSON of `weft doctor`: its shape. Fields may be added; none is removed or gets another
-// meaning without another name.
+// Schema is the schema of the JSON of `weft doctor`: the fields and their meanings. A later version may add fields. If
+// a field is removed or gets another meaning, the schema gets another name.
 const Schema = "weft.net/doctor/v1"
 
 // Report is what an examination has found.

@@ -12,7 +12,7 @@ var (
 	}
 	encryptionLeft = &reasons.Event{
 		Name: "EncryptionLeft", On: "Node",
-		Meaning: "encryption is off, and the agent cannot take away what the node has of it.",
+		Meaning: "encryption is off, and the agent cannot remove the encryption that the node still has.",
 		Remedy:  "Remove the cause that the message names.",
 		See:     "encryption.md#what-a-node-does",
 	}

@@ -58,7 +58,8 @@ func newBridgeFlows(c nodeconfig.Config) *bridgeFlows {
 		wanted: signal.New(), installer: &extbridge.Installer{Program: c.OVSOfctl, Timeout: flowsTime},
 		repairs: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_external_flow_repairs_total",
-			Help: "Times that the external bridge had lost flows, as when ovs-vswitchd restarts, and got them again.",
+			Help: "Times that the external bridge had lost flows, for example by a restart of ovs-vswitchd, and " +
+				"got them again.",
 		}),
 		count: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "weft_external_flows", Help: "Flows of the external bridge that are in force.",

@@ -45,7 +45,8 @@ func newCommitLookup(setting string) *commitLookup {
 	l := &commitLookup{setting: setting, decided: make(chan struct{})}
 	l.found = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "weft_conntrack_lookup_found",
-		Help: "1 for what the agent's test has found about the need of such a lookup: needed, unneeded or unknown.",
+		Help: "1 for the answer of the agent's test whether the driver needs the lookup before a commit: needed, " +
+			"unneeded or unknown.",
 	}, []string{"answer"})
 	l.used = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "weft_conntrack_lookup",

@@ -6,9 +6,9 @@ import "github.com/weftnet/weft/models/reasons"
 var (
 	hostPortUnavailable = &reasons.Event{
 		Name: "HostPortUnavailable", On: "Service, Pod",
-		Meaning: "Another program on the node has the port, or had it a short time ago. The node's own host is not served " +
-			"there. A NodePort is served to everybody else. If the port is a host port, or of an external address that is the " +
-			"node's own, that program also gets what comes from pods and from outside.",
+		Meaning: "Another program on the node has the port, or had it a short time ago. The node's own host is not " +
+			"served there. A NodePort is served to everybody else. If the port is a host port, or of an external " +
+			"address that is the node's own, that program also gets the packets of pods and of clients outside.",
 		Remedy: "Choose another port, or end the program: the port is free ten minutes later.",
 		See:    "services.md#ports-of-the-hosts-own-daemons",
 	}
@@ -28,8 +28,8 @@ var (
 	}
 	tooManyExternalAddresses = &reasons.Event{
 		Name: "TooManyExternalAddresses", On: "Service",
-		Meaning: "The node takes a bounded number of external addresses and ports from outside. Older Services have them. " +
-			"Clients outside are not served at the rest on this node.",
+		Meaning: "The node serves clients outside at a limited number of pairs of external address and port. Older " +
+			"Services have these. At the rest this node does not serve clients outside.",
 		Remedy: "Use fewer addresses or ports.",
 	}
 	noHostAddress = &reasons.Event{

@@ -375,7 +375,7 @@ func (c Config) DataFolder() string { return cmp.Or(c.DataDir, c.StateFolder()) 
 var uplinkFile = &hostfile.File{
 	Path: "{cni-socket}/../uplink.json", Mode: statefile.Mode,
 	Content: "The addresses and routes of the host that are on a shared uplink (Linux).",
-	Loss:    "Nothing as long as the host has its addresses, which the agent reads there.",
+	Loss:    "Nothing as long as the host has its addresses, since the agent then reads them on the host.",
 }
 
 // UplinkFile is where a Linux node keeps what its host has on a shared uplink. It is beside the agent's socket, in a

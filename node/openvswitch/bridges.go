@@ -113,8 +113,8 @@ func chassisSettings(c nodeconfig.Config, uplink platform.Uplink, now map[string
 	return want
 }
 
-// mappingsKey is the key in external_ids of the row of Open_vSwitch: the part of ovn-bridge-mappings that is the
-// agent's. Networks of others stay there when the agent's go.
+// mappingsKey is the key in external_ids of the row of Open_vSwitch: the part of ovn-bridge-mappings that the agent has
+// written. When the agent removes it, networks of others stay.
 const mappingsKey = "weft.net/bridge-mappings"
 
 // withMappings changes a list like "external:br-ex,storage:br-st" so that each wanted network has its

@@ -16,7 +16,7 @@ import (
 // TakeUpTime is how long ovs-vswitchd may take for what was written to its database.
 const TakeUpTime = 20 * time.Second
 
-// SwitchKey is the key in external_ids of a Bridge that has the uplink: the virtual switch that it was made for
+// SwitchKey is the key in external_ids of a Bridge that has the uplink: the virtual switch that the bridge was made for
 // ([platform.Uplink.Switch]).
 const SwitchKey = "weft.net/switch"
 

@@ -37,7 +37,7 @@ var (
 	packetsFile = &hostfile.File{
 		Path: "{state-dir}/capture/weft.pcapng", Mode: 0o600,
 		Content: "Packets of a capture that has ended, while they are sent (Windows).",
-		Loss:    "As of weft.etl.",
+		Loss:    "The same as for weft.etl.",
 	}
 )
 

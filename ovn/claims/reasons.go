@@ -19,16 +19,16 @@ var (
 	}
 	addressTaken = &reasons.Event{
 		Name: "AddressTaken", On: "Service",
-		Meaning: "An external address of the Service is that of a host, or a port of it is the host's own. It is not " +
-			"served for the Service.",
+		Meaning: "An external address of the Service belongs to a host, or a port at it does. The Service is not " +
+			"served there.",
 		Remedy: "Choose another address or port, or use a NodePort. The operator can allow the address by " +
 			"host-external-ip-cidrs.",
 		See: "services.md#who-gets-an-address",
 	}
 	addressConflict = &reasons.Event{
 		Name: "AddressConflict", On: "Service",
-		Meaning: "An external address and port of the Service is that of another Service, which comes first. It is not " +
-			"served for this one.",
+		Meaning: "Another Service also has an external address and port of the Service, and comes first. This " +
+			"Service is not served there.",
 		Remedy: "Choose another address or port.",
 		See:    "services.md#who-gets-an-address",
 	}

@@ -155,8 +155,8 @@ func Cut(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit-len(more)], "") + more
 }
 
-// LastingAnnotation is the annotation of an Event: it tells the Event from others, so that one that holds for as long
-// as the object lives is not written again when a controller starts.
+// LastingAnnotation is the annotation of an Event: it marks an Event that is valid as long as its object lives, so that
+// a controller that starts does not write it again.
 const LastingAnnotation = "weft.net/lasting"
 
 // Annotations are those of a problem's Event.

@@ -26,14 +26,14 @@ const podKind, serviceKind = "Pod", "Service"
 
 // Remedies of several.
 const (
-	anyAddress = "a pod has any address of its node's pod subnet that is free"
-	byName     = "remove the annotation; find the pod by a Service, a StatefulSet's names or its labels, and " +
-		"give it an EgressIP where its address counts outside"
+	anyAddress = "weft gives the pod any free address of its node's pod subnet"
+	byName     = "remove the annotation; reach the pod by a Service, by a StatefulSet's names or by its labels; if " +
+		"its address counts outside, give it an EgressIP"
 	noBandwidth  = "the pod's bandwidth is not bounded"
 	boundInside  = "remove the annotation; bound the rate in the application, or on the network outside"
 	oneNetwork   = "weft attaches the pod to its own network alone"
-	noOtherPlace = "remove the annotation; where a meta plugin as Multus calls weft it serves the annotation " +
-		"itself, and no action is needed"
+	noOtherPlace = "remove the annotation; if a meta plugin such as Multus calls weft, the plugin serves the " +
+		"annotation, and no action is needed"
 )
 
 // UnservedAnnotations is the whole table, as the documentation shows it.

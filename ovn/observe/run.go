@@ -364,7 +364,7 @@ func newMetrics() *metrics {
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weft_observe_requests_total",
 			Help: "Requests, by the code of the answer."}, []string{"code"}),
 		unanswered: prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_observe_unanswered_nodes",
-			Help: "Nodes that did not tell their flows' counters when they were last asked."}),
+			Help: "Nodes that did not answer when they were last asked for counters of flows."}),
 	}
 	m.registry.MustRegister(m.requests, m.unanswered)
 	return m

@@ -48,8 +48,9 @@ var (
 	}
 	tooManyPorts = &reasons.Event{
 		Name: "TooManyPorts", On: "Pod",
-		Meaning: "More than 16 port numbers are behind one port name. Policies that name the port are about the first 16.",
-		Remedy:  "Use fewer numbers for the name, or write numbers in the policies.",
+		Meaning: "More than 16 port numbers are behind one port name. Policies that name the port apply to the " +
+			"first 16.",
+		Remedy: "Use fewer numbers for the name, or write numbers in the policies.",
 	}
 )
 

@@ -12,8 +12,8 @@ var (
 	}
 	addressTaken = &reasons.Event{
 		Name: "AddressTaken", On: "Service",
-		Meaning: "The Service's address of an AddressPool has another user, such as a node. The Service keeps it, and " +
-			"nobody announces it.",
+		Meaning: "The Service's address of an AddressPool has another user, such as a node. The Service keeps the " +
+			"address, and nobody announces it.",
 		Remedy: "Take the address from the other user, or create the Service again.",
 		See:    "loadbalancer.md",
 	}

@@ -14,7 +14,8 @@ import (
 )
 
 var behindDesc = prometheus.NewDesc("weft_southbound_chassis_behind", "Chassis that do not have the latest "+
-	"configuration that the Southbound counts (nb_cfg). The controller counts, each latency-interval.", []string{}, nil)
+	"configuration, by its number in the Southbound (nb_cfg). The controller raises the number once in "+
+	"latency-interval.", []string{}, nil)
 
 const (
 	// behindFresh is how old a number may be that is told again: whoever scrapes, the server is asked no more often.

@@ -149,13 +149,15 @@ func newMetrics() *metrics {
 		registry: telemetry.NewRegistry(),
 		clients:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_southbound_clients", Help: "Connections of nodes."}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_refused_requests_total",
-			Help: "Requests of nodes that were refused since they concern what is not the node's own."}),
+			Help: "Requests of nodes that were refused because they are not about the node's own rows, or are " +
+				"beyond a bound."}),
 		deferred: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_deferred_requests_total",
 			Help: "Requests of nodes that the guard could not judge yet, so that the node asks again."}),
 		handshakes: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_failed_handshakes_total",
-			Help: "Connections that were closed since they showed no valid certificate in time."}),
+			Help: "Connections that were closed because they showed no valid certificate in time."}),
 		full: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_refused_connections_total",
-			Help: "Connections that were closed since they were beyond the bound of one node, of one address or of all."}),
+			Help: "Connections that were closed because a bound was reached: that of a node, of an address or of " +
+				"all."}),
 	}
 	m.registry.MustRegister(m.clients, m.refused, m.deferred, m.handshakes, m.full)
 	began := time.Now()

@@ -12,8 +12,8 @@ var (
 	}
 	annotationRefused = &reasons.Event{
 		Name: "AnnotationRefused", On: "Pod, Node, NetworkPolicy",
-		Meaning: "The API server refuses an annotation that Weft writes. Most often the object's annotations are too long " +
-			"already.",
+		Meaning: "The API server refuses an annotation that Weft writes. The usual reason is that the object's " +
+			"annotations are too long already.",
 		Remedy: "Make the other annotations shorter, or give the controller its rights again. Weft tries again every " +
 			"minute.",
 		See: "reference.md#rights",

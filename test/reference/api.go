@@ -41,10 +41,10 @@ func API(s *Source) (*Page, error) {
 The kinds of the group `+"`weft.net`"+` are CustomResourceDefinitions, in `+"`models/api/crds`"+`. Their schemas
 also have bounds and rules, with messages that the API server gives. `+"`kubectl explain`"+` shows the
 same texts. The kinds of the group `+"`observe.weft.net`"+` are answers of
-[weft observe](../reference.md#the-door-for-users), which nobody can write.
+[weft observe](../reference.md#the-door-for-users). Nobody can write such an object.
 
-A field with a star must be there. Fields that all kinds of Kubernetes have are left out, as those
-in a label selector and in a condition.`)
+A field with a star must be there. Fields that Kubernetes documents are left out, such as those of
+metadata, of a label selector and of a condition.`)
 	files, err := fs.Glob(crds.Files, "*.yaml")
 	if err != nil {
 		return nil, err

@@ -62,8 +62,8 @@ func Events(s *Source) (*Page, error) {
 	}
 	page := NewPage("Events", `
 These are the reasons of all Events that Weft writes. `+"`kubectl describe`"+` shows the Events of an
-object, and `+"`kubectl get events -A --field-selector reason=NAME`"+` those of a reason. The message of
-an Event names the field, the value and the remedy.`)
+object. `+"`kubectl get events -A --field-selector reason=NAME`"+` shows all Events with one reason. The
+message of an Event names the field, the value and the remedy.`)
 	var rows [][]string
 	for _, r := range found {
 		remedy := r.remedy
@@ -84,7 +84,7 @@ func writer(folder string) string {
 	switch {
 	case folder == "node/chassis":
 		return "weft chassis"
-	case strings.HasPrefix(folder, "node/"):
+	case folder == "node" || strings.HasPrefix(folder, "node/"):
 		return "weft node"
 	}
 	return "weft controller"
@@ -124,10 +124,10 @@ func Conditions(s *Source) (*Page, error) {
 		return nil, err
 	}
 	page := NewPage("Conditions", `
-Weft writes one condition to the objects that it serves, in `+"`status.conditions`"+`. Its type is
-`+"`Ready`"+`, and that of a Node's is `+"`WeftReady`"+`, which the node's agent writes. A NetworkPolicy has no
-status, so the annotation `+"`weft.net/policy-status`"+` has the same reason and message. The message of a
-condition names the field, the value and the remedy.`)
+Weft writes one condition to `+"`status.conditions`"+` of the objects that it serves. Its type is
+`+"`Ready`"+`. To a Node the agent writes the condition `+"`WeftReady`"+`. A NetworkPolicy has no status, so the
+annotation `+"`weft.net/policy-status`"+` has its reason and message. The message of a condition names the
+field, the value and the remedy.`)
 	var rows [][]string
 	for _, r := range found {
 		status := "False"

@@ -30,18 +30,18 @@ metrics](../reference.md#health-and-metrics) says which metric answers which que
 A *counter* only grows while the program runs. A *gauge* is a value of now. A *histogram* counts
 values, such as times in seconds, by their size.`)
 	for _, section := range []struct{ title, text, program string }{
-		{"All programs", "A file that several keys name is told for each of them.", "all"},
+		{"All programs", "If several keys name the same file, the file is there once for each key.", "all"},
 		{"weft controller", "", "controller"},
-		{"weft node", "Metrics of a feature are served only where the node has it: those of HNS on Windows, for example.",
-			"node"},
+		{"weft node", "Metrics of a feature are served only if the node has it. For example, only Windows nodes have " +
+			"those of HNS.", "node"},
 		{"weft chassis", "", "chassis"}, {"weft southbound", "", "southbound"}, {"weft observe", "", "observe"},
 		{"Connections to OVSDB", "Each program that writes to a database serves these: weft controller that of the " +
 			"Northbound, weft node that of Open vSwitch. The label `database` has the database's name.", "ovsdb"},
-		{"Daemons of OVN and Open vSwitch", "The daemons say these of themselves when they are asked at their control " +
-			"sockets, at most every 10 seconds. The label `daemon` has the name by which `ovs-appctl -t` knows one, and " +
-			"`node` the node that it works for. weft node asks those of its node, weft chassis the `ovn-controller` of each " +
-			"node that it holds, and weft southbound the databases and `ovn-northd` beside it. A release of a daemon that " +
-			"does not know a question has no such metric.", "daemons"},
+		{"Daemons of OVN and Open vSwitch", "Weft asks the daemons at their control sockets, at most every 10 seconds. " +
+			"weft node asks the daemons of its node, weft chassis the `ovn-controller` of each node that it holds, and weft " +
+			"southbound the databases and `ovn-northd` beside it. The label `daemon` has the name that `ovs-appctl -t` takes " +
+			"for the daemon, and `node` the node that it works for. If a release of a daemon cannot answer a question, the " +
+			"metric is not there.", "daemons"},
 	} {
 		var rows [][]string
 		for _, m := range found {

@@ -4,11 +4,12 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // What Services say to the allocator.
 const (
-	// PoolClass is the class of a Service (spec.loadBalancerClass): its addresses come from AddressPools, even without
-	// the controller's allocate-load-balancer-addresses.
+	// PoolClass is the class of a Service (spec.loadBalancerClass): the Service's addresses come from AddressPools,
+	// even without the controller's allocate-load-balancer-addresses.
 	PoolClass = "weft.net/address-pool"
-	// AddressesAnnotation is the annotation of a Service: the addresses that it asks for, with commas between them, at
-	// most one for each address family. Its owner writes it. spec.loadBalancerIP asks for one.
+	// AddressesAnnotation is the annotation of a Service: the addresses that the Service asks for, with commas between
+	// them, at most one for each address family. The Service's owner writes it. spec.loadBalancerIP asks for one
+	// address.
 	AddressesAnnotation = "weft.net/load-balancer-addresses"
 )
 

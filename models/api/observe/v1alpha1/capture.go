@@ -33,7 +33,7 @@ type Capture struct {
 
 // CaptureSpec says which packets are captured, and when that ends. The bound that is reached first ends it.
 type CaptureSpec struct {
-	// Filter is what the packets have in common. Of a Node it is about the packets inside of the tunnels.
+	// Filter is which packets are captured. For a Node it is about the packets inside of the tunnels.
 	Filter CaptureFilter `json:"filter,omitzero"`
 	// SnapLength is how many bytes of a packet are kept. 0 is 65535.
 	SnapLength int `json:"snapLength,omitempty"`
@@ -47,7 +47,7 @@ type CaptureSpec struct {
 
 // CaptureFilter chooses packets that are as all its fields say.
 type CaptureFilter struct {
-	// Protocol is tcp, udp, sctp, icmp or arp. Empty is any.
+	// Protocol is one of tcp, udp, sctp, icmp and arp. Empty is any.
 	Protocol string `json:"protocol,omitempty"`
 	// Address is the address of one of the packet's ends. Empty is any.
 	Address string `json:"address,omitempty"`

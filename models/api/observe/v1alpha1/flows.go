@@ -51,7 +51,7 @@ type NetworkFlows struct {
 	Time metav1.MicroTime `json:"time"`
 	// Flows is the connections, by source and destination.
 	Flows []Flow `json:"flows"`
-	// Omitted is how many flows or entries of connection tracking there are beyond the bounds of an answer.
+	// Omitted is how many flows or entries of connection tracking were left out, because of the bounds of an answer.
 	Omitted int `json:"omitted,omitempty"`
 	// NodesAsked is the number of all nodes.
 	NodesAsked int `json:"nodesAsked"`
@@ -69,7 +69,7 @@ type Flow struct {
 	Source FlowEnd `json:"source"`
 	// Destination is the end that answers: of a Service the endpoint that was chosen.
 	Destination FlowEnd `json:"destination"`
-	// Service is what the source has asked, if that is not the destination itself.
+	// Service is the Service that the source has asked, if that is not the destination itself.
 	Service *FlowService `json:"service,omitempty"`
 	// Protocol is TCP, UDP, SCTP, ICMP, ICMPV6, or what else Open vSwitch calls it.
 	Protocol string `json:"protocol"`

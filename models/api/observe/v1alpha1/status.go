@@ -38,7 +38,7 @@ type NetworkStatus struct {
 	Findings []Finding `json:"findings"`
 	// Time is when the sources were read, by the clock of the door.
 	Time metav1.MicroTime `json:"time"`
-	// Door is the identity of the weft observe that has read them, and whose databases' servers these are.
+	// Door is the identity of the weft observe that has read the sources. The databases are those beside it.
 	Door string `json:"door"`
 	// Unread is the sources that could not be read.
 	Unread []Unread `json:"unread,omitempty"`
@@ -66,7 +66,7 @@ type NetworkStatus struct {
 	NotInForce []PolicyStatus `json:"notInForce,omitempty"`
 	// Events is the Warnings of the last hour of Weft's parts, the latest first.
 	Events []EventGroup `json:"events,omitempty"`
-	// Certificates is those that the door has.
+	// Certificates is the certificates that the door has.
 	Certificates []Certificate `json:"certificates,omitempty"`
 }
 
@@ -74,7 +74,7 @@ type NetworkStatus struct {
 type Finding struct {
 	// Severity is one of failed, warning and unknown.
 	Severity string `json:"severity"`
-	// Reason is one word for what is wrong, for machines.
+	// Reason is the fault in one word, for programs.
 	Reason string `json:"reason"`
 	// Object is the kind, the namespace and the name of what it is about.
 	Object string `json:"object"`
@@ -88,9 +88,9 @@ type Finding struct {
 
 // Unread is a source that could not be read.
 type Unread struct {
-	// Source is what it is, such as a database or a kind of objects.
+	// Source is the name of the source, such as a database or a kind of objects.
 	Source string `json:"source"`
-	// Reason is why it could not be read.
+	// Reason is why the source could not be read.
 	Reason string `json:"reason"`
 }
 
@@ -98,11 +98,11 @@ type Unread struct {
 type Lease struct {
 	// Name is the namespace and the name of the Lease; empty if it is not there.
 	Name string `json:"name,omitempty"`
-	// Holder is the identity of who has it; empty if nobody has.
+	// Holder is the identity of the holder; empty if there is none.
 	Holder string `json:"holder,omitempty"`
-	// Renewed is when the holder has last renewed it, by the holder's clock.
+	// Renewed is when the holder has last renewed the Lease, by the holder's clock.
 	Renewed metav1.MicroTime `json:"renewed,omitzero"`
-	// Seconds is how long it counts after that.
+	// Seconds is how many seconds the Lease lasts after that.
 	Seconds int `json:"seconds,omitempty"`
 }
 
@@ -112,7 +112,7 @@ type Database struct {
 	Name string `json:"name"`
 	// Answers is true if the server answers.
 	Answers bool `json:"answers"`
-	// Reason is why it does not.
+	// Reason is why the server does not answer.
 	Reason string `json:"reason,omitempty"`
 	// Model is one of standalone, clustered (a member of a cluster) and relay.
 	Model string `json:"model,omitempty"`
@@ -129,11 +129,11 @@ type Configuration struct {
 	OVN string `json:"ovn,omitempty"`
 	// Northbound is the number of the latest configuration.
 	Northbound int64 `json:"northbound"`
-	// Southbound is the number of the one that ovn-northd has translated.
+	// Southbound is the number of the configuration that ovn-northd has translated.
 	Southbound int64 `json:"southbound"`
-	// Translated is when ovn-northd has translated that one.
+	// Translated is when ovn-northd has translated that configuration.
 	Translated metav1.MicroTime `json:"translated,omitzero"`
-	// Chassis is the number of the one that all chassis have.
+	// Chassis is the number of the configuration that all chassis have.
 	Chassis int64 `json:"chassis"`
 }
 
@@ -199,11 +199,11 @@ type PodsStatus struct {
 	// Waiting is the number of pods that are on a node and have no address in their status, for longer than a minute, or
 	// longer than 15 seconds if they lack an address of Weft or a row of the Southbound.
 	Waiting int `json:"waiting"`
-	// Truncated is true if there are more, which were not read.
+	// Truncated is true if there are more such pods, which were not read.
 	Truncated bool `json:"truncated,omitempty"`
-	// Lacking is how many of them lack what.
+	// Lacking is how many of these pods lack which thing.
 	Lacking []LackCount `json:"lacking,omitempty"`
-	// Longest is those that have waited longest, at most 20 of them.
+	// Longest is the pods that have waited longest, 20 at most.
 	Longest []WaitingPod `json:"longest,omitempty"`
 }
 
@@ -217,14 +217,14 @@ type WaitingPod struct {
 	Node string `json:"node"`
 	// Since is when it was bound to the Node.
 	Since metav1.Time `json:"since"`
-	// Lacks is the first thing that it has not got: address, binding (a row of the Southbound), chassis (that has claimed
-	// the port) or sandbox (of its node's container runtime).
+	// Lacks is the first thing that the pod lacks: address, binding (a row of the Southbound), chassis (that has
+	// claimed the port) or sandbox (of its node's container runtime).
 	Lacks string `json:"lacks"`
 }
 
 // LackCount is how many pods lack the same.
 type LackCount struct {
-	// Lacks is what they lack, as in a waiting pod.
+	// Lacks is the thing that they lack, as in WaitingPod.
 	Lacks string `json:"lacks"`
 	// Pods is the number of these pods.
 	Pods int `json:"pods"`
@@ -294,7 +294,7 @@ type PolicyStatus struct {
 	Name string `json:"name"`
 	// InForce is true if a part of it is in force.
 	InForce bool `json:"inForce"`
-	// Condition is what Weft says of it.
+	// Condition is what Weft reports about the policy.
 	Condition Condition `json:"condition"`
 }
 
@@ -306,9 +306,9 @@ type EventGroup struct {
 	Reason string `json:"reason"`
 	// Component is the part of Weft that has written them.
 	Component string `json:"component"`
-	// Count is how often it was said.
+	// Count is how many Events there were.
 	Count int `json:"count"`
-	// Last is when it was last said.
+	// Last is when the last Event was written.
 	Last metav1.Time `json:"last"`
 	// Message is the message of the last one.
 	Message string `json:"message"`
@@ -316,10 +316,10 @@ type EventGroup struct {
 
 // Certificate is a certificate.
 type Certificate struct {
-	// Of is the key of the door that names it.
+	// Of is the key of weft observe that names the certificate's file.
 	Of string `json:"of"`
 	// Subject is the common name of its subject.
 	Subject string `json:"subject"`
-	// Expires is when it expires.
+	// Expires is when the certificate expires.
 	Expires metav1.Time `json:"expires"`
 }

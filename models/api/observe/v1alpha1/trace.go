@@ -73,7 +73,7 @@ const (
 type Trace struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
-	// Spec is the question.
+	// Spec is the connection that is asked about.
 	Spec TraceSpec `json:"spec"`
 	// Status is the answer.
 	Status TraceStatus `json:"status"`
@@ -83,12 +83,12 @@ type Trace struct {
 type TraceSpec struct {
 	// Source is who opens the connection: a Pod, a Node, or an Address outside of the cluster.
 	Source TraceEnd `json:"source"`
-	// Destination is where it goes: a Pod, a Service, a Node or an Address.
+	// Destination is what the connection goes to: a Pod, a Service, a Node or an Address.
 	Destination TraceEnd `json:"destination"`
 	// Port is the number of the destination's port, or the name of a port of a Service. A Service with one port needs
 	// none. Without it, other destinations are asked for an echo (ICMP).
 	Port string `json:"port,omitempty"`
-	// Protocol is tcp, udp or sctp. Empty is tcp, or that of the Service's port.
+	// Protocol is one of tcp, udp and sctp. Empty is tcp, or the protocol of the Service's port.
 	Protocol string `json:"protocol,omitempty"`
 	// Family is IPv4 or IPv6. Empty is the first family that both ends have.
 	Family string `json:"family,omitempty"`
@@ -106,7 +106,7 @@ type TraceSpec struct {
 type TraceEnd struct {
 	// Kind is Pod, Service, Node or Address.
 	Kind string `json:"kind"`
-	// Namespace is that of a Pod or a Service.
+	// Namespace is the namespace of a Pod or a Service.
 	Namespace string `json:"namespace,omitempty"`
 	// Name is the name of the object, or the address.
 	Name string `json:"name"`
@@ -114,13 +114,13 @@ type TraceEnd struct {
 
 // TraceStatus is what becomes of the connection.
 type TraceStatus struct {
-	// Result is arrives, refused or lost.
+	// Result is one of arrives, refused and lost.
 	Result string `json:"result"`
 	// Reason is where the connection ends, and why.
 	Reason string `json:"reason"`
 	// Remedy is what to do about it.
 	Remedy string `json:"remedy,omitempty"`
-	// Notes is what else there is to know.
+	// Notes is further remarks.
 	Notes []string `json:"notes,omitempty"`
 	// Endpoints is the addresses among which the Service's load balancer chooses, with their ports. One was followed.
 	Endpoints []string `json:"endpoints,omitempty"`
@@ -142,11 +142,11 @@ type TraceProbe struct {
 	Source string `json:"source"`
 	// Destination is the address and the port that were asked. A Service was asked by its own address.
 	Destination string `json:"destination"`
-	// Result is answered, refused, unanswered or unreachable. Empty is of a probe that was not sent.
+	// Result is one of answered, refused, unanswered and unreachable. It is empty if the probe was not sent.
 	Result string `json:"result,omitempty"`
 	// After is how long the result took.
 	After metav1.Duration `json:"after,omitzero"`
-	// Comparison is agrees, differs or unknown.
+	// Comparison is one of agrees, differs and unknown.
 	Comparison string `json:"comparison"`
 	// Reason is what the result means beside the trace.
 	Reason string `json:"reason"`
@@ -156,7 +156,7 @@ type TraceProbe struct {
 
 // TraceStep is something that happens to a packet.
 type TraceStep struct {
-	// Kind is start, policy, service, tunnel, gateway, translation, outside or end.
+	// Kind is one of start, policy, service, tunnel, gateway, translation, outside and end.
 	Kind string `json:"kind"`
 	// Node is the Node on which it happens.
 	Node string `json:"node,omitempty"`
