@@ -84,7 +84,7 @@ func writer(folder string) string {
 	switch {
 	case folder == "node/chassis":
 		return "weft chassis"
-	case strings.HasPrefix(folder, "node/"):
+	case folder == "node", strings.HasPrefix(folder, "node/"):
 		return "weft node"
 	}
 	return "weft controller"
