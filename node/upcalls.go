@@ -55,8 +55,8 @@ func (a *agent) watchUpcalls(ctx context.Context) error {
 	return nil
 }
 
-// lookAtUpcalls says after what time to look again. Before there is a bridge, ovs-vswitchd is not asked: on Windows, the
-// question would end one whose extension is not enabled yet (lost_communication in lib/netlink-socket.c).
+// lookAtUpcalls says after what time to look again. Before there is a bridge, ovs-vswitchd is not asked: on Windows the
+// question would end it while the extension is not enabled (lost_communication in lib/netlink-socket.c).
 func (a *agent) lookAtUpcalls(ctx context.Context, u *upcalls) (next time.Duration) {
 	if a.ovs.Bridge(nodeconfig.IntegrationBridge) == nil {
 		return upcallsAwait

@@ -20,8 +20,8 @@ type Datapath struct {
 	Flows uint64
 }
 
-// UpcallsLost says that there were packets for ovs-vswitchd, and that none has reached it. A datapath has no flows before
-// ovs-vswitchd has heard of a packet, so none has met one.
+// UpcallsLost says that there were packets for ovs-vswitchd, and that none has reached it. Flows come only from packets
+// that have, so there are none to meet.
 func (d Datapath) UpcallsLost() bool { return d.Hit == 0 && d.Missed > 0 && d.Lost >= d.Missed }
 
 // Used says that packets have reached ovs-vswitchd, or flows that it has made.
