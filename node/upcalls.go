@@ -28,22 +28,22 @@ type upcalls struct {
 	lost bool // all were, as of the last look
 }
 
-// judge says what is wrong, and after what time to look again. That all are lost has to be seen twice: the datapath may
+// judge says after what time to look again, and what is wrong. That all are lost has to be seen twice: the datapath may
 // have had packets before its ovs-vswitchd listened.
-func (u *upcalls) judge(datapaths []dpctl.Datapath) (problem error, next time.Duration) {
+func (u *upcalls) judge(datapaths []dpctl.Datapath) (next time.Duration, problem error) {
 	i := slices.IndexFunc(datapaths, dpctl.Datapath.UpcallsLost)
 	before := u.lost
 	u.lost = i >= 0
 	switch {
 	case u.lost && before:
-		return fmt.Errorf("no packet reaches ovs-vswitchd: datapath %s has lost all that it had no flow for, so neither the "+
+		return upcallsAwait, fmt.Errorf("no packet reaches ovs-vswitchd: datapath %s has lost all that it had no flow for, so neither the "+
 			"host's bridges nor pods have a network; restart ovs-vswitchd (systemctl restart ovs-vswitchd), and install Open "+
 			"vSwitch 3.1.1 or later: 3.1.0 does this if it starts in the first 10 seconds after the boot",
-			datapaths[i].Name), upcallsAwait
+			datapaths[i].Name)
 	case !u.lost && slices.ContainsFunc(datapaths, dpctl.Datapath.Used):
-		return nil, upcallsProbe
+		return upcallsProbe, nil
 	}
-	return nil, upcallsAwait
+	return upcallsAwait, nil
 }
 
 // watchUpcalls keeps the note of whether packets reach ovs-vswitchd, until ctx ends.
@@ -65,7 +65,7 @@ func (a *agent) lookAtUpcalls(ctx context.Context, u *upcalls) (next time.Durati
 	if err != nil { // it starts, or is dead, which others tell
 		return upcallsAwait
 	}
-	problem, next := u.judge(datapaths)
+	next, problem := u.judge(datapaths)
 	a.health.Note(health.Upcalls, upcallsLost, problem)
 	return next
 }
