@@ -36,9 +36,9 @@ func (u *upcalls) judge(datapaths []dpctl.Datapath) (next time.Duration, problem
 	u.lost = i >= 0
 	switch {
 	case u.lost && before:
-		return upcallsAwait, fmt.Errorf("no packet reaches ovs-vswitchd: datapath %s has lost all that it had no flow for, so neither the "+
-			"host's bridges nor pods have a network; restart ovs-vswitchd (systemctl restart ovs-vswitchd), and install Open "+
-			"vSwitch 3.1.1 or later: 3.1.0 does this if it starts in the first 10 seconds after the boot",
+		return upcallsAwait, fmt.Errorf("no packet reaches ovs-vswitchd: datapath %s has lost all that it had no flow for, "+
+			"so neither the host's bridges nor pods have a network; restart ovs-vswitchd (systemctl restart ovs-vswitchd), "+
+			"and install Open vSwitch 3.1.1 or later: 3.1.0 does this if it starts in the first 10 seconds after the boot",
 			datapaths[i].Name)
 	case !u.lost && slices.ContainsFunc(datapaths, dpctl.Datapath.Used):
 		return upcallsProbe, nil
