@@ -184,9 +184,9 @@ func checkUpcalls(ctx context.Context, daemons daemonControl, reader vswitchRead
 	var findings []Finding
 	for _, d := range datapaths {
 		if d.UpcallsLost() {
-			findings = append(findings, s.failed("restart ovs-vswitchd (`systemctl restart ovs-vswitchd`). To have it not "+
-				"come back with the next boot, install Open vSwitch 3.1.1 or later, or run the playbook site.yml, by which "+
-				"ovs-vswitchd 3.1.0 starts in the 11th second",
+			findings = append(findings, s.failed("run `systemctl restart ovs-vswitchd`. So that it does not come back with "+
+				"the next boot, install Open vSwitch 3.1.1 or later, or run the playbook site.yml, which has ovs-vswitchd 3.1.0 "+
+				"wait for the 11th second",
 				"no packet reaches ovs-vswitchd: datapath %s has lost all %d that it had no flow for. So neither the host's "+
 					"bridges nor pods have a network. Version 3.1.0, which Debian 12 has, does that if it starts in the first "+
 					"10 seconds after the boot: it then counts no processors, and has no thread that takes packets",

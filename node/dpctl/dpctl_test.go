@@ -65,7 +65,7 @@ func TestWhatCountersSay(t *testing.T) {
 	}
 }
 
-// FuzzParseShow: a datapath is one line of the answer, and never has it lost all and is used.
+// FuzzParseShow: a datapath has a line of the answer, and none is used that has lost all.
 func FuzzParseShow(f *testing.F) {
 	for _, text := range []string{"a:\n  lookups: hit:1 missed:2 lost:3\n  flows: 4\n", ":", "a:\nlookups: hit:", "",
 		"a:\n  flows: 99999999999999999999", "a:\n  lookups: hit:-1 missed:0 lost:0"} {
