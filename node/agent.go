@@ -200,6 +200,7 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	}
 	part("flows", a.gateway.ReconcileFlows)
 	part("switch", a.gateway.WatchSwitch)
+	part("upcalls", a.watchUpcalls)
 	part("services", a.services.Run)
 	part("host's services", a.services.watch)
 	if a.crypt != nil {

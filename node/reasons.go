@@ -16,6 +16,13 @@ var (
 			"so connections open and then hang.",
 		Remedy: "Lower uplink-mtu, or raise the MTU of the interface.",
 	}
+	upcallsLost = &reasons.Event{
+		Name: "UpcallsLost", On: "Node",
+		Meaning: "No packet reaches the node's ovs-vswitchd. The datapath has lost all packets that it had no flow for, so " +
+			"neither the host's bridges nor pods have a network.",
+		Remedy: "Restart ovs-vswitchd (systemctl restart ovs-vswitchd), and install Open vSwitch 3.1.1 or later.",
+		See:    "versions.md#open-vswitch-310-after-a-boot",
+	}
 )
 
 // Reasons of the condition [contract.AgentCondition].

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weftnet/weft/node/dpctl"
 )
 
 // question is a command for a daemon. read takes what the answer tells. instead is for a daemon that refuses.
@@ -32,7 +34,7 @@ var (
 // questions are those for each daemon.
 var questions = map[string][]question{
 	"ovs-vswitchd": {inMemory, happened,
-		{command: "dpctl/show", read: readDatapaths},
+		{command: dpctl.Show, read: readDatapaths},
 		{command: "upcall/show", read: readFlowsLimit},
 		{command: "dpctl/ct-get-nconns", read: number(connections), instead: kernelConnections},
 		{command: "dpctl/ct-get-maxconns", read: number(connectionsLimit), instead: kernelConnectionsLimit}},
@@ -181,26 +183,19 @@ func cluster(database string) func(*teller, string) {
 	}
 }
 
-// readDatapaths reads "lookups: hit:0 missed:0 lost:0" and "flows: 0" of each datapath.
+// readDatapaths tells the sums of all datapaths.
 func readDatapaths(t *teller, answer string) {
-	total, results := 0.0, map[string]float64{}
-	for line := range strings.Lines(answer) {
-		name, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		switch name {
-		case "flows":
-			value, _ := strconv.ParseFloat(text, 64)
-			total += value
-		case "lookups":
-			for _, word := range strings.Fields(text) {
-				result, count, _ := strings.Cut(word, ":")
-				value, _ := strconv.ParseFloat(count, 64)
-				results[result] += value
-			}
-		}
+	datapaths, err := dpctl.ParseShow(answer)
+	if err != nil {
+		return
 	}
-	t.gauge(flows, total, t.daemon.Node)
-	for _, result := range []string{"hit", "missed", "lost"} {
-		t.counter(lookups, results[result], t.daemon.Node, result)
+	var sum dpctl.Datapath
+	for _, d := range datapaths {
+		sum.Flows, sum.Hit, sum.Missed, sum.Lost = sum.Flows+d.Flows, sum.Hit+d.Hit, sum.Missed+d.Missed, sum.Lost+d.Lost
+	}
+	t.gauge(flows, float64(sum.Flows), t.daemon.Node)
+	for result, count := range map[string]uint64{"hit": sum.Hit, "missed": sum.Missed, "lost": sum.Lost} {
+		t.counter(lookups, float64(count), t.daemon.Node, result)
 	}
 }
 

@@ -87,6 +87,7 @@ func commonChecks(config Config, r readers) (before, after []check) {
 		{"ovs-vswitchd", func(ctx context.Context) []Finding {
 			return checkVswitchd(ctx, runtime.GOOS == "windows" && !installed(ctx, config, agent), ovs, r.openFlow)
 		}},
+		{"upcalls", func(ctx context.Context) []Finding { return checkUpcalls(ctx, r.daemons, ovs) }},
 		{"chassis-settings", func(ctx context.Context) []Finding { return checkEncapsulation(ctx, config, ovs) }},
 		{"bridges", func(ctx context.Context) []Finding { return checkBridges(ctx, runtime.GOOS, config, ovs) }},
 		{"ovn-southbound", func(ctx context.Context) []Finding {

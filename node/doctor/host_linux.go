@@ -125,7 +125,7 @@ func (linuxHost) Chains() ([]string, bool, error) {
 
 // Control asks the newest control socket of a daemon that answers.
 func (h linuxHost) Control(ctx context.Context, daemon, command string) (string, error) {
-	folders := controlFolders(h.config)
+	folders := controlFolders(h.config, daemon)
 	problem := fmt.Errorf("no control socket of %s answers in %s: %w", daemon, strings.Join(folders, " or "), errAbsent)
 	for _, socket := range unixctl.Sockets(folders, daemon) {
 		answer, err := control(ctx, socket, command)
@@ -141,7 +141,7 @@ func (h linuxHost) Control(ctx context.Context, daemon, command string) (string,
 
 // Arguments are read from the process whose number its newest control socket that answers has in its name.
 func (h linuxHost) Arguments(ctx context.Context, daemon string) ([]string, error) {
-	folders := controlFolders(h.config)
+	folders := controlFolders(h.config, daemon)
 	problem := fmt.Errorf("no control socket of %s answers in %s: %w", daemon, strings.Join(folders, " or "), errAbsent)
 	for _, socket := range unixctl.Sockets(folders, daemon) {
 		_, err := control(ctx, socket, "version")
@@ -155,17 +155,20 @@ func (h linuxHost) Arguments(ctx context.Context, daemon string) ([]string, erro
 	return nil, problem
 }
 
-// controlFolders are where the agent looks for ovn-controller's socket, too.
-func controlFolders(config Config) []string {
-	if config.OVNRunDir != "" {
-		return []string{config.OVNRunDir}
-	}
+// controlFolders are where a daemon may have its control socket: ovs-vswitchd beside the database, and ovn-controller
+// where the agent looks for it, too.
+func controlFolders(config Config, daemon string) []string {
 	first, _, _ := strings.Cut(config.OVSDatabase, ",")
 	path, isUnix := strings.CutPrefix(first, "unix:")
-	if !isUnix {
+	folder := filepath.Dir(path)
+	switch {
+	case isUnix && daemon == "ovs-vswitchd":
+		return []string{folder}
+	case config.OVNRunDir != "":
+		return []string{config.OVNRunDir}
+	case !isUnix:
 		return []string{"/var/run/ovn"}
 	}
-	folder := filepath.Dir(path)
 	return []string{folder, filepath.Join(filepath.Dir(folder), "ovn")}
 }
 

@@ -233,6 +233,21 @@ func TestAskingADaemon(t *testing.T) {
 	}
 }
 
+// TestWhereDaemonsTakeCommands: ovn-rundir says nothing of Open vSwitch's own daemon.
+func TestWhereDaemonsTakeCommands(t *testing.T) {
+	for _, c := range []struct{ database, rundir, daemon, want string }{
+		{"unix:/run/openvswitch/db.sock", "", "ovn-controller", "/run/openvswitch /run/ovn"},
+		{"unix:/run/openvswitch/db.sock", "/opt/ovn", "ovn-controller", "/opt/ovn"},
+		{"unix:/run/openvswitch/db.sock", "/opt/ovn", "ovs-vswitchd", "/run/openvswitch"},
+		{"tcp:127.0.0.1:6640", "", "ovs-vswitchd", "/var/run/ovn"},
+	} {
+		config := Config{OVSDatabase: c.database, OVNRunDir: c.rundir}
+		if got := strings.Join(controlFolders(config, c.daemon), " "); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
 func TestThisMachine(t *testing.T) {
 	host := linuxHost{}
 	devices, err := host.Devices()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/dpctl"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -155,6 +157,46 @@ func checkVswitchd(ctx context.Context, early bool, reader vswitchReader,
 		return fail(remedy, "br-int does not answer OpenFlow: %v", err)
 	}
 	return s.ok("br-int answers OpenFlow")
+}
+
+// checkUpcalls: a packet without a flow in the datapath is ovs-vswitchd's to judge, and one that takes no such packets
+// looks well from outside. It is not asked before there is a bridge: on Windows, the question would end an ovs-vswitchd
+// whose extension is not enabled yet, and one that has a bridge ends by itself then (lost_communication in
+// lib/netlink-socket.c).
+func checkUpcalls(ctx context.Context, daemons daemonControl, reader vswitchReader) []Finding {
+	const s = subject("upcalls")
+	o, err := reader.OpenVSwitch(ctx)
+	if err != nil || o.bridge("br-int") == nil {
+		return nil // see the checks ovs-database and ovs-vswitchd
+	}
+	answer, err := daemons.Control(ctx, "ovs-vswitchd", dpctl.Show)
+	if errors.Is(err, errAbsent) || errors.Is(err, fs.ErrNotExist) {
+		return nil // see the check ovs-vswitchd
+	}
+	const itself = "run `ovs-appctl " + dpctl.Show + "`, and look at the line lookups"
+	if err != nil {
+		return s.unknown(itself, "ovs-vswitchd does not tell of its datapath: %v", err)
+	}
+	datapaths, err := dpctl.ParseShow(answer)
+	if err != nil {
+		return s.unknown(itself, "ovs-vswitchd's answer cannot be read: %v", err)
+	}
+	var findings []Finding
+	for _, d := range datapaths {
+		if d.UpcallsLost() {
+			findings = append(findings, s.failed("run `systemctl restart ovs-vswitchd`. So that it does not come back with "+
+				"the next boot, install Open vSwitch 3.1.1 or later, or run the playbook site.yml, which has ovs-vswitchd 3.1.0 "+
+				"wait for the 11th second",
+				"no packet reaches ovs-vswitchd: datapath %s has lost all %d that it had no flow for. So neither the host's "+
+					"bridges nor pods have a network. Version 3.1.0, which Debian 12 has, does that if it starts in the first "+
+					"10 seconds after the boot: it then counts no processors, and has no thread that takes packets",
+				d.Name, d.Missed)...)
+		}
+	}
+	if len(findings) == 0 {
+		return s.ok("the datapath does not lose all packets that are for ovs-vswitchd")
+	}
+	return findings
 }
 
 // helloOpenFlow waits for the message with which every OpenFlow switch begins.

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"io/fs"
 	"net"
 	"net/netip"
 	"strings"
@@ -94,6 +95,42 @@ func TestDatabaseAndDaemon(t *testing.T) {
 			expect(t, checkVswitchd(t.Context(), false, c.reader, c.openFlow), c.vswitchd)
 			early := strings.ReplaceAll(c.vswitchd, "failed", "warning")
 			expect(t, checkVswitchd(t.Context(), true, c.reader, c.openFlow), early)
+		})
+	}
+}
+
+func TestUpcalls(t *testing.T) {
+	bridge := fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{}, Bridges: []*vswitch.Bridge{{Name: "br-int"}}}}
+	show := func(datapaths ...string) fakeControl {
+		return fakeControl{"dpctl/show": strings.Join(datapaths, "")}
+	}
+	const (
+		lost = "system@ovs-system:\n  lookups: hit:0 missed:600 lost:600\n  flows: 0\n"
+		well = "netdev@ovs-netdev:\n  lookups: hit:9 missed:3 lost:1\n  flows: 2\n"
+	)
+	for _, c := range []struct {
+		name   string
+		daemon daemonControl
+		reader fakeVswitch
+		states string
+		words  []string
+	}{
+		{"all lost", show(lost), bridge, "failed", []string{"system@ovs-system has lost all 600", "3.1.0",
+			"systemctl restart ovs-vswitchd", "3.1.1"}},
+		{"one of two datapaths", show(well, lost), bridge, "failed", []string{"system@ovs-system"}},
+		{"well", show(well), bridge, "ok", nil},
+		{"no packet yet", show("system@ovs-system:\n  lookups: hit:0 missed:0 lost:0\n  flows: 0\n"), bridge, "ok", nil},
+		{"no datapath yet", show(), bridge, "ok", nil},
+		{"another answer", show("system@ovs-system:\n  lookups: 7\n"), bridge, "unknown", []string{"lookups: 7",
+			"ovs-appctl dpctl/show"}},
+		{"refused", refusingControl{errBroken}, bridge, "unknown", []string{"broken"}},
+		{"no daemon", fakeControl{}, bridge, "", nil},
+		{"no pipe", refusingControl{fs.ErrNotExist}, bridge, "", nil},
+		{"no bridge, and so no question", refusingControl{errBroken}, fakeVswitch{found: &openVSwitch{}}, "", nil},
+		{"no database", refusingControl{errBroken}, fakeVswitch{err: errBroken}, "", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			expect(t, checkUpcalls(t.Context(), c.daemon, c.reader), c.states, c.words...)
 		})
 	}
 }

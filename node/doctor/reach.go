@@ -211,6 +211,7 @@ var notes = map[string]string{
 		"what depends on these flows does not work until then",
 	"conntrack-lookup": "see the check conntrack-lookup",
 	"connections":      "install Open vSwitch 3.3 or later; until then a pod can take the node's room for all connections",
+	"upcalls":          "see the check upcalls",
 }
 
 // checkNotes tells the agent's notes that have a remedy. A note may go on for several lines.

@@ -38,6 +38,7 @@ const (
 	EncryptedPeers  Condition = "encrypted-peers"   // what goes to other nodes is encrypted, where it is to be
 	HNS             Condition = "hns"               // HNS answers all calls, on Windows
 	UplinkMTU       Condition = "mtu"               // the uplink carries what uplink-mtu says
+	Upcalls         Condition = "upcalls"           // packets that the datapath has no flow for reach ovs-vswitchd
 )
 
 // Problems maps conditions that do not hold to the reason.

@@ -37,7 +37,7 @@ spec: {ipFamilyPolicy: PreferDualStack, selector: {name: nobody}, ports: [{port:
 		{"svc/traced/served:80", "tcp", api.Arrives, api.ProbeAnswered, api.ProbeAgrees},
 		{"svc/kube-system/kube-dns:53", "udp", api.Arrives, api.ProbeAnswered, api.ProbeAgrees},
 		{"svc/traced/forsaken:80", "tcp", api.Refused, api.ProbeRefused, api.ProbeAgrees},
-		{"traced/guarded:8080", "tcp", api.Lost, api.ProbeUnanswered, api.ProbeAgrees},
+		{"traced/guarded:8080", "tcp", api.Refused, api.ProbeUnanswered, api.ProbeAgrees},
 		// The network lets it pass, and no program listens there.
 		{"traced/linux:9", "tcp", api.Arrives, api.ProbeRefused, api.ProbeDiffers},
 		{"traced/linux:9", "udp", api.Arrives, api.ProbeRefused, api.ProbeDiffers},

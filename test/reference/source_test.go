@@ -73,7 +73,7 @@ func TestEventsNeedReasons(t *testing.T) {
 			page, err := Events(sourceOf(t, `import "github.com/weftnet/weft/models/reasons"`+"\n"+c.code))
 			switch {
 			case c.wrong == "" && err == nil:
-				want := "| `Lost` | Pod | `weft controller` | It is lost. | Delete it. |"
+				want := "| `Lost` | Pod | `weft node` | It is lost. | Delete it. |"
 				if !strings.Contains(page.text.String(), want) {
 					t.Errorf("no %q in %s", want, page.text.String())
 				}
