@@ -15,6 +15,9 @@ import (
 	"github.com/containernetworking/cni/pkg/version"
 )
 
+// PluginType is the plugin's type in network configurations: the name of its program.
+const PluginType = "weft-cni"
+
 // Versions of the specification that the plugin speaks.
 var Versions = version.PluginSupports("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
 

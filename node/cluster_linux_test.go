@@ -101,6 +101,7 @@ func newClusterOver(tb testing.TB, extension *hyperv.Extension) *cluster {
 	c.config.EncapAddress = netip.MustParseAddr("172.30.0.1")
 	c.config.CNISocket = filepath.Join(dir, "weft", "cni.sock")
 	c.config.CNIConfDir, c.config.DataDir = filepath.Join(dir, "net.d"), filepath.Join(dir, "data")
+	c.config.CNICacheDir = filepath.Join(dir, "cache")
 	c.config.CNITimeout = nodetest.Patience
 	c.config.MetricsAddress = ""
 	c.client = nodetest.FakeAPI(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: "node-uid"}})

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/nodeconfig"
 )
 
@@ -17,7 +18,7 @@ import (
 // "unsupported CNI result version"; later ones (containerd 2) choose the highest of cniVersions,
 // and with 1.1.0 call STATUS and GC.
 func conflist(c nodeconfig.Config) ([]byte, error) {
-	plugin := map[string]any{"type": "weft-cni", "socket": c.CNISocket}
+	plugin := map[string]any{"type": cni.PluginType, "socket": c.CNISocket}
 	if c.SharesAdapter() { // HNS gives a sandbox its resolver, kubelet does not
 		plugin["capabilities"] = map[string]bool{"dns": true}
 	}
@@ -67,7 +68,7 @@ func isWeftList(path string) bool {
 	}
 	content, err := os.ReadFile(path)
 	return err == nil && json.Unmarshal(content, &list) == nil && len(list.Plugins) == 1 &&
-		list.Plugins[0].Type == "weft-cni"
+		list.Plugins[0].Type == cni.PluginType
 }
 
 // replaceFile writes beside the target and renames. The runtime reads *.conf, *.conflist and

@@ -52,7 +52,7 @@ func newBareNodeWith(t *testing.T, change func(*nodeconfig.Config, *platformtest
 	config := nodeconfig.Default()
 	config.NodeName, config.OVNSouthbound, config.EncapAddress = "n1", "tcp:192.0.2.1:6642", netip.MustParseAddr(
 		"172.30.0.1")
-	config.CNIConfDir, config.CNITimeout = nodetest.Folder(t), nodetest.Patience
+	config.CNIConfDir, config.CNICacheDir, config.CNITimeout = nodetest.Folder(t), nodetest.Folder(t), nodetest.Patience
 	// those of any system
 	config.HNSNetwork, config.Gateway, config.GatewayBridge, config.Chassis = "", "", "br-ex", nodeconfig.ChassisLocal
 	config.ConntrackLookup = ""

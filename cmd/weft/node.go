@@ -55,6 +55,7 @@ func nodeConfig(s *settings) (nodeconfig.Config, error) {
 	config.CNISocket = s.text("cni-socket")
 	config.CNIConfDir = s.text("cni-conf-dir")
 	config.CNIConfName = s.text("cni-conf-name")
+	config.CNICacheDir = s.text("cni-cache-dir")
 	config.CNITimeout = s.duration("cni-timeout")
 	config.TunnelAddress = s.text("tunnel-address")
 	config.TunnelCA = s.text("tunnel-ca")

@@ -48,6 +48,8 @@ func nodeFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 		"named pipe")
 	f.String("cni-conf-dir", defaults.CNIConfDir, "folder in which the container runtime reads CNI configurations")
 	f.String("cni-conf-name", defaults.CNIConfName, "name of Weft's file in cni-conf-dir")
+	f.String("cni-cache-dir", defaults.CNICacheDir, "folder in which the container runtime keeps results of CNI; the "+
+		"agent removes those that a power failure has made unreadable")
 	f.Duration("cni-timeout", defaults.CNITimeout, "how long a CNI ADD waits for the pod's address and flows")
 	f.String("tunnel-address", defaults.TunnelAddress, "HOST:PORT where the agent takes connections of chassis "+
 		"hosts and of weft observe; without HOST it listens on all addresses, and the clients connect to "+

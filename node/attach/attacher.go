@@ -51,6 +51,7 @@ type Attacher struct {
 
 	sandboxes *sandboxes
 	records   records
+	results   results
 	inspector *Inspector
 	pending   *pendingPorts
 	// untidy asks for a sweep before its time.
@@ -65,8 +66,8 @@ func New(p Parts) *Attacher {
 	return &Attacher{
 		config: p.Config, platform: p.Platform, ovs: p.Database, pods: p.Pods, health: p.Health, rounds: p.Rounds,
 		report: p.Report, podSubnets: p.PodSubnets, mtu: p.MTU, metrics: newMetrics(),
-		sandboxes: newSandboxes(), records: newRecords(p.Config), inspector: NewInspector(p.Config),
-		pending: newPendingPorts(), untidy: signal.New(), portlessTime: portlessTime,
+		sandboxes: newSandboxes(), records: newRecords(p.Config), results: newResults(p.Config),
+		inspector: NewInspector(p.Config), pending: newPendingPorts(), untidy: signal.New(), portlessTime: portlessTime,
 	}
 }
 

@@ -57,6 +57,7 @@ func newBareNodeWith(t *testing.T, change func(*nodeconfig.Config, *platformtest
 	config.NodeName, config.EncapAddress = "n1", netip.MustParseAddr("172.30.0.1")
 	config.HNSNetwork, config.Gateway, config.Chassis = "", "", nodeconfig.ChassisLocal // those of any system
 	config.CNITimeout, config.StateDir = nodetest.Patience, nodetest.Folder(t)
+	config.CNIConfDir, config.CNICacheDir = nodetest.Folder(t), nodetest.Folder(t)
 	n := &bareNode{t: t, platform: platformtest.New(), client: nodetest.FakeAPI()}
 	if change != nil {
 		change(&config, n.platform)

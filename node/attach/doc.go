@@ -5,6 +5,7 @@
 //	pending     ports whose device or flows have not come yet
 //	sweep       GC, and what a node finds by itself that is nobody's
 //	sandboxes   one piece of work at a time on an attachment
+//	results     what the container runtime keeps and cannot read after a power failure
 //	records     whose a device is, for the day when the database is lost
 //	inspect     why a port has no flows
 //

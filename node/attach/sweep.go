@@ -80,7 +80,7 @@ func (a *Attacher) SweepPeriodically(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		a.rounds.Do("sweep", func() {
-			if err := a.sweep(ctx); err != nil {
+			if err := errors.Join(a.sweep(ctx), a.results.sweep(ctx)); err != nil {
 				slog.ErrorContext(ctx, "sweep stale attachments", "error", err)
 			}
 		})

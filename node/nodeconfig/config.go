@@ -167,6 +167,8 @@ type Config struct {
 	// cni-conf-dir, cni-conf-name: the file that tells the container runtime about weft.
 	CNIConfDir  string
 	CNIConfName string
+	// cni-cache-dir: where the container runtime keeps the results of ADDs, in the folder results.
+	CNICacheDir string
 	// cni-timeout: how long an ADD waits for the pod's address and flows; kubelet's own limit for
 	// a sandbox is four minutes, containerd's for a plugin none.
 	CNITimeout time.Duration
@@ -281,6 +283,9 @@ func (c Config) validateCNI(bad func(key, format string, args ...any)) {
 	}
 	if !filepath.IsAbs(c.CNIConfDir) {
 		bad("cni-conf-dir", "%q is not an absolute path", c.CNIConfDir)
+	}
+	if !filepath.IsAbs(c.CNICacheDir) {
+		bad("cni-cache-dir", "%q is not an absolute path", c.CNICacheDir)
 	}
 	if filepath.Base(c.CNIConfName) != c.CNIConfName || filepath.Ext(c.CNIConfName) != ".conflist" {
 		bad("cni-conf-name", "%q is not a file name that ends with .conflist", c.CNIConfName)

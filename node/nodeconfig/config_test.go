@@ -104,6 +104,7 @@ func TestValidateNamesTheKey(t *testing.T) {
 		},
 		"cni-socket":      func(c *Config) { c.CNISocket = "cni.sock" },
 		"cni-conf-dir":    func(c *Config) { c.CNIConfDir = "net.d" },
+		"cni-cache-dir":   func(c *Config) { c.CNICacheDir = "cni" },
 		"cni-conf-name":   func(c *Config) { c.CNIConfName = "../10-weft.conf" },
 		"cni-timeout":     func(c *Config) { c.CNITimeout = 0 },
 		"metrics-address": func(c *Config) { c.MetricsAddress = "9471" },

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/containernetworking/cni/libcni"
+
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/ipsec"
@@ -27,6 +29,7 @@ func LinuxDefault() Config {
 		DataDir:          "/var/lib/weft/node",
 		CNIConfDir:       "/etc/cni/net.d",
 		CNIConfName:      "10-weft.conflist",
+		CNICacheDir:      libcni.CacheDir,
 		CNITimeout:       50 * time.Second,
 		VNICTimeout:      time.Minute,
 		DNSServices:      slices.Clone(contract.DNSServices),
@@ -42,6 +45,9 @@ const (
 
 // WindowsDefault is the same of a Windows node, which has these folders. The others are those of containerd (its
 // config.toml on Windows, plugins."io.containerd.grpc.v1.cri".cni.conf_dir) and of Open vSwitch's build for Windows.
+//
+// containerd does not set libcni's folder (https://github.com/containerd/containerd/issues/9825), so it is
+// libcni.CacheDir, a path of the drive on which containerd runs. That this is C: is assumed.
 func WindowsDefault(programData, programFiles string) Config {
 	return Config{
 		OVSDatabase:     `unix:C:\openvswitch\var\run\openvswitch\db.sock`,
@@ -57,6 +63,7 @@ func WindowsDefault(programData, programFiles string) Config {
 		StateDir:        programData + `\weft`,
 		CNIConfDir:      programFiles + `\containerd\cni\conf`,
 		CNIConfName:     "10-weft.conflist",
+		CNICacheDir:     `C:\var\lib\cni`,
 		CNITimeout:      50 * time.Second,
 		VNICTimeout:     time.Minute,
 		ConntrackLookup: LookupAuto,

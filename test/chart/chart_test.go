@@ -160,7 +160,7 @@ func TestAgents(t *testing.T) {
 		t.Error("there are agents that nobody has asked for")
 	}
 	objects := rendered(t, least, agents, `{image: {pullPolicy: Never}, node: {nodeSelector: {pool: a}, kubeconfig: /etc/k/conf,
-		config: {cni-conf-dir: /etc/cni/other}}}`)
+		config: {cni-conf-dir: /etc/cni/other, cni-cache-dir: /var/cni}}}`)
 	pod := get[*appsv1.DaemonSet](t, objects, "DaemonSet weft-node").Spec.Template.Spec
 	if want := map[string]string{"kubernetes.io/os": "linux", "pool": "a"}; !maps.Equal(pod.NodeSelector, want) {
 		t.Errorf("the agents are on nodes with %v", pod.NodeSelector)
@@ -183,7 +183,7 @@ func TestAgents(t *testing.T) {
 			writes = append(writes, mount.MountPath)
 		}
 	}
-	if want := []string{"/run", "/var/lib/weft/node", "/etc/cni/other"}; !slices.Equal(writes, want) {
+	if want := []string{"/run", "/var/lib/weft/node", "/etc/cni/other", "/var/cni"}; !slices.Equal(writes, want) {
 		t.Errorf("it may write %v", writes)
 	}
 	if s := settings(t, objects, "node"); s["kubeconfig"] != "/etc/k/conf" ||

@@ -128,7 +128,8 @@ func TestPathsForWindowsPrograms(t *testing.T) {
 		t.Errorf("%s, not %s", got, want)
 	}
 	spec := windows(t, config(IPv4))
-	for _, name := range []string{"kubeconfig", "tunnel-ca", "tunnel-certificate", "tunnel-private-key", "cni-conf-dir"} {
+	for _, name := range []string{"kubeconfig", "tunnel-ca", "tunnel-certificate", "tunnel-private-key", "cni-conf-dir",
+		"cni-cache-dir"} {
 		if got := flag(t, spec, "weft-node", name); !strings.HasPrefix(got, `Z:\`) || strings.Contains(got, "/") {
 			t.Errorf("--%s is %s", name, got)
 		}
