@@ -65,7 +65,7 @@ func newAgent(
 		config: c, platform: system, ovs: ovs, rounds: health.NewRounds(), attention: signal.New(),
 	}}
 	a.health = health.New(a.conditionChanged, a.warn, conditionsOf(c)...)
-	a.registry = newRegistry(c,
+	a.registry = newRegistry(c, a.bridged,
 		func() float64 { return float64(len(ovs.Attached())) },
 		func() float64 {
 			if len(a.health.Problems()) > 0 {

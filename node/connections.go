@@ -17,7 +17,7 @@ import (
 // newConnections is where the connections of the node's datapath are told.
 func (a *agent) newConnections() *conntrack.Source {
 	c := conntrack.Config{
-		Sockets:   func() []string { return switchSockets(a.config) },
+		Sockets:   a.switchSockets,
 		BridgeIDs: a.bridgeIDs,
 		Inside: func() []netip.Prefix {
 			network, err := a.node.network()
@@ -39,6 +39,18 @@ func (a *agent) bridgeIDs() map[string]string {
 		return bridge.ExternalIDs
 	}
 	return nil
+}
+
+// bridged says whether the node has br-int. Before that, nobody asks its ovs-vswitchd about datapaths: on Windows that
+// ends it while the extension is not enabled (lost_communication in lib/netlink-socket.c).
+func (a *agent) bridged() bool { return a.ovs.Bridge(nodeconfig.IntegrationBridge) != nil }
+
+// switchSockets are those at which the node's ovs-vswitchd may be asked about datapaths.
+func (a *agent) switchSockets() []string {
+	if !a.bridged() {
+		return nil
+	}
+	return switchSockets(a.config)
 }
 
 // switchSockets are those at which the node's ovs-vswitchd may answer.

@@ -22,8 +22,13 @@ func TestWhereTheSwitchTakesCommands(t *testing.T) {
 		if got := switchSockets(config); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %q", c, got)
 		}
-		if asked := daemonsOf(config); (len(asked) > 0) != (len(c.want) > 0) {
+		if asked := daemonsOf(config, true); (len(asked) > 0) != (len(c.want) > 0) {
 			t.Errorf("%+v: metrics are of %+v", c, asked)
+		}
+		for _, asked := range daemonsOf(config, false) {
+			if asked.Name == "ovs-vswitchd" {
+				t.Errorf("%+v: it is asked before it has a bridge, which would end it on Windows", c)
+			}
 		}
 	}
 }

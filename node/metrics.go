@@ -15,7 +15,7 @@ import (
 )
 
 // newRegistry has what says of the node as a whole how it is.
-func newRegistry(c nodeconfig.Config, attached, ready func() float64) *prometheus.Registry {
+func newRegistry(c nodeconfig.Config, bridged func() bool, attached, ready func() float64) *prometheus.Registry {
 	registry := telemetry.NewRegistry()
 	registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -24,13 +24,14 @@ func newRegistry(c nodeconfig.Config, attached, ready func() float64) *prometheu
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "weft_node_ready", Help: "1 if the node can serve CNI ADD.",
 		}, ready),
-		daemons.New(func() []daemons.Daemon { return daemonsOf(c) }),
+		daemons.New(func() []daemons.Daemon { return daemonsOf(c, bridged()) }),
 	)
 	return registry
 }
 
-// daemonsOf are those of Open vSwitch and OVN that the node has, as far as it is known where they are.
-func daemonsOf(c nodeconfig.Config) (list []daemons.Daemon) {
+// daemonsOf are those of Open vSwitch and OVN that the node has, as far as it is known where they are. A node
+// without br-int has no ovs-vswitchd that may be asked.
+func daemonsOf(c nodeconfig.Config, bridged bool) (list []daemons.Daemon) {
 	add := func(name string, sockets []string) {
 		list = append(list, daemons.Daemon{Name: name, Node: c.NodeName, Sockets: sockets})
 	}
@@ -38,7 +39,7 @@ func daemonsOf(c nodeconfig.Config) (list []daemons.Daemon) {
 	if known {
 		add("ovsdb-server", unixctl.Sockets([]string{folder}, "ovsdb-server"))
 	}
-	if known || c.OVSControl != "" {
+	if bridged && (known || c.OVSControl != "") {
 		add("ovs-vswitchd", switchSockets(c))
 	}
 	if c.Chassis != nodeconfig.ChassisHosted {

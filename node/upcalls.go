@@ -10,7 +10,6 @@ import (
 	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/dpctl"
 	"github.com/weftnet/weft/node/health"
-	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/unixctl"
 )
 
@@ -55,14 +54,10 @@ func (a *agent) watchUpcalls(ctx context.Context) error {
 	return nil
 }
 
-// lookAtUpcalls says after what time to look again. Before there is a bridge, ovs-vswitchd is not asked: on Windows the
-// question would end it while the extension is not enabled (lost_communication in lib/netlink-socket.c).
+// lookAtUpcalls says after what time to look again.
 func (a *agent) lookAtUpcalls(ctx context.Context, u *upcalls) (next time.Duration) {
-	if a.ovs.Bridge(nodeconfig.IntegrationBridge) == nil {
-		return upcallsAwait
-	}
 	datapaths, err := a.datapaths(ctx)
-	if err != nil { // it starts, or is dead, which others tell
+	if err != nil { // it has no bridge yet, starts, or is dead, which others tell
 		return upcallsAwait
 	}
 	next, problem := u.judge(datapaths)
@@ -75,7 +70,7 @@ func (a *agent) datapaths(ctx context.Context) ([]dpctl.Datapath, error) {
 	ctx, cancel := context.WithTimeout(ctx, reconcileTime)
 	defer cancel()
 	err := errors.New("ovs-vswitchd has no control socket")
-	for _, socket := range switchSockets(a.config) {
+	for _, socket := range a.switchSockets() {
 		var answer string
 		if answer, err = unixctl.Call(ctx, socket, dpctl.Show); err == nil {
 			return dpctl.ParseShow(answer)
