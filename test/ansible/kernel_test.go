@@ -84,7 +84,7 @@ func TestKernelPassesOfficialTests(t *testing.T) {
 	} {
 		t.Run(suite.name, func(t *testing.T) {
 			began := time.Now()
-			out, err := servers.Try("e2e", "--procs", "4", "--timeout", "2h", "--focus", suite.focus, "--skip", suite.not)
+			out, err := servers.Shown("e2e", "--procs", "4", "--timeout", "2h", "--focus", suite.focus, "--skip", suite.not)
 			if err != nil {
 				t.Fatal(err)
 			}

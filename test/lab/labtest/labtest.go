@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,6 +81,16 @@ func shown(cmd *exec.Cmd) error {
 
 // Try runs a verb of weftlab and returns what it printed; the error holds what it complained of.
 func (l Lab) Try(args ...string) (string, error) { return l.TryWith("", args...) }
+
+// Shown is Try of what takes hours: its output is shown as it comes, too.
+func (l Lab) Shown(args ...string) (string, error) {
+	cmd := l.Command(args...)
+	var said bytes.Buffer
+	cmd.Stdout = io.MultiWriter(os.Stdout, &said)
+	cmd.Stderr = cmd.Stdout
+	err := cmd.Run()
+	return said.String(), err
+}
 
 // TryWith is Try with a standard input.
 func (l Lab) TryWith(stdin string, args ...string) (string, error) {
