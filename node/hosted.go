@@ -77,8 +77,8 @@ func newAgentTunnel(c nodeconfig.Config) *agentTunnel {
 				"direction.",
 		}, []string{"target", "direction"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weft_tunnel_refused_total", Help: "Connections to the agent that got no stream, by reason: of " +
-				"chassis hosts, of weft observe or of other clients.",
+			Name: "weft_tunnel_refused_total", Help: "Connections of chassis hosts, of weft observe and of other " +
+				"clients to the agent that got no stream, by the reason of the refusal.",
 		}, []string{"reason"}),
 	}
 }

@@ -13,12 +13,13 @@ var (
 	subnetUsed = prometheus.NewDesc("weft_controller_subnet_used_addresses",
 		"Addresses of a node's pod subnet that pods have.", []string{"node", "subnet"}, nil)
 	subnetFree = prometheus.NewDesc("weft_controller_subnet_free_addresses",
-		"Addresses of a node's pod subnet that pods may still get; pods get at most 65,533 addresses of a subnet.",
+		"Addresses of a node's pod subnet that pods may still get. Pods get at most 65,533 addresses of a "+
+			"subnet, so this value is never larger.",
 		[]string{"node", "subnet"}, nil)
 	poolUsed = prometheus.NewDesc("weft_controller_pool_used_addresses",
-		"Addresses of an AddressPool that Services and EgressIPs have.", []string{"pool"}, nil)
+		"Addresses of an AddressPool that Services or EgressIPs use.", []string{"pool"}, nil)
 	poolFree = prometheus.NewDesc("weft_controller_pool_free_addresses",
-		"Addresses of an AddressPool that Services may still get.", []string{"pool"}, nil)
+		"Addresses of an AddressPool that have no user, so that Services may get them.", []string{"pool"}, nil)
 )
 
 // Describe is part of [prometheus.Collector].

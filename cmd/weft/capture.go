@@ -52,10 +52,11 @@ func captureCommand() *cobra.Command {
 		Example: "  weft capture -n shop web --filter 'tcp port 443' -w web.pcapng\n" +
 			"  weft capture shop/web -w - | wireshark -k -i -\n  weft capture node/l1 --snaplen 128 --duration 2m",
 	}
-	endsWith(cmd, exitCode{doctor.ExitOK, "the capture has ended, and no packet was dropped"},
-		exitCode{doctor.ExitWarning, "packets were dropped, or the capture broke off; the file has the packets " +
-			"before that"},
-		exitCode{doctor.ExitNotAsked, "nothing was captured, and there is no file; the error says why"})
+	endsWith(cmd, exitCode{doctor.ExitOK, "the capture has reached its limit, and the file lacks no packet; or you " +
+		"have ended the capture, and nobody knows whether the file lacks packets"},
+		exitCode{doctor.ExitWarning, "the file lacks packets: they came faster than they were read, or the " +
+			"capture broke off"},
+		exitCode{doctor.ExitNotAsked, "nothing could be captured, and there is no file; the error says why"})
 	f := cmd.Flags()
 	contextFlags(f)
 	f.StringP("namespace", "n", "", "namespace of a pod named without one; empty: that of the context")

@@ -52,7 +52,7 @@ func connectivityTestCommand() *cobra.Command {
 		Example: "  weft connectivity test\n  weft connectivity test --nodes l1,w1 --outside 203.0.113.7:80",
 	}
 	endsWith(cmd, exitCode{doctor.ExitOK, "all connections that were tested have passed"},
-		exitCode{exitNotPassed, "something has failed, or the namespace could not be removed"},
+		exitCode{exitNotPassed, "a connection has failed, or the test could not remove its namespace from the cluster"},
 		exitCode{doctor.ExitNotAsked, "there is no report; the error says why"})
 	f := cmd.Flags()
 	contextFlags(f)

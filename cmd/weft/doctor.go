@@ -35,7 +35,7 @@ func doctorCommand() *cobra.Command {
 		Long:  doctorHelp,
 	}
 	endsWith(cmd, exitCode{doctor.ExitOK, "all is well"},
-		exitCode{doctor.ExitWarning, "nothing has failed; there are warnings, or checks that cannot tell"},
+		exitCode{doctor.ExitWarning, "nothing has failed; there are warnings, or checks without a result"},
 		exitCode{doctor.ExitFailed, "something has failed"},
 		exitCode{doctor.ExitNotAsked, "nothing was examined, since the command is wrong or was interrupted"})
 	cmd.Flags().AddFlagSet(nodeCommand().Flags())

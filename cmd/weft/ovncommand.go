@@ -33,8 +33,9 @@ func ovnCommand(name, example string) *cobra.Command {
 		Long:    fmt.Sprintf(ovnCommandHelp, tool.Program),
 		Example: example,
 	}
-	endsWith(cmd, exitCode{doctor.ExitOK, "the command has answered"},
-		exitCode{doctor.ExitWarning, "it has failed, or was ended, or has printed too much; the error says why"},
+	endsWith(cmd, exitCode{doctor.ExitOK, "the command, which only reads, has answered"},
+		exitCode{doctor.ExitWarning, "it has failed, was ended after 15 seconds, or printed more than 4 MiB; the error " +
+			"says why"},
 		exitCode{doctor.ExitNotAsked, "it was not run; the error says why"})
 	f := cmd.Flags()
 	f.SetInterspersed(false)

@@ -82,7 +82,8 @@ func explainCommand() *cobra.Command {
 			"  weft policy explain prod/web svc/kube-system/kube-dns:53/udp",
 	}
 	endsWith(cmd, exitCode{0, "the connection is allowed: over each address family, and at each endpoint"},
-		exitCode{exitRefused, "it is refused"}, exitCode{exitUnasked, "there is no answer; the error says why"})
+		exitCode{exitRefused, "it is refused over an address family, or at an endpoint"},
+		exitCode{exitUnasked, "there is no answer; the error says why"})
 	f := cmd.Flags()
 	f.String("kubeconfig", "", userKubeconfigUsage)
 	f.String("namespace", "default", "namespace of pods that are named without one")

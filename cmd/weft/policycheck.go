@@ -37,9 +37,11 @@ func checkCommand() *cobra.Command {
 		Example: "  weft policy check -f manifests/ --expect reachability.txt\n  weft policy check -f manifests/ --from " +
 			"prod/web --to prod/db:5432",
 	}
-	endsWith(cmd, exitCode{0, "the policies are good, and each expectation is met"},
-		exitCode{exitRefused, "the connection is refused, or an expectation is not met"},
-		exitCode{exitUnasked, "a policy, something else that was read, or the command is wrong"})
+	endsWith(cmd, exitCode{0, "the policies are correct; with --from and --to: the connection is allowed; with " +
+		"--expect: each expectation is met"},
+		exitCode{exitRefused, "with --from and --to: the connection is refused; with --expect: an expectation is " +
+			"not met"},
+		exitCode{exitUnasked, "there is a mistake in a policy, in another input, or in the command"})
 	f := cmd.Flags()
 	f.StringSliceP("filename", "f", nil, "files and folders with manifests; - is standard input")
 	f.String("namespace", "default", "namespace of objects and pods that name none")

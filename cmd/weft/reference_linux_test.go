@@ -72,8 +72,9 @@ var commonExits = []exitCode{
 
 // TestReferenceExitCodes: docs/reference/exit-codes.md has those of each command.
 func TestReferenceExitCodes(t *testing.T) {
-	page := reference.NewPage("Exit codes",
-		"If a command has no section on this page, it has the exit codes of the first section.")
+	page := reference.NewPage("Exit codes", `
+If a command has no section on this page, it has the exit codes of the first section. A mistake in
+the command line gives the last code of a command's section, and 1 for `+"`weft service status`"+`.`)
 	addExitCodes(page, "All other commands", commonExits)
 	var add func(*cobra.Command)
 	add = func(cmd *cobra.Command) {

@@ -55,9 +55,9 @@ func traceCommand() *cobra.Command {
 			"  weft trace 198.51.100.9 203.0.113.80:443 --node l1",
 	}
 	endsWith(cmd, exitCode{doctor.ExitOK, "the packet arrives, and so does its answer"},
-		exitCode{doctor.ExitWarning, "one of them is refused, or lost"},
-		exitCode{doctor.ExitFailed, "with --live: the probe's result differs from the trace, or the probe has no " +
-			"result to compare"},
+		exitCode{doctor.ExitWarning, "the packet or its answer is refused, or lost"},
+		exitCode{doctor.ExitFailed, "with --live: the probe's result differs from the trace, or cannot be compared, " +
+			"whatever the trace says"},
 		exitCode{doctor.ExitNotAsked, "there is no answer; the error says why"})
 	f := cmd.Flags()
 	contextFlags(f)

@@ -38,8 +38,9 @@ func versionCommand() *cobra.Command {
 		Long:    versionHelp,
 		Example: "  weft version\n  weft version --client",
 	}
-	endsWith(cmd, exitCode{doctor.ExitOK, "all versions are printed; without a kubeconfig, this program's"},
-		exitCode{doctor.ExitNotAsked, "only this program's versions are printed, if any; the error says why"})
+	endsWith(cmd, exitCode{doctor.ExitOK, "the versions are printed, and a line for each that could not be read; " +
+		"without a kubeconfig, only those of this program"},
+		exitCode{doctor.ExitNotAsked, "the versions of the cluster are missing; the error says why"})
 	f := cmd.Flags()
 	contextFlags(f)
 	f.Bool("client", false, "print the versions of this program alone, and ask nobody")

@@ -43,8 +43,8 @@ func newMetrics() *metrics {
 				"them).", Buckets: buckets,
 		}, []string{"phase"}),
 		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weft_swept_attachments_total", Help: "Attachments of pods that were removed without a CNI DEL, by reason: " +
-				"gc (CNI GC asked for it), sandbox gone, no port.",
+			Name: "weft_swept_attachments_total", Help: "Attachments of pods that were removed without a CNI " +
+				"DEL, by reason: \"gc\" (CNI GC asked for it), \"sandbox gone\", \"no port\".",
 		}, []string{"reason"}),
 		pendingTime: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "weft_arrival_seconds",

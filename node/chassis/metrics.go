@@ -48,8 +48,9 @@ func newMetrics() *metrics {
 				"has refused, by node and reason.",
 		}, []string{"node", "reason"}),
 		takeovers: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weft_chassis_takeovers_total", Help: "Nodes that this host has taken, by what they were before: new, " +
-				"released by another host, of a dead host, or its own.",
+			Name: "weft_chassis_takeovers_total", Help: "Nodes that this host has taken, by their state before: " +
+				"new (no host had held it), released (by another host), dead (its host no longer renewed its " +
+				"Lease), own (this host had held it before).",
 		}, []string{"from"}),
 	}
 	for _, from := range []origin{fromNobody, fromReleased, fromDead, fromOwn} {
@@ -139,7 +140,9 @@ func (h *host) certificates(access *rest.Config) certificates.Expiry {
 type nodeStates struct{ *host }
 
 var nodeState = prometheus.NewDesc("weft_chassis_node_state",
-	"1 for the state in which a node that this host holds is.", []string{"node", "state"}, nil)
+	"The state of the ovn-controller of a node that this host holds: 1 for the present state, 0 for all others. "+
+		"The states are starting, unreachable (the node's agent), no-southbound, backoff (it has ended and will "+
+		"be started again) and connected.", []string{"node", "state"}, nil)
 
 func (nodeStates) Describe(out chan<- *prometheus.Desc) { out <- nodeState }
 

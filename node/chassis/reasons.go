@@ -27,10 +27,12 @@ var (
 	}
 	chassisDatabaseRefused = &reasons.Event{
 		Name: "ChassisDatabaseRefused", On: "Node",
-		Meaning: "A setting in the node's Open vSwitch database would make its ovn-controller that of another node, or " +
-			"would touch the chassis host. The message names the setting.",
-		Remedy: "If nobody has set it by mistake, treat the node as a stolen one.",
-		See:    "reference.md#chassis-hosts",
+		Meaning: "A setting in the node's Open vSwitch database would let the node act as another node, or would " +
+			"touch the chassis host. The message names the setting. Running pods keep their flows, and new pods " +
+			"wait.",
+		Remedy: "Remove the setting. If nobody has made it by mistake, an attacker may control the node: lock " +
+			"the node out.",
+		See: "reference.md#chassis-hosts",
 	}
 	chassisTakenOver = &reasons.Event{
 		Name: "ChassisTakenOver", On: "Node",

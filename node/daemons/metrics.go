@@ -20,8 +20,8 @@ var (
 	memory = prometheus.NewDesc("weft_daemon_memory_bytes",
 		"Memory that a daemon uses, as it reports it (memory/show).", []string{"daemon", "node", "kind"}, nil)
 	events = prometheus.NewDesc("weft_daemon_events_total",
-		"Number of events in a daemon (coverage/show): packets that it has dropped, limits that it has reached, "+
-			"its work.",
+		"Number of events since the daemon has started (coverage/show): packets that it has dropped, limits that "+
+			"it has reached, its work.",
 		[]string{"daemon", "node", "event"}, nil)
 	runs = prometheus.NewDesc("weft_daemon_loop_runs_total",
 		"Runs of a part of the main loop of ovn-northd or ovn-controller (stopwatch/show).",
@@ -40,7 +40,8 @@ var (
 			"has none.",
 		[]string{"daemon", "node", "database"}, nil)
 	members = prometheus.NewDesc("weft_daemon_cluster_members",
-		"Servers of a database's cluster, as this server reports them.", []string{"daemon", "node", "database"}, nil)
+		"Servers that belong to a database's cluster, as this server reports them, whether they run or not.",
+		[]string{"daemon", "node", "database"}, nil)
 	term = prometheus.NewDesc("weft_daemon_cluster_term",
 		"Term of a database's cluster: each election begins a new one.", []string{"daemon", "node", "database"}, nil)
 	pending = prometheus.NewDesc("weft_daemon_cluster_uncommitted_entries",
@@ -51,13 +52,13 @@ var (
 		"Flows that ovs-vswitchd allows in the datapath now. It lowers the limit if it takes too long to check them.",
 		[]string{"node"}, nil)
 	lookups = prometheus.NewDesc("weft_datapath_lookups_total",
-		"Packets that met a flow of the datapath (hit), that went to ovs-vswitchd (missed), or that were lost on "+
-			"the way to it (lost).", []string{"node", "result"}, nil)
+		"Packets that met a flow of the datapath (hit), that met none (missed), or that were lost on the way to "+
+			"ovs-vswitchd (lost). The kernel's datapath also counts a lost packet as missed.", []string{"node", "result"}, nil)
 	connections = prometheus.NewDesc("weft_datapath_connections",
 		"Connections that are tracked: by Open vSwitch if its datapath is in userspace, otherwise by the whole "+
-			"Linux kernel. The datapath of Windows has no such number.", []string{"node"}, nil)
+			"Linux kernel. Windows nodes do not have this metric.", []string{"node"}, nil)
 	connectionsLimit = prometheus.NewDesc("weft_datapath_connections_limit",
-		"Connections that can be tracked at a time.", []string{"node"}, nil)
+		"Connections that can be tracked at the same time. Windows nodes do not have this metric.", []string{"node"}, nil)
 
 	descriptions = []*prometheus.Desc{up, build, connected, active, objects, memory, events, runs, recent, slow, longest,
 		leader, members, term, pending, flows, flowsLimit, lookups, connections, connectionsLimit}

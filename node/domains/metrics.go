@@ -12,8 +12,8 @@ type metrics struct {
 func newMetrics(b *book) *metrics {
 	return &metrics{
 		answers: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "weft_domain_answers_total", Help: "Answers of this node's DNS servers that gave a domain name in policies " +
-				"its addresses.",
+			Name: "weft_domain_answers_total", Help: "Answers of the cluster's DNS servers that run on this " +
+				"node, if they gave addresses of a domain name that a policy has.",
 		}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_domain_report_failures_total", Help: "Attempts to read or write the node's ResolvedNames that failed.",

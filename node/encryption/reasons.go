@@ -12,9 +12,10 @@ var (
 	}
 	encryptionLeft = &reasons.Event{
 		Name: "EncryptionLeft", On: "Node",
-		Meaning: "encryption is off, and the agent cannot remove the encryption that the node still has.",
-		Remedy:  "Remove the cause that the message names.",
-		See:     "encryption.md#what-a-node-does",
+		Meaning: "encryption is off, and the node still has parts of the encryption, which the agent cannot " +
+			"remove.",
+		Remedy: "Remove the cause that the message names.",
+		See:    "encryption.md#what-a-node-does",
 	}
 	peersNotEncrypted = &reasons.Event{
 		Name: "PeersNotEncrypted", On: "Node",

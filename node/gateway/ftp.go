@@ -13,7 +13,8 @@ func tellFTP(c nodeconfig.Config) []prometheus.Collector {
 	}
 	return []prometheus.Collector{prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "weft_conntrack_ftp",
-		Help: "1 if packets of FTP and TFTP pass (key conntrack-ftp), else 0.",
+		Help: "1 if the node's datapath lets packets of FTP and TFTP pass (key conntrack-ftp), 0 if it drops " +
+			"them. Only on Windows nodes.",
 	}, func() float64 {
 		if c.ConntrackFTP {
 			return 1

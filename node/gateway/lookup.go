@@ -45,12 +45,13 @@ func newCommitLookup(setting string) *commitLookup {
 	l := &commitLookup{setting: setting, decided: make(chan struct{})}
 	l.found = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "weft_conntrack_lookup_found",
-		Help: "1 for the answer of the agent's test whether the driver needs the lookup before a commit: needed, " +
-			"unneeded or unknown.",
+		Help: "1, with the answer of the agent's test whether the driver needs the lookup before a commit: " +
+			"needed, unneeded or unknown. There is one series, with this answer.",
 	}, []string{"answer"})
 	l.used = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "weft_conntrack_lookup",
-		Help: "1 if packets are looked up once more before their connection is committed (key conntrack-lookup), else 0.",
+		Help: "1 if flows look a packet up once more in connection tracking before they commit its connection to " +
+			"the table (key conntrack-lookup), else 0. Only on Windows nodes.",
 	}, func() float64 {
 		if on, _ := l.state(); on {
 			return 1

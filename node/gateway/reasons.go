@@ -15,7 +15,7 @@ var (
 		Name: "ExternalFlowsRefused", On: "Node",
 		Meaning: "Open vSwitch refuses flows of the external bridge. The message has the reason. The other flows are in " +
 			"force.",
-		Remedy: "Report it with the version of Open vSwitch.",
+		Remedy: "Report it to the developers of Weft, with the version of Open vSwitch.",
 	}
 	bridgeMissing = &reasons.Event{
 		Name: "BridgeMissing", On: "Node",
@@ -26,9 +26,10 @@ var (
 	}
 	connectionsNotBounded = &reasons.Event{
 		Name: "ConnectionsNotBounded", On: "Node",
-		Meaning: "The node's Open vSwitch has no limits of zones. One pod can take all places of the table of connections.",
-		Remedy:  "Install Open vSwitch 3.3 or later.",
-		See:     "reference.md#connections-of-pods-on-windows-nodes",
+		Meaning: "The Open vSwitch of this Windows node cannot limit the connections of a pod. So one pod can " +
+			"take all places of the node's table of connections.",
+		Remedy: "Install Open vSwitch 3.3 or later.",
+		See:    "reference.md#connections-of-pods-on-windows-nodes",
 	}
 	conntrackLookupOff = &reasons.Event{
 		Name: "ConntrackLookupOff", On: "Node",

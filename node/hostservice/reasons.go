@@ -6,10 +6,11 @@ import "github.com/weftnet/weft/models/reasons"
 var (
 	hostPortUnavailable = &reasons.Event{
 		Name: "HostPortUnavailable", On: "Service, Pod",
-		Meaning: "Another program on the node has the port, or had it a short time ago. The node's own host is not " +
-			"served there. A NodePort is served to everybody else. If the port is a host port, or of an external " +
-			"address that is the node's own, that program also gets the packets of pods and of clients outside.",
-		Remedy: "Choose another port, or end the program: the port is free ten minutes later.",
+		Meaning: "Another program on the node listens at the port, or listened there in the last ten minutes. " +
+			"Programs on the node itself do not reach the Service or the pod at this port. A NodePort is served " +
+			"to all other clients. At a host port, or at an external address that is the node's own, all " +
+			"packets go to that program.",
+		Remedy: "Choose another port. Or end the program: ten minutes later the Service or the pod gets the port.",
 		See:    "services.md#ports-of-the-hosts-own-daemons",
 	}
 	healthCheckPortUnavailable = &reasons.Event{
@@ -21,26 +22,30 @@ var (
 	}
 	tooManyHostPorts = &reasons.Event{
 		Name: "TooManyHostPorts", On: "Service, Pod",
-		Meaning: "The node listens for its own host at up to 1,000 ports of host ports and external addresses. The " +
-			"host's own programs do not reach the rest. Clients elsewhere do.",
+		Meaning: "For programs of its own host, the node listens at up to 1,000 ports: those of host ports and " +
+			"those of its own addresses that are external addresses of Services, taken together. Programs of the " +
+			"host do not reach the rest. Clients elsewhere do.",
 		Remedy: "Use fewer ports.",
 		See:    "services.md#asking-localhost",
 	}
 	tooManyExternalAddresses = &reasons.Event{
 		Name: "TooManyExternalAddresses", On: "Service",
-		Meaning: "The node serves clients outside at a limited number of pairs of external address and port. Older " +
-			"Services have these. At the rest this node does not serve clients outside.",
+		Meaning: "A node serves clients outside at up to 10,000 pairs of external address and port, and at up to " +
+			"2,500 of one namespace. Older Services have all of these pairs. So clients outside do not reach the " +
+			"Service's further pairs by this node.",
 		Remedy: "Use fewer addresses or ports.",
 	}
 	noHostAddress = &reasons.Event{
 		Name: "NoHostAddress", On: "Pod",
-		Meaning: "hostIP of a host port is no address of the node. The port is not served.",
-		Remedy:  "Correct hostIP, or leave it out.",
+		Meaning: "hostIP of a host port is no address of the node. The port is not served. The controller finds " +
+			"the same mistake, with the reason UnknownHostIP.",
+		Remedy: "Correct hostIP, or leave it out.",
 	}
 	hostPortTaken = &reasons.Event{
 		Name: "HostPortTaken", On: "Pod",
-		Meaning: "A Service, an older pod or the host itself has the port already. The pod is not reached by it.",
-		Remedy:  "Choose another host port.",
-		See:     "reference.md#addresses-and-ports-of-hosts",
+		Meaning: "The port belongs to a Service, to an older pod, or to the host (key host-ports of the " +
+			"controller). The pod is not reached by it.",
+		Remedy: "Choose another host port.",
+		See:    "reference.md#addresses-and-ports-of-hosts",
 	}
 )

@@ -6,7 +6,7 @@ import "github.com/weftnet/weft/models/reasons"
 var (
 	tooManyExternalAddresses = &reasons.Event{
 		Name: "TooManyExternalAddresses", On: "Service",
-		Meaning: "The Service has more external addresses and ports than one Service may have. The rest is not served.",
+		Meaning: "The Service has more than 1,000 pairs of external address and port. The rest is not served.",
 		Remedy:  "Use fewer addresses, or divide the ports among several Services.",
 		See:     "services.md#who-gets-an-address",
 	}
@@ -27,8 +27,8 @@ var (
 	}
 	addressConflict = &reasons.Event{
 		Name: "AddressConflict", On: "Service",
-		Meaning: "Another Service also has an external address and port of the Service, and comes first. This " +
-			"Service is not served there.",
+		Meaning: "Another Service has the same external address and port, and comes first. The message says why. " +
+			"This Service is not served there.",
 		Remedy: "Choose another address or port.",
 		See:    "services.md#who-gets-an-address",
 	}

@@ -34,13 +34,13 @@ func New(interval time.Duration, log *slog.Logger) *Meter {
 	return &Meter{interval: interval, log: log,
 		northd: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "weft_controller_southbound_seconds", Buckets: bounds,
-			Help: "Seconds until the Southbound has the state of the Northbound, by the word of ovn-northd. The " +
-				"controller that leads measures once in latency-interval."}),
+			Help: "Seconds until the Southbound has the state of the Northbound, as ovn-northd reports it. The " +
+				"controller that leads begins a measurement once in latency-interval."}),
 		chassis: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "weft_controller_chassis_seconds", Buckets: bounds,
-			Help: "Seconds until all chassis have the state of the Northbound, by the word of ovn-northd. The " +
-				"controller that leads measures once in latency-interval. While a chassis is behind, the " +
-				"measurement goes on."}),
+			Help: "Seconds until all chassis have the state of the Northbound, as ovn-northd reports it. The " +
+				"controller that leads begins a measurement once in latency-interval. While a chassis is behind, " +
+				"the same measurement goes on, and the histogram gets no value."}),
 	}
 }
 

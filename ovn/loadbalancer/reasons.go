@@ -34,10 +34,9 @@ var (
 	}
 	tooManySourceRanges = &reasons.Event{
 		Name: "TooManySourceRanges", On: "Service",
-		Meaning: "The Service has more loadBalancerSourceRanges than one Service may have. Clients of the others are not " +
-			"let in.",
-		Remedy: "Use fewer ranges, or divide them among several Services.",
-		See:    "services.md#what-one-service-may-cost",
+		Meaning: "The Service has more than 1,000 loadBalancerSourceRanges. Clients of the others are not let in.",
+		Remedy:  "Use fewer ranges, or divide them among several Services.",
+		See:     "services.md#what-one-service-may-cost",
 	}
 	tooManyEndpoints = &reasons.Event{
 		Name: "TooManyEndpoints", On: "Service",
@@ -47,14 +46,14 @@ var (
 	}
 	endpointAtTunnelPort = &reasons.Event{
 		Name: "EndpointAtTunnelPort", On: "Service",
-		Meaning: "An EndpointSlice of the Service has an endpoint that is no pod at UDP 6081, the port of the tunnels " +
-			"between hosts. The endpoint is left out.",
+		Meaning: "An EndpointSlice of the Service has an endpoint that is not a pod, and its port is UDP 6081, " +
+			"the port of the tunnels between hosts. The endpoint is left out.",
 		Remedy: "Give the endpoint another port.",
 	}
 	sessionAffinityTimeout = &reasons.Event{
 		Name: "SessionAffinityTimeout", On: "Service",
-		Meaning: "timeoutSeconds of the session affinity is longer than OVN can remember. A client that opens no " +
-			"connection for 65,535 seconds may get another endpoint.",
+		Meaning: "timeoutSeconds of the session affinity is longer than the 65,535 seconds that OVN can " +
+			"remember. If a client opens no connection for 65,535 seconds, its next one may get another endpoint.",
 		Remedy: "Set a shorter time.",
 		See:    "services.md#session-affinity",
 	}

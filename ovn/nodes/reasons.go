@@ -22,22 +22,24 @@ var (
 	}
 	noNodeID = &reasons.Event{
 		Name: "NoNodeID", On: "Node",
-		Meaning: "The ranges of join-cidrs have no address left for the node. Its pods get no network.",
-		Remedy:  "Make join-cidrs larger.",
+		Meaning: "Each node needs an address of join-cidrs, the ranges between the cluster's router and the " +
+			"gateway routers. No address is left for the node. Its pods get no network.",
+		Remedy: "Make join-cidrs larger.",
 	}
 	duplicateChassis = &reasons.Event{
 		Name: "DuplicateChassis", On: "Node",
-		Meaning: "Another Node has the same chassis name (external_ids:system-id of Open vSwitch), as copied machines " +
-			"have. The Node that the Northbound knows with the name keeps it, or else the older one. This node's pods have no " +
-			"network.",
+		Meaning: "Another Node has the same chassis name (external_ids:system-id of Open vSwitch), as copied " +
+			"machines have. If the Northbound already has one of the two with this name, that Node keeps the " +
+			"name. Otherwise the older Node keeps it. This node's pods have no network.",
 		Remedy: "Give each node a system-id of its own.",
 	}
 	duplicateGateway = &reasons.Event{
 		Name: "DuplicateGateway", On: "Node",
-		Meaning: "Another Node's gateway on the same network outside has an address or the MAC of this node's gateway. The " +
-			"Node that was there first keeps it, or else the older one. This node has no gateway.",
-		Remedy: "Give this node another address. If the two are on different networks, give these different names " +
-			"(gateway-network). If the other Node is gone, delete it.",
+		Meaning: "Another Node's gateway on the same network outside has the same address, or the same MAC " +
+			"address, as this node's gateway. The Node that had its gateway first keeps it, or else the older " +
+			"Node. This node has no gateway.",
+		Remedy: "Give this node another address, or another MAC address. If the two are on different networks, " +
+			"give these different names (gateway-network). If the other Node is gone, delete it.",
 	}
 	gatewayNetworkNotGranted = &reasons.Event{
 		Name: "GatewayNetworkNotGranted", On: "Node",
@@ -51,6 +53,7 @@ var (
 		Name: "WindowsDatapath", On: "Node",
 		Meaning: "Open vSwitch on Windows cannot do something that Weft does on Linux nodes. The message names it. It is " +
 			"left out on this node.",
-		See: "windows-driver.md#what-the-datapath-of-a-windows-node-cannot-do",
+		Remedy: "If pods need it, run them on Linux nodes.",
+		See:    "windows-driver.md#what-the-datapath-of-a-windows-node-cannot-do",
 	}
 )

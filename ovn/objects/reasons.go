@@ -20,8 +20,9 @@ var (
 		Name: "AddressNotServed", On: "Pod",
 		Meaning: "The pod has an annotation that asks for an address. Weft gives any free address of the node's pod " +
 			"subnet.",
-		Remedy: "Remove the annotation. Reach the pod by a Service, and give it an EgressIP if its address counts outside.",
-		See:    "reference.md#annotations-that-weft-does-not-serve",
+		Remedy: "Remove the annotation. Reach the pod by a Service. If hosts outside must see a fixed address of " +
+			"the pod, give it an EgressIP.",
+		See: "reference.md#annotations-that-weft-does-not-serve",
 	}
 	destinationNotPreserved = &reasons.Event{
 		Name: "DestinationNotPreserved", On: "Service",

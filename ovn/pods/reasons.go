@@ -16,13 +16,14 @@ var (
 	}
 	badPodNetwork = &reasons.Event{
 		Name: "BadPodNetwork", On: "Pod",
-		Meaning: "The annotation weft.net/pod-network cannot be read. Weft has written it again.",
-		Remedy:  "Do not write the annotation. Weft alone writes it.",
+		Meaning: "Somebody has written a value that cannot be read to the annotation weft.net/pod-network. Weft " +
+			"has written it again.",
+		Remedy: "Do not write the annotation. Weft alone writes it.",
 	}
 	podNetworkRestored = &reasons.Event{
 		Name: "PodNetworkRestored", On: "Pod",
-		Meaning: "Somebody has changed the annotation weft.net/pod-network, or has created the pod with it. Weft has " +
-			"written it again.",
+		Meaning: "Somebody has written another readable value to the annotation weft.net/pod-network, or has " +
+			"created the pod with it. Weft has written it again.",
 		Remedy: "Do not write the annotation. Weft alone writes it.",
 	}
 	tooManyHostPorts = &reasons.Event{
@@ -37,7 +38,8 @@ var (
 	}
 	unknownHostIP = &reasons.Event{
 		Name: "UnknownHostIP", On: "Pod",
-		Meaning: "hostIP of a host port is no address of the pod's node. Nobody can reach the port.",
-		Remedy:  "Correct hostIP, or leave it out.",
+		Meaning: "hostIP of a host port is no address of the pod's node. Nobody can reach the port. The node's " +
+			"agent finds the same mistake, with the reason NoHostAddress.",
+		Remedy: "Correct hostIP, or leave it out.",
 	}
 )

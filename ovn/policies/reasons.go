@@ -12,14 +12,15 @@ const (
 var (
 	badPolicy = &reasons.Event{
 		Name: "BadPolicy", On: everyPolicy,
-		Meaning: "A part of the policy is wrong, or all of it. The message names the field.",
-		Remedy:  "Correct the field.",
-		See:     "policies.md#what-became-of-a-policy",
+		Meaning: "A part of the policy is wrong, or all of it. The message names the field. The condition Ready " +
+			"of the policy, or the annotation of a NetworkPolicy, says whether the other parts are in force.",
+		Remedy: "Correct the field.",
+		See:    "policies.md#what-became-of-a-policy",
 	}
 	noSCTPOnWindows = &reasons.Event{
 		Name: "NoSCTPOnWindows", On: everyPolicy,
-		Meaning: "The policy has rules for SCTP, and the cluster has Windows nodes. These rules hold on Linux nodes. Pods " +
-			"on Windows nodes neither send nor get SCTP.",
+		Meaning: "The policy has rules for SCTP, and the cluster has Windows nodes. These rules are in force on " +
+			"Linux nodes. Pods on Windows nodes can neither send nor get SCTP, whatever the rules say.",
 		Remedy: "Run pods that use SCTP on Linux nodes.",
 	}
 	lacksACLTiers = &reasons.Event{

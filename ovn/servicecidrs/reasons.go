@@ -7,5 +7,6 @@ var badServiceCIDR = &reasons.Event{
 	Name: "BadServiceCIDR", On: "ServiceCIDR",
 	Meaning: "A range of the ServiceCIDR cannot be used. The message says why. Services with addresses of the range " +
 		"have no network.",
-	Remedy: "Create a ServiceCIDR with another range in its place, or follow the message.",
+	Remedy: "Do what the message says. Most often that is to create a ServiceCIDR with another range in its " +
+		"place.",
 }

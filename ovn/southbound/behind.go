@@ -14,8 +14,8 @@ import (
 )
 
 var behindDesc = prometheus.NewDesc("weft_southbound_chassis_behind", "Chassis that do not have the latest "+
-	"configuration, by its number in the Southbound (nb_cfg). The controller raises the number once in "+
-	"latency-interval.", []string{}, nil)
+	"configuration: their number nb_cfg in the Southbound is smaller than the configuration's. The controller "+
+	"raises the configuration's number once in latency-interval.", []string{}, nil)
 
 const (
 	// behindFresh is how old a number may be that is told again: whoever scrapes, the server is asked no more often.

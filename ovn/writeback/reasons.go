@@ -12,10 +12,10 @@ var (
 	}
 	annotationRefused = &reasons.Event{
 		Name: "AnnotationRefused", On: "Pod, Node, NetworkPolicy",
-		Meaning: "The API server refuses an annotation that Weft writes. The usual reason is that the object's " +
-			"annotations are too long already.",
-		Remedy: "Make the other annotations shorter, or give the controller its rights again. Weft tries again every " +
-			"minute.",
+		Meaning: "The API server refuses an annotation that Weft writes. The message says why: most often the " +
+			"object's annotations are too long already, or the controller lacks a right.",
+		Remedy: "Make the object's other annotations shorter, or give the controller its rights again, as the " +
+			"message says. Weft tries again every minute.",
 		See: "reference.md#rights",
 	}
 )

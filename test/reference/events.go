@@ -63,7 +63,8 @@ func Events(s *Source) (*Page, error) {
 	page := NewPage("Events", `
 These are the reasons of all Events that Weft writes. `+"`kubectl describe`"+` shows the Events of an
 object. `+"`kubectl get events -A --field-selector reason=NAME`"+` shows all Events with one reason. The
-message of an Event names the field, the value and the remedy.`)
+message of a Warning names the field, the value and the remedy. Events whose row says "No action is
+needed" report that something has changed.`)
 	var rows [][]string
 	for _, r := range found {
 		remedy := r.remedy

@@ -27,21 +27,25 @@ Each program serves its metrics on `+"`/metrics`"+` at its key `+"`metrics-addre
 of Go and of its process (`+"`go_…`, `process_…`"+`). [Health and
 metrics](../reference.md#health-and-metrics) says which metric answers which question.
 
-A *counter* only grows while the program runs. A *gauge* is a value of now. A *histogram* counts
-values, such as times in seconds, by their size.`)
+A *counter* only grows. It begins at 0 again after a restart: of the program that serves it, or of
+the daemon if it is the daemon's. A *gauge* is a value of now. A *histogram* counts values, such as
+times in seconds, by their size.`)
 	for _, section := range []struct{ title, text, program string }{
-		{"All programs", "If several keys name the same file, the file is there once for each key.", "all"},
+		{"All programs", "If several keys of a program name the same file of certificates, there is a series for " +
+			"each key. The label `purpose` has the key.", "all"},
 		{"weft controller", "", "controller"},
 		{"weft node", "Metrics of a feature are served only if the node has it. For example, only Windows nodes have " +
 			"those of HNS.", "node"},
 		{"weft chassis", "", "chassis"}, {"weft southbound", "", "southbound"}, {"weft observe", "", "observe"},
-		{"Connections to OVSDB", "Each program that writes to a database serves these: weft controller that of the " +
-			"Northbound, weft node that of Open vSwitch. The label `database` has the database's name.", "ovsdb"},
-		{"Daemons of OVN and Open vSwitch", "Weft asks the daemons at their control sockets, at most every 10 seconds. " +
-			"weft node asks the daemons of its node, weft chassis the `ovn-controller` of each node that it holds, and weft " +
-			"southbound the databases and `ovn-northd` beside it. The label `daemon` has the name that `ovs-appctl -t` takes " +
-			"for the daemon, and `node` the node that it works for. If a release of a daemon cannot answer a question, the " +
-			"metric is not there.", "daemons"},
+		{"Connections to OVSDB", "weft controller serves these for its connection to the Northbound, and weft node " +
+			"for its connection to the database of Open vSwitch. All of them also have the label `database`, with " +
+			"the database's name.", "ovsdb"},
+		{"Daemons of OVN and Open vSwitch", "Weft asks the daemons at their control sockets, at most every 10 " +
+			"seconds. weft node asks the daemons of its node, weft chassis the `ovn-controller` of each node that it " +
+			"holds, and weft southbound the databases and `ovn-northd` beside it. The label `daemon` has the name " +
+			"that `ovs-appctl -t` takes for the daemon. The label `node` has the node that the daemon works for, and " +
+			"is empty for databases and `ovn-northd`. If a release of a daemon cannot answer a question, the metric " +
+			"is not there.", "daemons"},
 	} {
 		var rows [][]string
 		for _, m := range found {

@@ -37,9 +37,10 @@ func newMetrics() *metrics {
 		}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_host_proxy_failures_total", Help: "Sockets that could not be opened, and connections and " +
-				"datagrams that were not passed on, by reason: listen (another program has the port), accept, dial " +
-				"(the endpoint refuses or does not answer), limit (too many connections), range (the client is not " +
-				"in loadBalancerSourceRanges), pod (the client is a pod; the node's switch serves pods).",
+				"datagrams that were not passed on, by reason: listen (another program has the port), accept, " +
+				"dial (the endpoint refuses or does not answer), limit (too many connections), range (the client " +
+				"is not in loadBalancerSourceRanges), pod (the client is a pod, and the agent does not serve " +
+				"pods).",
 		}, []string{"protocol", "reason"}),
 	}
 }
