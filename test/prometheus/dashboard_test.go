@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -48,8 +49,9 @@ func readDashboard(t *testing.T) (d dashboard) {
 	return d
 }
 
-// TestDashboardFollowsRules, those of Grafana's dashboard-linter that are about any dashboard: a data source that the
-// reader chooses, and panels that say what they show, in which unit.
+// TestDashboardFollowsRules, those of Grafana's dashboard-linter, which the dashboard has passed (2026-11-26, commit
+// 1be3836 of the linter): data source, job and instance that the reader chooses, and panels that say what they show, in
+// which unit.
 func TestDashboardFollowsRules(t *testing.T) {
 	d := readDashboard(t)
 	if d.Title == "" || d.UID == "" || d.Description == "" {
@@ -76,6 +78,9 @@ func TestDashboardFollowsRules(t *testing.T) {
 	}
 }
 
+// ofWeft are the metrics of a question, with their selectors.
+var ofWeft = regexp.MustCompile(`\b(?:weft|process)_\w+(?:\{[^}]*\})?`)
+
 // wrongWith is what a panel lacks.
 func wrongWith(p panel) (wrong []string) {
 	chosen := source{"prometheus", "${datasource}"}
@@ -94,6 +99,11 @@ func wrongWith(p panel) (wrong []string) {
 			wrong = append(wrong, "a question does not use the data source that the reader chooses")
 		case strings.Contains(target.Expr, "rate(") && !strings.Contains(target.Expr, "[$__rate_interval]"):
 			wrong = append(wrong, "rate() needs $__rate_interval, which fits the scrape interval")
+		}
+		for _, metric := range ofWeft.FindAllString(target.Expr, -1) {
+			if !strings.Contains(metric, `job=~"$job"`) || !strings.Contains(metric, `instance=~"$instance"`) {
+				wrong = append(wrong, fmt.Sprintf("%s is not of the job and the instance that the reader chooses", metric))
+			}
 		}
 	}
 	return wrong
