@@ -11,8 +11,9 @@ import (
 // sourced is what a source has that can be looked up: a link, or a file.
 var sourced = regexp.MustCompile("\\]\\(http|\\]\\[hcn-errors\\]|`[\\w/.-]+\\.(go|c)`")
 
-// mostAssumed is how many lines of the pages on Windows may be assumed. Seven are about what Packet Monitor prints.
-const mostAssumed = 26
+// mostAssumed is how many lines of the pages on Windows may be assumed. Seven are about what Packet Monitor prints, and
+// one about where containerd keeps results of CNI.
+const mostAssumed = 27
 
 // Each line of what HNS does has a mark, and a source unless it is assumed. Where the emulator differs from Windows the
 // source can be looked up. Few lines of all pages on Windows are assumed.
