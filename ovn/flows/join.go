@@ -114,10 +114,12 @@ func grow(most, counted *contract.Direction) {
 	most.Packets, most.Bytes = max(most.Packets, counted.Packets), max(most.Bytes, counted.Bytes)
 }
 
-// stages are the states of a connection in their order. Zones may differ: one has missed the last packets, or was only
-// asked about a connection that is begun in another.
-var stages = []string{synSent, "SYN_RECV", "COOKIE_WAIT", "COOKIE_ECHOED", established, "FIN_WAIT_1", "CLOSE_WAIT",
-	"FIN_WAIT_2", "CLOSING", "LAST_ACK", "SHUTDOWN_SENT", "SHUTDOWN_RECD", "SHUTDOWN_ACK_SENT", "TIME_WAIT", "CLOSED"}
+// stages are the states of a connection in their order, all that Open vSwitch has a name for (CT_DPIF_TCP_STATES and
+// CT_DPIF_SCTP_STATES in lib/ct-dpif.h). Zones may differ: one has missed the last packets, or was only asked about a
+// connection that is begun in another.
+var stages = []string{"LISTEN", "HEARTBEAT_SENT", "HEARTBEAT_ACKED", synSent, "SYN_RECV", "COOKIE_WAIT",
+	"COOKIE_ECHOED", established, "FIN_WAIT_1", "CLOSE_WAIT", "FIN_WAIT_2", "CLOSING", "LAST_ACK", "SHUTDOWN_SENT",
+	"SHUTDOWN_RECD", "SHUTDOWN_ACK_SENT", "TIME_WAIT", "CLOSED"}
 
 const (
 	synSent     = "SYN_SENT"
