@@ -7,10 +7,12 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
@@ -87,6 +89,65 @@ func TestFlowsAreShown(t *testing.T) {
 	if code, _, errs := run("-n", "shop"); code != 3 ||
 		!strings.Contains(errs, "create rolebinding NAME --namespace=shop --clusterrole=weft-observe-flows") {
 		t.Errorf("exit code %d, %q", code, errs)
+	}
+}
+
+// TestNamesThatDoNotExist are told, and only to a user who may know.
+func TestNamesThatDoNotExist(t *testing.T) {
+	there := []string{"/api/v1/namespaces/shop", "/api/v1/namespaces/shop/pods/web", "/api/v1/nodes/l1"}
+	kind := func(name string) metav1.TypeMeta { return metav1.TypeMeta{Kind: name, APIVersion: "meta.k8s.io/v1"} }
+	var secret bool
+	forbidden, absent := refuse(http.StatusForbidden, "Forbidden", "no"), refuse(http.StatusNotFound, "NotFound", "no")
+	kubeconfig := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/apis/"+api.GroupVersion):
+			_ = json.NewEncoder(w).Encode(api.NetworkFlowsList{Items: []api.NetworkFlows{{NodesAsked: 2}}})
+		case secret:
+			forbidden(w, r)
+		case r.URL.Path == "/api/v1/pods":
+			list := metav1.PartialObjectMetadataList{TypeMeta: kind("PartialObjectMetadataList")}
+			if r.URL.Query().Get("fieldSelector") == "metadata.name=web" {
+				list.Items = []metav1.PartialObjectMetadata{{TypeMeta: kind("PartialObjectMetadata")}}
+			}
+			_ = json.NewEncoder(w).Encode(list)
+		case slices.Contains(there, r.URL.Path):
+			_ = json.NewEncoder(w).Encode(metav1.PartialObjectMetadata{TypeMeta: kind("PartialObjectMetadata")})
+		default:
+			absent(w, r)
+		}
+	})
+	const inShop = ` does not exist in namespace "shop": choose one of `
+	for args, want := range map[string]string{
+		"-n shop": "", "-n shop --pod web": "", "-A --pod web": "", "-A --node l1": "", "-A --to outside": "",
+		"-n nope":                  `Namespace "nope" does not exist: choose one of ` + "`kubectl get namespaces`",
+		"-n shop --pod nope":       `Pod "nope"` + inShop + "`kubectl get pods -n shop`",
+		"-A --pod nope":            `Pod "nope" does not exist in any namespace: choose one of ` + "`kubectl get pods --all",
+		"-n shop --service nope":   `Service "nope"` + inShop + "`kubectl get services -n shop`",
+		"-A --node nope":           `Node "nope" does not exist: choose one of ` + "`kubectl get nodes`",
+		"-A --from node/nope":      `Node "nope" does not exist`,
+		"-n shop --to garbage":     `Pod "garbage"` + inShop,
+		"-n shop --to nope/web":    `Namespace "nope" does not exist`,
+		"-n shop --to svc/nope":    `Service "nope"` + inShop,
+		"-n shop --pod nope -f":    `Pod "nope"` + inShop,
+		"-n shop --state bogus -f": `"bogus" is no state`,
+	} {
+		run := func() (int, string) {
+			code, _, errs := runCommand(t, append([]string{"flows", "--kubeconfig", kubeconfig, "--context", "night"},
+				strings.Fields(args)...)...)
+			return code, errs
+		}
+		secret = false
+		if code, errs := run(); (code != 0) != (want != "") || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit code %d, %q; want %q", args, code, errs, want)
+		}
+		secret = true
+		if strings.HasSuffix(args, "-f") {
+			continue // it would follow until it is interrupted
+		}
+		if code, errs := run(); code != 0 || errs != "" {
+			t.Errorf("%s, of a user without rights: exit code %d, %q", args, code, errs)
+		}
 	}
 }
 
