@@ -29,8 +29,9 @@ no connection comes of it.
 --from and --to take [NAMESPACE/]POD, node/NAME, outside, an address or a CIDR, and --to also svc/[NAMESPACE/]NAME. A
 namespace, pod, Service or node that does not exist is an error, if you have the right to get it.
 
---follow asks again and again, and shows what is new and what has ended. Without other filters than the namespace it also
-shows how many packets the rules of policies have refused since it last asked, as weft policy hits counts them.
+--follow asks again and again. It shows what is open at first, what is new later, and what has ended. Without other
+filters than the namespace it also shows how many packets the rules of policies have refused since it last asked, as weft
+policy hits counts them.
 
 The JSON is what the API server answers, a NetworkFlowsList. With --follow it is an object for each event, as kubectl get
 --output-watch-events has it. Answers may be five seconds old.`

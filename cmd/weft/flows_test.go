@@ -161,7 +161,10 @@ func TestWhatFollowShows(t *testing.T) {
 		change func()
 		want   []string // words that begin lines, and ends
 	}{
-		{"at first", func() { answer.Flows = all[:2] }, []string{"new shop/db:5432", "new [2001:db8::7]:53"}},
+		{"at first, a node is silent", func() { answer.Flows, answer.NodesUnanswered = all[:1], 1 },
+			[]string{"open shop/db:5432"}},
+		{"then it has answered", func() { answer.Flows, answer.NodesUnanswered = all[:2], 0 },
+			[]string{"open [2001:db8::7]:53"}},
 		{"nothing", func() {}, nil},
 		{"another state", func() {
 			answer.Flows = []api.Flow{all[0], all[1]}
@@ -259,10 +262,11 @@ func TestRefusals(t *testing.T) {
 // TestFormsOfEvents: each form says the same.
 func TestFormsOfEvents(t *testing.T) {
 	flow := talk().Flows[0]
-	events := []flowEvent{{flowAdded, flow}, {flowDeleted, flow}, {flowsRefused, refusal{"NetworkPolicy shop/db",
-		"isolation from egress", "Deny", 4}}}
+	events := []flowEvent{{Type: flowAdded, Object: flow, initial: true}, {Type: flowAdded, Object: flow},
+		{Type: flowDeleted, Object: flow}, {Type: flowsRefused, Object: refusal{"NetworkPolicy shop/db",
+			"isolation from egress", "Deny", 4}}}
 	for output, wants := range map[string][]string{
-		"text": {"new      shop/web:40000  shop/db:5432", "ended    shop/web:40000",
+		"text": {"open     shop/web:40000  shop/db:5432", "new      shop/web:40000  shop/db:5432", "ended    shop/web:40000",
 			"refused  4 packets       Deny by NetworkPolicy shop/db, isolation from egress"},
 		"wide": {"10.244.0.3:40000 to 10.244.1.4:5432", "l1,w1"},
 		"json": {`{"type":"ADDED","object":{"source":{"kind":"Pod"`, `{"type":"DELETED"`, `"packets":4}}`},

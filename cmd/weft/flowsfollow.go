@@ -22,11 +22,13 @@ const (
 // deny is the action of a rule that refuses.
 const deny = "Deny"
 
-// flowEvent is a flow that is new or has ended, or what a policy's rule has refused.
+// flowEvent is a flow that is there or has ended, or what a policy's rule has refused.
 type flowEvent struct {
 	Type string `json:"type"`
 	// Object is an api.Flow, or a refusal.
 	Object any `json:"object"`
+	// initial is whether nobody knows if the flow has begun since the user asks. Watches of Kubernetes do not tell.
+	initial bool
 }
 
 // refusal is how many packets a rule of a policy has refused since it was last asked for.
@@ -58,6 +60,7 @@ type follower struct {
 
 	order   []flowKey // of there
 	there   map[flowKey]api.Flow
+	whole   bool               // an answer had all flows, so that others have begun after it
 	refused map[refusal]uint64 // what rules have refused in all; nil before the first look
 	without bool               // it was told that refusals cannot be read
 }
@@ -109,7 +112,7 @@ func (f *follower) changes(answer *api.NetworkFlows) (events []flowEvent) {
 		key := keyOf(&flow)
 		now[key] = struct{}{}
 		if _, before := f.there[key]; !before {
-			events = append(events, flowEvent{flowAdded, flow})
+			events = append(events, flowEvent{Type: flowAdded, Object: flow, initial: !f.whole})
 			f.order = append(f.order, key)
 		}
 		f.there[key] = flow
@@ -117,13 +120,14 @@ func (f *follower) changes(answer *api.NetworkFlows) (events []flowEvent) {
 	if !isWhole(answer) {
 		return events
 	}
+	f.whole = true
 	lasting := f.order[:0]
 	for _, key := range f.order {
 		if _, still := now[key]; still {
 			lasting = append(lasting, key)
 			continue
 		}
-		events = append(events, flowEvent{flowDeleted, f.there[key]})
+		events = append(events, flowEvent{Type: flowDeleted, Object: f.there[key]})
 		delete(f.there, key)
 	}
 	f.order = lasting
@@ -147,7 +151,7 @@ func (f *follower) refusals(hits *api.PolicyHitsList) (events []flowEvent) {
 			} else {
 				r.Packets = rule.Packets
 			}
-			events = append(events, flowEvent{flowsRefused, r})
+			events = append(events, flowEvent{Type: flowsRefused, Object: r})
 		}
 	}
 	return events
