@@ -27,7 +27,8 @@ type flowEvent struct {
 	Type string `json:"type"`
 	// Object is an api.Flow, or a refusal.
 	Object any `json:"object"`
-	// initial is whether nobody knows if the flow has begun since the user asks. Watches of Kubernetes do not tell.
+	// initial says that the flow may have begun before the user has asked. JSON does not tell: a watch of Kubernetes
+	// begins with ADDED, too.
 	initial bool
 }
 
@@ -60,7 +61,7 @@ type follower struct {
 
 	order   []flowKey // of there
 	there   map[flowKey]api.Flow
-	whole   bool               // an answer had all flows, so that others have begun after it
+	whole   bool               // an answer had all flows, so others have begun after it
 	refused map[refusal]uint64 // what rules have refused in all; nil before the first look
 	without bool               // it was told that refusals cannot be read
 }
