@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 )
@@ -49,15 +50,16 @@ func (f Filter) Objects() (list []Object) {
 // conditions are those of each key of a field selector. namespace is the one that is asked for, "" for all.
 var conditions = map[string]func(value, namespace string) (condition, error){
 	api.NodeSelector: func(value, _ string) (condition, error) {
-		return condition{func(f *api.Flow) bool { return isOn(f, value) }, end{kind: api.NodeEnd, name: value}}, nil
+		node := end{kind: api.NodeEnd, name: value}
+		return condition{func(f *api.Flow) bool { return isOn(f, value) }, node}, checkName(value)
 	},
 	api.PodSelector: func(value, namespace string) (condition, error) {
 		pod := end{kind: api.PodEnd, namespace: namespace, name: value}
-		return condition{func(f *api.Flow) bool { return pod.is(&f.Source) || pod.is(&f.Destination) }, pod}, nil
+		return condition{func(f *api.Flow) bool { return pod.is(&f.Source) || pod.is(&f.Destination) }, pod}, checkName(value)
 	},
 	api.ServiceSelector: func(value, namespace string) (condition, error) {
 		service := end{kind: api.ServiceEnd, namespace: namespace, name: value}
-		return condition{func(f *api.Flow) bool { return service.isService(f.Service) }, service}, nil
+		return condition{func(f *api.Flow) bool { return service.isService(f.Service) }, service}, checkName(value)
 	},
 	api.SourceSelector: func(value, namespace string) (condition, error) {
 		source, err := parseEnd(value, namespace)
@@ -87,6 +89,14 @@ var conditions = map[string]func(value, namespace string) (condition, error){
 		}
 		return c, fmt.Errorf("%q is no state of a TCP or SCTP connection: give one of %s", value, strings.Join(stages, ", "))
 	},
+}
+
+// checkName refuses what no pod, Service or node can be called.
+func checkName(name string) error {
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return fmt.Errorf("%q is no name: give the name alone, such as web-0; its namespace is that of the question", name)
+	}
+	return nil
 }
 
 // protocols are those that Open vSwitch has a name for (ct_dpif_format_ipproto in lib/ct-dpif.c).
@@ -153,14 +163,14 @@ func parseEnd(text, namespace string) (end, error) {
 	case text == "outside":
 		return end{kind: api.OutsideEnd}, nil
 	case len(words) == 2 && words[0] == "node":
-		return end{kind: api.NodeEnd, name: e.name}, nil
+		e, words = end{kind: api.NodeEnd, name: e.name}, words[1:]
 	case len(words) > 1 && words[0] == "svc":
 		e.kind, words = api.ServiceEnd, words[1:]
 	}
 	if len(words) == 2 {
 		e.namespace = words[0]
 	}
-	if len(words) > 2 || slices.Contains(words, "") {
+	if len(words) > 2 || slices.ContainsFunc(words, func(name string) bool { return checkName(name) != nil }) {
 		return end{}, fmt.Errorf("%q is neither a pod, as [NAMESPACE/]NAME, nor svc/[NAMESPACE/]NAME, nor node/NAME, nor "+
 			"outside, nor an address, nor a CIDR", text)
 	}

@@ -134,6 +134,11 @@ func TestFiltersThatAreRefused(t *testing.T) {
 		"destination=svc/":      "is neither a pod",
 		"source=/":              "is neither a pod",
 		"destination=svc/a/b/c": "is neither a pod",
+		"destination=Web":       "is neither a pod",
+		"source=node/":          "is neither a pod",
+		"pod=shop/web":          `pod: "shop/web" is no name: give the name alone`,
+		"service=svc/db":        `"svc/db" is no name`,
+		"spec.nodeName=node/n1": `"node/n1" is no name`,
 		"protocol=bogus": `protocol: "bogus" is no protocol: give one of TCP, UDP, SCTP, ICMP, ICMPV6, UDPLITE, DCCP, ` +
 			"IGMP, or the number of another one",
 		"protocol=256": `"256" is no protocol`,
