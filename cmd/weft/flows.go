@@ -26,10 +26,12 @@ remembered for some time after its last packet: a TCP connection whose ends are 
 less. Connections of hosts among themselves are not shown. Nor is what a policy or a missing endpoint has refused, since
 no connection comes of it.
 
---from and --to take [NAMESPACE/]POD, node/NAME, outside, an address or a CIDR, and --to also svc/[NAMESPACE/]NAME.
+--from and --to take [NAMESPACE/]POD, node/NAME, outside, an address or a CIDR, and --to also svc/[NAMESPACE/]NAME. A
+namespace, pod, Service or node that does not exist is an error, if you have the right to get it.
 
---follow asks again and again, and shows what is new and what has ended. Without other filters than the namespace it also
-shows how many packets the rules of policies have refused since it last asked, as weft policy hits counts them.
+--follow asks again and again. It shows what is open at first, what is new later, and what has ended. Without other
+filters than the namespace it also shows how many packets the rules of policies have refused since it last asked, as weft
+policy hits counts them.
 
 The JSON is what the API server answers, a NetworkFlowsList. With --follow it is an object for each event, as kubectl get
 --output-watch-events has it. Answers may be five seconds old.`
@@ -69,9 +71,15 @@ func flowsCommand() *cobra.Command {
 		q.config, q.namespace, q.filter = config, namespace, filter
 		out := newScreen(cmd.OutOrStdout())
 		if follow {
+			if err := q.checkNames(ctx); err != nil {
+				return err
+			}
 			return q.follow(cmd.Context(), newFollower(out, output), cmd.ErrOrStderr())
 		}
 		text, flows, err := q.ask(ctx)
+		if err == nil && len(flows.Flows) == 0 {
+			err = q.checkNames(ctx)
+		}
 		if err == nil {
 			err = write(out, text, flows)
 		}

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
@@ -90,6 +92,65 @@ func TestFlowsAreShown(t *testing.T) {
 	}
 }
 
+// TestNamesThatDoNotExist are told, and only to a user who may know.
+func TestNamesThatDoNotExist(t *testing.T) {
+	there := []string{"/api/v1/namespaces/shop", "/api/v1/namespaces/shop/pods/web", "/api/v1/nodes/l1"}
+	kind := func(name string) metav1.TypeMeta { return metav1.TypeMeta{Kind: name, APIVersion: "meta.k8s.io/v1"} }
+	var secret bool
+	forbidden, absent := refuse(http.StatusForbidden, "Forbidden", "no"), refuse(http.StatusNotFound, "NotFound", "no")
+	kubeconfig := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/apis/"+api.GroupVersion):
+			_ = json.NewEncoder(w).Encode(api.NetworkFlowsList{Items: []api.NetworkFlows{{NodesAsked: 2}}})
+		case secret:
+			forbidden(w, r)
+		case r.URL.Path == "/api/v1/pods":
+			list := metav1.PartialObjectMetadataList{TypeMeta: kind("PartialObjectMetadataList")}
+			if r.URL.Query().Get("fieldSelector") == "metadata.name=web" {
+				list.Items = []metav1.PartialObjectMetadata{{TypeMeta: kind("PartialObjectMetadata")}}
+			}
+			_ = json.NewEncoder(w).Encode(list)
+		case slices.Contains(there, r.URL.Path):
+			_ = json.NewEncoder(w).Encode(metav1.PartialObjectMetadata{TypeMeta: kind("PartialObjectMetadata")})
+		default:
+			absent(w, r)
+		}
+	})
+	const inShop = ` does not exist in namespace "shop": choose one of `
+	for args, want := range map[string]string{
+		"-n shop": "", "-n shop --pod web": "", "-A --pod web": "", "-A --node l1": "", "-A --to outside": "",
+		"-n nope":                  `Namespace "nope" does not exist: choose one of ` + "`kubectl get namespaces`",
+		"-n shop --pod nope":       `Pod "nope"` + inShop + "`kubectl get pods -n shop`",
+		"-A --pod nope":            `Pod "nope" does not exist in any namespace: choose one of ` + "`kubectl get pods --all",
+		"-n shop --service nope":   `Service "nope"` + inShop + "`kubectl get services -n shop`",
+		"-A --node nope":           `Node "nope" does not exist: choose one of ` + "`kubectl get nodes`",
+		"-A --from node/nope":      `Node "nope" does not exist`,
+		"-n shop --to garbage":     `Pod "garbage"` + inShop,
+		"-n shop --to nope/web":    `Namespace "nope" does not exist`,
+		"-n shop --to svc/nope":    `Service "nope"` + inShop,
+		"-n shop --pod nope -f":    `Pod "nope"` + inShop,
+		"-n shop --state bogus -f": `"bogus" is no state`,
+	} {
+		run := func() (int, string) {
+			code, _, errs := runCommand(t, append([]string{"flows", "--kubeconfig", kubeconfig, "--context", "night"},
+				strings.Fields(args)...)...)
+			return code, errs
+		}
+		secret = false
+		if code, errs := run(); (code != 0) != (want != "") || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit code %d, %q; want %q", args, code, errs, want)
+		}
+		secret = true
+		if strings.HasSuffix(args, "-f") {
+			continue // it would follow until it is interrupted
+		}
+		if code, errs := run(); code != 0 || errs != "" {
+			t.Errorf("%s, of a user without rights: exit code %d, %q", args, code, errs)
+		}
+	}
+}
+
 // TestWhatFollowShows of answers one after the other: what is new and what has ended, and of a part nothing has ended.
 func TestWhatFollowShows(t *testing.T) {
 	var out bytes.Buffer
@@ -100,7 +161,10 @@ func TestWhatFollowShows(t *testing.T) {
 		change func()
 		want   []string // words that begin lines, and ends
 	}{
-		{"at first", func() { answer.Flows = all[:2] }, []string{"new shop/db:5432", "new [2001:db8::7]:53"}},
+		{"at first, a node is silent", func() { answer.Flows, answer.NodesUnanswered = all[:1], 1 },
+			[]string{"open shop/db:5432"}},
+		{"then it has answered", func() { answer.Flows, answer.NodesUnanswered = all[:2], 0 },
+			[]string{"open [2001:db8::7]:53"}},
 		{"nothing", func() {}, nil},
 		{"another state", func() {
 			answer.Flows = []api.Flow{all[0], all[1]}
@@ -198,10 +262,11 @@ func TestRefusals(t *testing.T) {
 // TestFormsOfEvents: each form says the same.
 func TestFormsOfEvents(t *testing.T) {
 	flow := talk().Flows[0]
-	events := []flowEvent{{flowAdded, flow}, {flowDeleted, flow}, {flowsRefused, refusal{"NetworkPolicy shop/db",
-		"isolation from egress", "Deny", 4}}}
+	events := []flowEvent{{Type: flowAdded, Object: flow, initial: true}, {Type: flowAdded, Object: flow},
+		{Type: flowDeleted, Object: flow}, {Type: flowsRefused, Object: refusal{"NetworkPolicy shop/db",
+			"isolation from egress", "Deny", 4}}}
 	for output, wants := range map[string][]string{
-		"text": {"new      shop/web:40000  shop/db:5432", "ended    shop/web:40000",
+		"text": {"open     shop/web:40000  shop/db:5432", "new      shop/web:40000  shop/db:5432", "ended    shop/web:40000",
 			"refused  4 packets       Deny by NetworkPolicy shop/db, isolation from egress"},
 		"wide": {"10.244.0.3:40000 to 10.244.1.4:5432", "l1,w1"},
 		"json": {`{"type":"ADDED","object":{"source":{"kind":"Pod"`, `{"type":"DELETED"`, `"packets":4}}`},

@@ -22,11 +22,14 @@ const (
 // deny is the action of a rule that refuses.
 const deny = "Deny"
 
-// flowEvent is a flow that is new or has ended, or what a policy's rule has refused.
+// flowEvent is a flow that is there or has ended, or what a policy's rule has refused.
 type flowEvent struct {
 	Type string `json:"type"`
 	// Object is an api.Flow, or a refusal.
 	Object any `json:"object"`
+	// initial says that the flow may have begun before the user has asked. JSON does not tell: a watch of Kubernetes
+	// begins with ADDED, too.
+	initial bool
 }
 
 // refusal is how many packets a rule of a policy has refused since it was last asked for.
@@ -58,6 +61,7 @@ type follower struct {
 
 	order   []flowKey // of there
 	there   map[flowKey]api.Flow
+	whole   bool               // an answer had all flows, so others have begun after it
 	refused map[refusal]uint64 // what rules have refused in all; nil before the first look
 	without bool               // it was told that refusals cannot be read
 }
@@ -109,7 +113,7 @@ func (f *follower) changes(answer *api.NetworkFlows) (events []flowEvent) {
 		key := keyOf(&flow)
 		now[key] = struct{}{}
 		if _, before := f.there[key]; !before {
-			events = append(events, flowEvent{flowAdded, flow})
+			events = append(events, flowEvent{Type: flowAdded, Object: flow, initial: !f.whole})
 			f.order = append(f.order, key)
 		}
 		f.there[key] = flow
@@ -117,13 +121,14 @@ func (f *follower) changes(answer *api.NetworkFlows) (events []flowEvent) {
 	if !isWhole(answer) {
 		return events
 	}
+	f.whole = true
 	lasting := f.order[:0]
 	for _, key := range f.order {
 		if _, still := now[key]; still {
 			lasting = append(lasting, key)
 			continue
 		}
-		events = append(events, flowEvent{flowDeleted, f.there[key]})
+		events = append(events, flowEvent{Type: flowDeleted, Object: f.there[key]})
 		delete(f.there, key)
 	}
 	f.order = lasting
@@ -147,7 +152,7 @@ func (f *follower) refusals(hits *api.PolicyHitsList) (events []flowEvent) {
 			} else {
 				r.Packets = rule.Packets
 			}
-			events = append(events, flowEvent{flowsRefused, r})
+			events = append(events, flowEvent{Type: flowsRefused, Object: r})
 		}
 	}
 	return events

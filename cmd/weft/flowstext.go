@@ -51,14 +51,24 @@ func writeFlowEvents(w io.Writer, events []flowEvent, wide bool) error {
 	for _, e := range events {
 		switch object := e.Object.(type) {
 		case api.Flow:
-			word := map[string]string{flowAdded: "new", flowDeleted: "ended"}[e.Type]
-			fmt.Fprintln(table, word+"\t"+strings.Join(flowCells(&object, wide), "\t"))
+			fmt.Fprintln(table, e.word()+"\t"+strings.Join(flowCells(&object, wide), "\t"))
 		case refusal:
 			fmt.Fprintf(table, "refused\t%d packets\t%s by %s, %s\n", object.Packets, shown(object.Action),
 				shown(object.Policy), shown(object.Rule))
 		}
 	}
 	return table.Flush()
+}
+
+// word says in a word what has become of a flow.
+func (e *flowEvent) word() string {
+	switch {
+	case e.Type == flowDeleted:
+		return "ended"
+	case e.initial:
+		return "open"
+	}
+	return "new"
 }
 
 func flowColumns(wide bool) []string {

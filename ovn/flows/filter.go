@@ -4,52 +4,106 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 )
 
 // Filter says which flows are asked for: those that fit all of its conditions.
-type Filter []func(*api.Flow) bool
+type Filter []condition
+
+// condition is one of a filter.
+type condition struct {
+	fits func(*api.Flow) bool
+	on   end // what it names; without a kind if that is no end
+}
 
 // Fits says whether a flow is asked for.
 func (f Filter) Fits(flow *api.Flow) bool {
-	return !slices.ContainsFunc(f, func(condition func(*api.Flow) bool) bool { return !condition(flow) })
+	return !slices.ContainsFunc(f, func(c condition) bool { return !c.fits(flow) })
+}
+
+// Object is an object of Kubernetes that a filter names.
+type Object struct {
+	// Kind is [api.PodEnd], [api.ServiceEnd] or [api.NodeEnd].
+	Kind string
+	// Namespace is that of a pod or a Service; "" for any.
+	Namespace, Name string
+}
+
+// Objects are those that the filter names. Whether they exist is not known here.
+func (f Filter) Objects() (list []Object) {
+	for _, c := range f {
+		switch c.on.kind {
+		case api.PodEnd, api.ServiceEnd, api.NodeEnd:
+			list = append(list, Object{c.on.kind, c.on.namespace, c.on.name})
+		}
+	}
+	return list
 }
 
 // conditions are those of each key of a field selector. namespace is the one that is asked for, "" for all.
-var conditions = map[string]func(value, namespace string) (func(*api.Flow) bool, error){
-	api.NodeSelector: func(value, _ string) (func(*api.Flow) bool, error) {
-		return func(f *api.Flow) bool { return isOn(f, value) }, nil
+var conditions = map[string]func(value, namespace string) (condition, error){
+	api.NodeSelector: func(value, _ string) (condition, error) {
+		node := end{kind: api.NodeEnd, name: value}
+		return condition{func(f *api.Flow) bool { return isOn(f, value) }, node}, checkName(value)
 	},
-	api.PodSelector: func(value, namespace string) (func(*api.Flow) bool, error) {
+	api.PodSelector: func(value, namespace string) (condition, error) {
 		pod := end{kind: api.PodEnd, namespace: namespace, name: value}
-		return func(f *api.Flow) bool { return pod.is(&f.Source) || pod.is(&f.Destination) }, nil
+		return condition{func(f *api.Flow) bool { return pod.is(&f.Source) || pod.is(&f.Destination) }, pod}, checkName(value)
 	},
-	api.ServiceSelector: func(value, namespace string) (func(*api.Flow) bool, error) {
+	api.ServiceSelector: func(value, namespace string) (condition, error) {
 		service := end{kind: api.ServiceEnd, namespace: namespace, name: value}
-		return func(f *api.Flow) bool { return service.isService(f.Service) }, nil
+		return condition{func(f *api.Flow) bool { return service.isService(f.Service) }, service}, checkName(value)
 	},
-	api.SourceSelector: func(value, namespace string) (func(*api.Flow) bool, error) {
+	api.SourceSelector: func(value, namespace string) (condition, error) {
 		source, err := parseEnd(value, namespace)
 		if err == nil && source.kind == api.ServiceEnd {
 			err = fmt.Errorf("%q is a Service, which begins no connections; name a pod", value)
 		}
-		return func(f *api.Flow) bool { return source.is(&f.Source) }, err
+		return condition{func(f *api.Flow) bool { return source.is(&f.Source) }, source}, err
 	},
-	api.DestinationSelector: func(value, namespace string) (func(*api.Flow) bool, error) {
+	api.DestinationSelector: func(value, namespace string) (condition, error) {
 		destination, err := parseEnd(value, namespace)
-		return func(f *api.Flow) bool { return destination.is(&f.Destination) || destination.isService(f.Service) }, err
+		return condition{func(f *api.Flow) bool {
+			return destination.is(&f.Destination) || destination.isService(f.Service)
+		}, destination}, err
 	},
-	api.ProtocolSelector: func(value, _ string) (func(*api.Flow) bool, error) {
-		return func(f *api.Flow) bool { return strings.EqualFold(f.Protocol, value) }, nil
+	api.ProtocolSelector: func(value, _ string) (condition, error) {
+		c := condition{fits: func(f *api.Flow) bool { return strings.EqualFold(f.Protocol, value) }}
+		if _, err := strconv.ParseUint(value, 10, 8); err == nil || isAmong(protocols, value) {
+			return c, nil
+		}
+		return c, fmt.Errorf("%q is no protocol: give one of %s, or the number of another one", value,
+			strings.Join(protocols, ", "))
 	},
-	api.StateSelector: func(value, _ string) (func(*api.Flow) bool, error) {
-		return func(f *api.Flow) bool { return strings.EqualFold(f.State, value) }, nil
+	api.StateSelector: func(value, _ string) (condition, error) {
+		c := condition{fits: func(f *api.Flow) bool { return strings.EqualFold(f.State, value) }}
+		if isAmong(stages, value) {
+			return c, nil
+		}
+		return c, fmt.Errorf("%q is no state of a TCP or SCTP connection: give one of %s", value, strings.Join(stages, ", "))
 	},
+}
+
+// checkName refuses what no pod, Service or node can be called.
+func checkName(name string) error {
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return fmt.Errorf("%q is no name: give the name alone, such as web-0; its namespace is that of the question", name)
+	}
+	return nil
+}
+
+// protocols are those that Open vSwitch has a name for (ct_dpif_format_ipproto in lib/ct-dpif.c).
+var protocols = []string{"TCP", "UDP", "SCTP", "ICMP", "ICMPV6", "UDPLITE", "DCCP", "IGMP"}
+
+func isAmong(words []string, word string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, word) })
 }
 
 // ParseFilter reads a field selector of flows of a namespace, "" being all.
@@ -109,14 +163,14 @@ func parseEnd(text, namespace string) (end, error) {
 	case text == "outside":
 		return end{kind: api.OutsideEnd}, nil
 	case len(words) == 2 && words[0] == "node":
-		return end{kind: api.NodeEnd, name: e.name}, nil
+		e, words = end{kind: api.NodeEnd, name: e.name}, words[1:]
 	case len(words) > 1 && words[0] == "svc":
 		e.kind, words = api.ServiceEnd, words[1:]
 	}
 	if len(words) == 2 {
 		e.namespace = words[0]
 	}
-	if len(words) > 2 || slices.Contains(words, "") {
+	if len(words) > 2 || slices.ContainsFunc(words, func(name string) bool { return checkName(name) != nil }) {
 		return end{}, fmt.Errorf("%q is neither a pod, as [NAMESPACE/]NAME, nor svc/[NAMESPACE/]NAME, nor node/NAME, nor "+
 			"outside, nor an address, nor a CIDR", text)
 	}

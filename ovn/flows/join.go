@@ -114,10 +114,39 @@ func grow(most, counted *contract.Direction) {
 	most.Packets, most.Bytes = max(most.Packets, counted.Packets), max(most.Bytes, counted.Bytes)
 }
 
-// stages are the states of a connection in their order. Zones may differ: one has missed the last packets, or was only
-// asked about a connection that is begun in another.
-var stages = []string{"SYN_SENT", "SYN_RECV", "COOKIE_WAIT", "COOKIE_ECHOED", "ESTABLISHED", "FIN_WAIT_1", "CLOSE_WAIT",
-	"FIN_WAIT_2", "CLOSING", "LAST_ACK", "SHUTDOWN_SENT", "SHUTDOWN_RECD", "SHUTDOWN_ACK_SENT", "TIME_WAIT", "CLOSED"}
+// stages are the states of a connection in their order, all that Open vSwitch has a name for (CT_DPIF_TCP_STATES and
+// CT_DPIF_SCTP_STATES in lib/ct-dpif.h). Zones may differ: one has missed the last packets, or was only asked about a
+// connection that is begun in another.
+var stages = []string{"LISTEN", "HEARTBEAT_SENT", "HEARTBEAT_ACKED", synSent, "SYN_RECV", "COOKIE_WAIT",
+	"COOKIE_ECHOED", established, "FIN_WAIT_1", "CLOSE_WAIT", "FIN_WAIT_2", "CLOSING", "LAST_ACK", "SHUTDOWN_SENT",
+	"SHUTDOWN_RECD", "SHUTDOWN_ACK_SENT", "TIME_WAIT", "CLOSED"}
+
+const (
+	synSent     = "SYN_SENT"
+	established = "ESTABLISHED"
+)
+
+// correctedState is the state of the entry that has come farthest. If packets are counted, they decide whether TCP is
+// answered, because a state may be wrong about it:
+//
+//   - The extension of Windows gives a state as a number of Open vSwitch. An ovs-vswitchd of Linux takes it for a
+//     number of Linux (nl_ct_tcp_state_to_dpif in lib/netlink-conntrack.c). It shows FIN_WAIT_2, of a connection that
+//     its client has closed, as SYN_SENT. It takes SYN_SENT for SYN_RECV, which it shows as ESTABLISHED
+//     (coalesce_tcp_state in lib/ct-dpif.c).
+//   - Linux has SYN_SENT2 for a connection that both ends have begun, which is shown as SYN_SENT, too.
+//
+// What has an answer is ESTABLISHED then, as Open vSwitch calls a connection from its first answer on. No entry tells
+// how far it has come since.
+func (c *connection) correctedState() string {
+	sent, heard := c.sent.Packets > 0, c.heard.Packets > 0
+	switch {
+	case c.state == synSent && heard:
+		return established
+	case c.last.protocol == "tcp" && c.state == established && sent && !heard:
+		return synSent
+	}
+	return c.state
+}
 
 // stage is how far a connection has come: 0 in a state that has no name here, and -1 without one, as of UDP.
 func stage(state string) int {
@@ -131,7 +160,7 @@ func (c *connection) flow(names *Names) api.Flow {
 	node := c.nodes[0]
 	f := api.Flow{
 		Source: names.end(c.first.source, node), Destination: names.end(c.last.destination, node),
-		Protocol: strings.ToUpper(c.last.protocol), State: c.state, Nodes: c.nodes,
+		Protocol: strings.ToUpper(c.last.protocol), State: c.correctedState(), Nodes: c.nodes,
 		Packets: c.sent.Packets, Bytes: c.sent.Bytes, ReplyPackets: c.heard.Packets, ReplyBytes: c.heard.Bytes,
 	}
 	if c.first.destination != c.last.destination {

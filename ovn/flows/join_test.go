@@ -142,9 +142,16 @@ func line(protocol, source, destination, replySource, replyDestination, more str
 		d, sp, dp, rs, rd, rsp, rdp, more)
 }
 
+// counted is a connection of TCP from web to db in a zone of a datapath that counts packets, as that of Windows does.
+func counted(zone int, sent, heard, state string) string {
+	return fmt.Sprintf("tcp,orig=(src=10.244.1.3,dst=10.244.1.4,sport=4000,dport=80%s),reply=(src=10.244.1.4,"+
+		"dst=10.244.1.3,sport=80,dport=4000%s),zone=%d,timeout=29,protoinfo=(state=%s)\n", sent, heard, zone, state)
+}
+
 // What is not in the dumps of one node.
 func TestJoin(t *testing.T) {
 	const web, db = "10.244.1.3:4000", "10.244.1.4:80"
+	const five, one, none = ",packets=5,bytes=350", ",packets=1,bytes=74", ""
 	straight := func(state string) string {
 		return line("tcp", web, db, db, web, ",zone=1,protoinfo=(state="+state+")")
 	}
@@ -158,6 +165,19 @@ func TestJoin(t *testing.T) {
 		"one that has ended in a zone, and is only begun in another": {
 			[]string{straight("SYN_SENT") + "\n" + straight("ESTABLISHED") + "\n" + straight("TIME_WAIT")},
 			"TCP Pod/shop/web/n1 10.244.1.3 4000 > Pod/shop/db/n1 10.244.1.4 80 TIME_WAIT [n1]\n"},
+		"a probe of a Windows node that has ended": {
+			[]string{counted(32774, five, five, "SYN_SENT") + counted(32775, five, five, "SYN_SENT")},
+			"TCP Pod/shop/web/n1 10.244.1.3 4000 > Pod/shop/db/n1 10.244.1.4 80 ESTABLISHED [n1] 5/5 packets, 350/350 bytes\n"},
+		"one of a Windows node that has no answer": {
+			[]string{counted(32774, one, none, "ESTABLISHED") + counted(32775, one, none, "ESTABLISHED")},
+			"TCP Pod/shop/web/n1 10.244.1.3 4000 > Pod/shop/db/n1 10.244.1.4 80 SYN_SENT [n1] 1/0 packets, 74/0 bytes\n"},
+		"one that has no answer": {[]string{counted(5, one, none, "SYN_SENT")},
+			"TCP Pod/shop/web/n1 10.244.1.3 4000 > Pod/shop/db/n1 10.244.1.4 80 SYN_SENT [n1] 1/0 packets, 74/0 bytes\n"},
+		"one whose answer a zone has not counted": {
+			[]string{counted(32774, one, none, "ESTABLISHED") + counted(32775, five, one, "ESTABLISHED")},
+			"TCP Pod/shop/web/n1 10.244.1.3 4000 > Pod/shop/db/n1 10.244.1.4 80 ESTABLISHED [n1] 5/1 packets, 350/74 bytes\n"},
+		"one that nobody counts and that has no answer": {[]string{straight("SYN_SENT")},
+			"TCP Pod/shop/web/n1 10.244.1.3 4000 > Pod/shop/db/n1 10.244.1.4 80 SYN_SENT [n1]\n"},
 		"a protocol of its own on the same ports": {
 			[]string{straight("ESTABLISHED") + "\n" + line("udp", web, db, db, web, ",zone=1")},
 			"TCP Pod/shop/web/n1 10.244.1.3 4000 > Pod/shop/db/n1 10.244.1.4 80 ESTABLISHED [n1]\n" +

@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -103,6 +104,7 @@ func TestFilter(t *testing.T) {
 		{"destination=svc/orders", "bank", ""}, {"destination=10.96.0.1", "", "bought"},
 		{"destination=bank/vault,protocol=tcp", "", "login"}, {"destination=198.51.100.0/24,protocol=tcp", "", ""},
 		{"state=established", "", "bought"}, {"protocol=Udp", "", "asked"},
+		{"protocol=47", "", ""}, {"state=Time_Wait", "", ""},
 	} {
 		filter, err := ParseFilter(c.selector, c.namespace)
 		if err != nil {
@@ -132,9 +134,38 @@ func TestFiltersThatAreRefused(t *testing.T) {
 		"destination=svc/":      "is neither a pod",
 		"source=/":              "is neither a pod",
 		"destination=svc/a/b/c": "is neither a pod",
+		"destination=Web":       "is neither a pod",
+		"source=node/":          "is neither a pod",
+		"pod=shop/web":          `pod: "shop/web" is no name: give the name alone`,
+		"service=svc/db":        `"svc/db" is no name`,
+		"spec.nodeName=node/n1": `"node/n1" is no name`,
+		"protocol=bogus": `protocol: "bogus" is no protocol: give one of TCP, UDP, SCTP, ICMP, ICMPV6, UDPLITE, DCCP, ` +
+			"IGMP, or the number of another one",
+		"protocol=256": `"256" is no protocol`,
+		"state=bogus":  `state: "bogus" is no state of a TCP or SCTP connection: give one of LISTEN, `,
 	} {
 		if filter, err := ParseFilter(selector, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v; want %s", selector, filter, err, want)
+		}
+	}
+}
+
+// Whatever a filter names can be looked for.
+func TestObjectsOfAFilter(t *testing.T) {
+	for selector, want := range map[string]string{
+		"":                          "[]",
+		"pod=web,service=db":        "[{Pod shop web} {Service shop db}]",
+		"spec.nodeName=n1":          "[{Node  n1}]",
+		"source=node/n1":            "[{Node  n1}]",
+		"source=bank/vault":         "[{Pod bank vault}]",
+		"destination=svc/db":        "[{Service shop db}]",
+		"destination=outside":       "[]",
+		"destination=10.0.0.0/8":    "[]",
+		"protocol=tcp,state=CLOSED": "[]",
+	} {
+		filter, err := ParseFilter(selector, "shop")
+		if got := fmt.Sprint(filter.Objects()); err != nil || got != want {
+			t.Errorf("%s: got %s, %v; want %s", selector, got, err, want)
 		}
 	}
 }

@@ -40,6 +40,7 @@ func talking() *cluster {
 		{Source: host, Destination: podEnd("l1", "shop/web-1", "10.244.0.5", 0), Protocol: "ICMP"},
 		{Source: gate, Destination: web1, Protocol: "TCP", State: "ESTABLISHED"},
 		{Source: web1, Destination: none, Protocol: "SCTP", State: "COOKIE_WAIT"},
+		{Source: web1, Destination: none, Protocol: "SCTP", State: "COOKIE_WAIT", Packets: 1, ReplyPackets: 1},
 		{Source: web1, Destination: podEnd("l1", "shop/new-1", "10.244.0.9", 80), Protocol: "TCP", State: "ESTABLISHED"},
 	}}
 	c.hits = []api.PolicyHits{rule("shop", "db", "isolation from ingress", "Deny", "l2", 100),
@@ -80,7 +81,7 @@ func (c *cluster) talk(refused ...string) []string {
 			continue
 		}
 		kind := "answered"
-		if f.State == "SYN_SENT" || f.State == "COOKIE_WAIT" {
+		if (f.State == "SYN_SENT" || f.State == "COOKIE_WAIT") && f.ReplyPackets == 0 {
 			kind = "unanswered"
 		}
 		counts[fmt.Sprintf("%s %s > %s", kind, c.place(f.Source), c.place(f.Destination))]++
@@ -127,7 +128,7 @@ func TestLiveConnectionsAreThoseOfTheAPI(t *testing.T) {
 	b.until(drawnTalk + ".length > 0")
 	compare(t, "drawn is", b.talks(), c.talk())
 	summary := strings.Join(b.texts(".live"), " ")
-	for _, want := range []string{"9 connections between 8 pairs", "3 unanswered", "0 packets refused by policies",
+	for _, want := range []string{"10 connections between 8 pairs", "3 unanswered", "0 packets refused by policies",
 		"1 pair not drawn"} {
 		if !strings.Contains(summary, want) {
 			t.Errorf("%q is not in %q", want, summary)
@@ -198,7 +199,7 @@ func TestTheTableOfConnectionsSaysTheSame(t *testing.T) {
 	b.press("Table")
 	b.until("document.querySelector('.refused tbody tr') !== null")
 	compare(t, "the table has", b.texts(".conversations tbody tr"), []string{
-		"shop/web-110.244.9.98080/sctp1▲ 1 unansweredFollow", "shop/web-1shop/db-18080/tcp1▲ 1 unansweredFollow",
+		"shop/web-110.244.9.98080/sctp2▲ 1 unansweredFollow", "shop/web-1shop/db-18080/tcp1▲ 1 unansweredFollow",
 		"shop/web-3shop/db-1shop/db:808080/tcp1▲ 1 unansweredFollow", "shop/web-1shop/db-1shop/db:808080/tcp2Follow",
 		"gateway/gw-l1shop/web-140000/tcp1", "node/l1shop/web-1ICMP1Follow",
 		"bank/safe-1198.51.100.9 (outside)443/udp1Follow", "shop/web-1shop/new-180/tcp1Follow"})

@@ -3,8 +3,9 @@
 /** How many edges are drawn: those of what was refused or is unanswered first, then those with the most connections. */
 const edgeLimit = 200;
 
-/** States of connections whose destination has not answered yet. */
+/** States of connections whose destination has not answered, if it has sent no packets. */
 const unansweredStates = new Set(["SYN_SENT", "COOKIE_WAIT"]);
+const isUnanswered = ({ state, replyPackets }) => unansweredStates.has(state) && !replyPackets;
 
 /** What connections are on the map, the worst first, with what an edge says beside its number. */
 const labels = { refused: (n) => `✕ ${n} packets refused`, unanswered: (n) => `▲ ${n} unanswered`, answered: String };
@@ -66,7 +67,7 @@ export function conversationsOf(flows, network) {
     if (!found.has(id)) found.set(id, { id, source, destination, service, protocol, port, connections: 0, unanswered: 0 });
     const conversation = found.get(id);
     conversation.connections++;
-    if (unansweredStates.has(flow.state)) conversation.unanswered++;
+    if (isUnanswered(flow)) conversation.unanswered++;
   }
   return [...found.values()].sort((a, b) => b.unanswered - a.unanswered || b.connections - a.connections
     || (a.id < b.id ? -1 : 1));

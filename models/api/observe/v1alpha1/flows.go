@@ -73,7 +73,8 @@ type Flow struct {
 	Service *FlowService `json:"service,omitempty"`
 	// Protocol is TCP, UDP, SCTP, ICMP, ICMPV6, or what else Open vSwitch calls it.
 	Protocol string `json:"protocol"`
-	// State is the state of a TCP or SCTP connection, such as ESTABLISHED.
+	// State is the state of a TCP or SCTP connection, such as ESTABLISHED. Of TCP it is SYN_SENT until the destination has
+	// answered. If packets are counted, these say whether it has.
 	State string `json:"state,omitempty"`
 	// SeenAs is the address and port that the destination sees in place of the source's, if they are others.
 	SeenAs string `json:"seenAs,omitempty"`
