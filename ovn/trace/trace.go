@@ -174,6 +174,9 @@ func (t *tracing) first() (p ovntrace.Packet, err error) {
 // noNodePort refuses NodePorts. OVN knows them by variables of nodes (Chassis_Template_Var), of which ovn-trace expands
 // none: it would show the way to the host itself.
 func (t *tracing) noNodePort(p ovntrace.Packet) error {
+	if p.Protocol == ovntrace.ICMP {
+		return nil
+	}
 	for _, n := range t.nodes {
 		if !n.has(p.Dst) {
 			continue
