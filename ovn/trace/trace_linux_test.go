@@ -104,6 +104,7 @@ func TestTracesOfARealOVN(t *testing.T) {
 		{"from-a-host-elsewhere", "Node l1 > Service shop/db", api.Refused},
 		{"from-a-host-network-pod", "Pod shop/monitor > Pod shop/cart 80", api.Arrives},
 		{"to-its-host", "Pod shop/web > Node l1 22", api.Arrives},
+		{"echo-to-its-host", "Pod shop/web > Node l1", api.Arrives},
 		{"to-another-host", "Pod shop/web > Node l2 22", api.Arrives},
 	} {
 		t.Run(ask.name, func(t *testing.T) { c.tells(t, ask) })
@@ -154,6 +155,60 @@ func TestTracesOfTheOutside(t *testing.T) {
 			t.Errorf("as the outside, by a right in a namespace: %+v, %v", status, err)
 		}
 	})
+}
+
+// mistyped are policies in whose rules labels are mistyped.
+const mistyped = `
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {namespace: shop, name: cart}
+spec:
+  podSelector: {matchLabels: {app: cart}}
+  policyTypes: [Ingress, Egress]
+  ingress:
+  - from: [{podSelector: {matchLabels: {app: shpo}}}, {podSelector: {matchLabels: {app: cart}}}]
+  - from: [{namespaceSelector: {matchLabels: {team: bnak}}}]
+  egress:
+  - to: [{podSelector: {matchLabels: {app: bd}}}]
+`
+
+// TestSelectorsOfNobody: who is refused is named, and which of the rules' selectors select nobody. Those of other
+// namespaces are told to those who may see these.
+func TestSelectorsOfNobody(t *testing.T) {
+	c := tracer(t, translated.Start(t, translated.Read(t, translated.Shop+mistyped)))
+	for question, want := range map[string]struct {
+		reason string
+		nobody []string
+	}{
+		"Pod shop/web > Pod shop/cart 80": {"pod shop/web (10.244.0.5) is none of its peers",
+			[]string{"spec.ingress[0]: [shop: pods app=shpo] selects no pod", "spec.ingress[1]: [namespaces team=bnak: pods *]"}},
+		"Node l2 > Pod shop/cart 80": {"node l2 (10.244.1.2) is none of its peers",
+			[]string{"app=shpo] selects no pod", "team=bnak"}},
+		"Pod shop/cart > Pod bank/safe 80":   {"pod bank/safe (10.244.1.3) is none of its peers", []string{"app=bd"}},
+		"Pod shop/cart > Service shop/db":    {"the endpoint 10.244.1.5 of Service shop/db is none of", []string{"app=bd"}},
+		"Pod shop/cart > Node l1 22":         {"node l1 (192.0.2.1) is none of its peers", []string{"app=bd"}},
+		"Pod shop/cart > Address 192.0.2.2":  {"node l2 (192.0.2.2) is none of its peers", []string{"app=bd"}},
+		"Pod shop/cart > Address 192.0.2.77": {": 192.0.2.77 is none of its peers", []string{"app=bd"}},
+		"Pod shop/cart > Pod shop/db 3308":   {"pod shop/db (10.244.1.5) is none of its peers", []string{"app=bd"}},
+	} {
+		status, err := c.Trace(t.Context(), spec(t, question), everything)
+		if err != nil {
+			t.Fatalf("%s: %v", question, err)
+		}
+		told := len(status.Notes) == len(want.nobody)
+		for i := range want.nobody {
+			told = told && strings.Contains(status.Notes[i], want.nobody[i])
+		}
+		if !told || !strings.HasSuffix(status.Reason, "is none of its peers") || !strings.Contains(status.Reason, want.reason) {
+			t.Errorf("%s: %s\n%q, want %q", question, status.Reason, status.Notes, want)
+		}
+	}
+	only := func(_ context.Context, namespace string) (bool, error) { return namespace == "shop", nil }
+	status, err := c.Trace(t.Context(), spec(t, "Pod shop/web > Pod shop/cart 80"), only)
+	if err != nil || len(status.Notes) != 1 || !strings.Contains(status.Notes[0], "app=shpo") {
+		t.Errorf("by the right in a namespace: %+v, %v", status, err)
+	}
 }
 
 // oneOfTwo: which endpoint is taken is a matter of chance, but it is the one that is told.
