@@ -104,7 +104,7 @@ func captureCommand() *cobra.Command {
 
 // captureQuestion reads POD, NAMESPACE/POD or node/NAME.
 func captureQuestion(text, namespace string) (q question, err error) {
-	end, err := traceEnd(text, namespace)
+	end, err := api.ParseTraceEnd(text, namespace)
 	if err != nil || end.Kind != api.PodEnd && end.Kind != api.NodeEnd {
 		return q, fmt.Errorf("%q is neither a pod, as [NAMESPACE/]NAME, nor node/NAME", text)
 	}

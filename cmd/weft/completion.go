@@ -167,3 +167,10 @@ func anyEnd(ctx context.Context, client rest.Interface, namespace, begun string)
 	}
 	return listNames(ctx, client, "svc/", "/api/v1/namespaces", namespace, "services")
 }
+
+// podOrService is [NAMESPACE/]POD or svc/[NAMESPACE/]NAME.
+func podOrService(ctx context.Context, client rest.Interface, namespace, begun string) []string {
+	return slices.DeleteFunc(anyEnd(ctx, client, namespace, begun), func(name string) bool {
+		return strings.HasPrefix(name, "node/")
+	})
+}

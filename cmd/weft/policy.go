@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -60,15 +61,20 @@ func group(use, short string, unasked int, verbs ...*cobra.Command) *cobra.Comma
 	return cmd
 }
 
+// explainRole is the ClusterRole by which users may read what decides on a connection. An administrator makes it.
+const explainRole = "weft-policy-explain"
+
 const explainHelp = `Say which rule of which policy lets a connection pass or drops it.
 
 The connection is from a pod, as [NAMESPACE/]NAME, or an address, to the same or a Service, as
-svc/NAMESPACE/NAME, with a port: "prod/db:5432", "prod/dns:53/udp", "[2001:db8::1]:443", "svc/prod/web:80".
-"prod/db:icmp" asks for pings. A Service is judged at each of its ready endpoints, as policies see it, also where
-its address is given, or a node's with its NodePort.
+svc/[NAMESPACE/]NAME, with a port: "prod/db:5432", "prod/dns:53/udp", "[2001:db8::1]:443", "svc/prod/web:80".
+The port of a Service may be its name, and may be left out if the Service has only one. "prod/db:icmp" asks for
+pings. A Service is judged at each of its ready endpoints, as policies see it, also where its address is given, or a
+node's with its NodePort.
 
-Policies, pods, namespaces and nodes are read off the API server, and judged as the controller would
-translate them. With --ovn-northbound the rows decide that are in force, and you are told where they differ.
+Policies, pods, namespaces and nodes are read off the API server, and judged as the controller would translate them.
+That needs the right to list these in the whole cluster (ClusterRole ` + explainRole + `). With --ovn-northbound the
+rows decide that are in force, and you are told where they differ.
 
 A warning tells of each selector that selects no pod, in policies that are about one of the ends, or may be meant for
 one.`
@@ -85,22 +91,27 @@ func explainCommand() *cobra.Command {
 		exitCode{exitRefused, "it is refused over an address family, or at an endpoint"},
 		exitCode{exitUnasked, "there is no answer; the error says why"})
 	f := cmd.Flags()
-	f.String("kubeconfig", "", userKubeconfigUsage)
-	f.String("namespace", "default", "namespace of pods that are named without one")
+	contextFlags(f)
+	f.StringP("namespace", "n", "", "namespace of pods and Services named without one; empty: that of the context")
 	f.String("family", "", "address family of the connection: ipv4 or ipv6; empty: each that both ends have")
 	f.StringSlice("ovn-northbound", nil, "endpoints of the OVN Northbound, each unix:PATH, tcp:HOST:PORT or "+
 		"ssl:HOST:PORT; its rows decide. Empty: the policies decide, as the controller would translate them")
 	databaseFlags(f)
+	completeArguments(cmd, 2, podOrService)
 	return asking(cmd, cobra.ExactArgs(2), func(ctx context.Context, s *settings, args []string) error {
 		family, err := familyOf(s)
 		if err != nil {
 			return err
 		}
-		question, err := explain.ParseQuestion(args[0], args[1], s.text("namespace"))
+		config, namespace, err := contextConfig(s)
 		if err != nil {
 			return err
 		}
-		cluster, err := liveCluster(ctx, cmd, s, question)
+		question, err := explain.ParseQuestion(args[0], args[1], namespace)
+		if err != nil {
+			return err
+		}
+		cluster, err := liveCluster(ctx, cmd, s, config, question)
 		if err != nil {
 			return err
 		}
@@ -123,13 +134,16 @@ func explainCommand() *cobra.Command {
 }
 
 // liveCluster reads what a question is about.
-func liveCluster(ctx context.Context, cmd *cobra.Command, s *settings, question explain.Question) (*explain.Cluster,
-	error) {
-	config, err := kubernetesConfig(s.text("kubeconfig"))
-	if err != nil {
-		return nil, err
-	}
+func liveCluster(ctx context.Context, cmd *cobra.Command, s *settings, config *rest.Config,
+	question explain.Question) (*explain.Cluster, error) {
+	config.QPS = -1
 	cluster, err := explain.Read(ctx, config, question)
+	if apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("%w\nThe policies of the whole cluster are judged, so you need the right to list these in the "+
+			"whole cluster. An administrator makes the ClusterRole %[2]s (docs/policies.md, Explain), and gives it: kubectl "+
+			"create clusterrolebinding NAME --clusterrole=%[2]s --user=USER\n`weft trace` asks about one connection by rights "+
+			"in namespaces", err, explainRole)
+	}
 	if err != nil {
 		return nil, err
 	}

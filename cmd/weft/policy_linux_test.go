@@ -78,6 +78,8 @@ func TestPolicyExplainOnACluster(t *testing.T) {
 	explain(exitRefused, "web db:80", "Deny: isolated by NetworkPolicy prod/db, no rule of which allows it")
 	explain(exitRefused, "10.1.0.99 db:5432", "10.1.0.99 is no pod's address")
 	explain(0, "web svc/prod/db:80", "10.1.0.3 -> 10.1.0.4:5432: allowed")
+	explain(0, "web svc/db", "prod/web -> svc/prod/db:80/tcp: allowed")
+	explain(exitUnasked, "web svc/db:http", "has no port http; ask for one of its ports: 80/tcp")
 	explain(exitUnasked, "web svc/prod/web:80", "no Service prod/web")
 	explain(exitUnasked, "webb db:80", "no pod prod/webb")
 	explain(0, "web 10.96.0.7:80", "10.96.0.7:80 is a ClusterIP of Service prod/db: this is about each endpoint that "+
@@ -165,11 +167,23 @@ func TestPolicyExplainRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(kubeconfig, []byte(strings.Replace(string(text), "user: {token", "user: {as: reader, token",
-		1)), 0o600); err != nil {
-		t.Fatal(err)
+	as := func(user string) string {
+		kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+		own := strings.Replace(string(text), "    token:", "    as: "+user+"\n    token:", 1)
+		if own == string(text) {
+			t.Fatalf("there is no place for the user's name in\n%s", text)
+		}
+		if err := os.WriteFile(kubeconfig, []byte(own), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return kubeconfig
 	}
+	if code, printed := runPolicy(t, "", "explain", "--kubeconfig", as("stranger"), "prod/web", "prod/db:80"); code !=
+		exitUnasked || !strings.Contains(printed, "is forbidden") || !strings.Contains(printed,
+		"create clusterrolebinding NAME --clusterrole=weft-policy-explain --user=USER") {
+		t.Errorf("a user without the right: exit code %d:\n%s", code, printed)
+	}
+	kubeconfig := as("reader")
 	for _, q := range []struct {
 		to   string
 		code int

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -140,6 +141,7 @@ func TestPolicyCheckAsks(t *testing.T) {
 // TestPolicyMistakes: none gets as far as an answer, and each is told what is wrong.
 func TestPolicyMistakes(t *testing.T) {
 	const shop = "check -f testdata/policy/shop "
+	t.Setenv("KUBECONFIG", serving(t, http.NotFound))
 	for _, c := range []struct{ args, want string }{
 		{"bogus", "bogus explain check hits"},
 		{"chek -f x", "chek explain check hits"},
@@ -160,7 +162,8 @@ func TestPolicyMistakes(t *testing.T) {
 		{"check -f - --expect -", "expect standard input"},
 		{"explain prod/web", "2 arg"},
 		{"explain prod/web prod/db:80 --kubeconfig testdata/nosuch", "kubeconfig testdata/nosuch"},
-		{"explain prod/web prod/db", "prod/db port"},
+		{"explain prod/web prod/db --context night", "prod/db port"},
+		{"explain prod/web node/l1:22 --context night", "node/l1 address"},
 		{"explain prod/web prod/db:80 --family all", "family all"},
 		{"hits --kubeconfig testdata/nosuch", "kubeconfig testdata/nosuch"},
 		{"hits --output xml", "output xml"},

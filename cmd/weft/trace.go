@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -121,12 +120,12 @@ func traceSpec(ctx context.Context, s *settings, args []string, namespace string
 	}
 	spec = api.TraceSpec{Protocol: s.text("protocol"), Family: family.api, OVN: s.boolean("ovn"),
 		Live: s.boolean("live"), Node: s.text("node")}
-	if spec.Source, err = traceEnd(args[0], namespace); err != nil {
+	if spec.Source, err = api.ParseTraceEnd(args[0], namespace); err != nil {
 		return spec, err
 	}
 	to, port := cutPort(args[1])
 	spec.Port = port
-	if spec.Destination, err = traceEnd(to, namespace); err != nil || spec.Destination.Kind != api.AddressEnd {
+	if spec.Destination, err = api.ParseTraceEnd(to, namespace); err != nil || spec.Destination.Kind != api.AddressEnd {
 		return spec, err
 	}
 	if _, err := netip.ParseAddr(to); err == nil {
@@ -151,33 +150,6 @@ func cutPort(text string) (to, port string) {
 	}
 	to, port, _ = strings.Cut(text, ":")
 	return to, port
-}
-
-// traceEnd reads an end of a connection. An address has no slash, and neither has a name outside, which has a dot.
-func traceEnd(text, namespace string) (e api.TraceEnd, err error) {
-	words := strings.Split(text, "/")
-	if _, err := netip.ParseAddr(text); err == nil || len(words) == 1 && strings.Contains(text, ".") {
-		return api.TraceEnd{Kind: api.AddressEnd, Name: text}, nil
-	}
-	e = api.TraceEnd{Kind: api.PodEnd, Namespace: namespace, Name: words[len(words)-1]}
-	first := words[0]
-	switch {
-	case len(words) == 2 && first == "node":
-		e.Kind, e.Namespace = api.NodeEnd, ""
-	case len(words) > 1 && len(words) < 4 && slices.Contains([]string{"svc", "service", "services"}, first):
-		e.Kind = api.ServiceEnd
-		words = words[1:]
-	case len(words) == 3 && first == "pod":
-		words = words[1:]
-	}
-	if e.Kind != api.NodeEnd && len(words) == 2 {
-		e.Namespace = words[0]
-	}
-	if len(words) > 2 || slices.Contains(words, "") {
-		return e, fmt.Errorf("%q is neither a pod, as [NAMESPACE/]NAME, nor svc/[NAMESPACE/]NAME, nor node/NAME, nor an "+
-			"address, nor a name with a dot", text)
-	}
-	return e, nil
 }
 
 func askTrace(ctx context.Context, config *rest.Config, spec api.TraceSpec) (text []byte, trace *api.Trace,

@@ -31,6 +31,8 @@ type ProbeRequest struct {
 type ProbeReply struct {
 	// Error is why nothing was sent.
 	Error string `json:"error,omitempty"`
+	// NoAddress says that nothing was sent as the network that was entered does not have the pod's address.
+	NoAddress bool `json:"noAddress,omitempty"`
 	// Result is one of the results of [api.TraceProbe].
 	Result string `json:"result,omitempty"`
 	// After is how long the result took.

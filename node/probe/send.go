@@ -32,6 +32,8 @@ func send(ctx context.Context, request contract.ProbeRequest) (result string, er
 	return judge(request, err)
 }
 
+var errNoAddress = errors.New("the network that was entered does not have the address")
+
 // judge tells an answer of the network from a failure of the node.
 func judge(request contract.ProbeRequest, err error) (result string, failed error) {
 	var late net.Error
@@ -46,8 +48,8 @@ func judge(request contract.ProbeRequest, err error) (result string, failed erro
 	case is(unreachables):
 		return api.ProbeUnreachable, nil
 	case errors.Is(err, notAvailable):
-		return "", fmt.Errorf("the network that was entered does not have the address %v of pod %s/%s, so nothing was sent "+
-			"from it", request.Source, request.Pod.Namespace, request.Pod.Name)
+		return "", fmt.Errorf("%w %v of pod %s/%s, so nothing was sent from it", errNoAddress, request.Source,
+			request.Pod.Namespace, request.Pod.Name)
 	case errors.As(err, &late) && late.Timeout():
 		return api.ProbeUnanswered, nil
 	}

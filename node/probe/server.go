@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -67,7 +68,7 @@ func (s *Server) serve(caller net.Conn) error {
 		logProbe(request, said, err)
 	}
 	if err != nil {
-		said = contract.ProbeReply{Error: err.Error()}
+		said = contract.ProbeReply{Error: err.Error(), NoAddress: errors.Is(err, errNoAddress)}
 	}
 	if err := caller.SetWriteDeadline(time.Now().Add(talkTime)); err != nil {
 		return err

@@ -163,7 +163,7 @@ func TestRefusedProbes(t *testing.T) {
 		n := &node{answers: func(context.Context) (string, error) {
 			return judge(requestOf(nil), &net.OpError{Op: "dial", Err: notAvailable})
 		}}
-		if said := ask(t, n.server(), text(t, requestOf(nil))); said.Result != "" ||
+		if said := ask(t, n.server(), text(t, requestOf(nil))); said.Result != "" || !said.NoAddress ||
 			!strings.Contains(said.Error, "does not have the address 10.244.0.5 of pod shop/web") {
 			t.Errorf("told %+v", said)
 		}

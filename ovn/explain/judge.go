@@ -63,6 +63,9 @@ func (c *Cluster) Ask(q Question, family string) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if q.To.Service {
+		q.Port, q.PortName, q.Protocol = uint16(f.port.Port), "", protocolOf(&f.port.Protocol)
+	}
 	targets, err := c.targets(q, f, from)
 	if err != nil {
 		return nil, err

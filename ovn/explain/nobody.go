@@ -46,9 +46,13 @@ func (c *Cluster) selectsNobody(s policy.Selection) bool {
 func (c *Cluster) nobodyOf(o *policy.Policy, r *policy.Rule) (list []string) {
 	for _, peer := range r.Peers {
 		if peer.Pods != nil && c.selectsNobody(*peer.Pods) {
-			list = append(list, fmt.Sprintf("%s, %s: [%s] selects no pod; correct the labels, or the namespace's", o, r.Field(),
-				peer.Pods))
+			list = append(list, SelectsNobody(o.String(), r.Field(), peer.Pods.String()))
 		}
 	}
 	return list
+}
+
+// SelectsNobody says that a selection in a rule of a policy selects no pod, and what to do.
+func SelectsNobody(policy, rule, selection string) string {
+	return fmt.Sprintf("%s, %s: [%s] selects no pod; correct the labels, or the namespace's", policy, rule, selection)
 }

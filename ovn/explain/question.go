@@ -9,14 +9,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/ovn/acl"
 )
 
 // Question asks what becomes of a connection.
 type Question struct {
 	From, To End
-	Protocol string // tcp, udp, sctp or icmp
-	Port     uint16 // 0 of icmp
+	Protocol string // tcp, udp, sctp or icmp; "" of a Service is that of its port
+	Port     uint16 // 0 of icmp, and of a Service that is asked by the name of its port, or by its only one
+	PortName string // of a Service; "" of others
 }
 
 // End is one of a connection's: a pod or a Service by its name, or an address.
@@ -36,6 +38,9 @@ func (e End) String() string {
 	case e.Service:
 		return "svc/" + e.Key()
 	}
+	if read, err := api.ParseTraceEnd(e.Key(), ""); err == nil && read.Kind != api.PodEnd { // its namespace is called svc
+		return "pod/" + e.Key()
+	}
 	return e.Key()
 }
 
@@ -47,10 +52,17 @@ func (q Question) destination() string {
 	if q.To.Addr.Is6() {
 		to = "[" + to + "]"
 	}
-	if q.Protocol == icmp {
+	switch {
+	case q.Protocol == icmp:
 		return to + ":" + icmp
+	case q.Port != 0:
+		return fmt.Sprintf("%s:%d/%s", to, q.Port, q.Protocol)
+	case q.PortName == "":
+		return to
+	case q.Protocol == "":
+		return to + ":" + q.PortName
 	}
-	return fmt.Sprintf("%s:%d/%s", to, q.Port, q.Protocol)
+	return fmt.Sprintf("%s:%s/%s", to, q.PortName, q.Protocol)
 }
 
 const icmp = "icmp"
@@ -58,8 +70,9 @@ const icmp = "icmp"
 // protocols are those that a question may name, by their IP numbers.
 var protocols = map[string]uint8{"tcp": acl.TCP, "udp": acl.UDP, "sctp": acl.SCTP}
 
-// ParseQuestion reads a connection's two ends: [NAMESPACE/]POD or an address, and the same or svc/NAMESPACE/NAME
-// with a colon and PORT[/PROTOCOL] or "icmp". A pod that is named alone is in the given namespace.
+// ParseQuestion reads a connection's two ends: [NAMESPACE/]POD or an address, and the same or svc/[NAMESPACE/]NAME
+// with a colon and PORT[/PROTOCOL] or "icmp". The port of a Service may be its name, or be left out if there is one only.
+// What is named without a namespace is in the given one.
 func ParseQuestion(from, to, namespace string) (Question, error) {
 	var q Question
 	var err error
@@ -70,39 +83,60 @@ func ParseQuestion(from, to, namespace string) (Question, error) {
 		return q, fmt.Errorf("%q: a Service opens no connections; name a pod, as NAMESPACE/NAME, or an address", from)
 	}
 	i := strings.LastIndexByte(to, ':')
-	if i < 0 {
-		return q, fmt.Errorf("%q lacks a port; write %s:80, %s:53/udp or %s:icmp", to, to, to, to)
+	host := to
+	if i >= 0 {
+		host = to[:i]
 	}
-	host, what := to[:i], to[i+1:]
 	if strings.Contains(host, ":") && !strings.HasPrefix(host, "[") {
 		return q, fmt.Errorf("%q: an IPv6 address stands in brackets before its port; write it like [2001:db8::1]:80", to)
 	}
 	if q.To, err = parseEnd(host, namespace); err != nil {
 		return q, err
 	}
+	switch {
+	case i >= 0:
+		err = q.parsePort(to, host, to[i+1:])
+	case !q.To.Service:
+		err = fmt.Errorf("%q lacks a port; write %s:80, %s:53/udp or %s:icmp", to, to, to, to)
+	}
+	return q, err
+}
+
+// parsePort reads PORT[/PROTOCOL], icmp or, of a Service, the name of a port.
+func (q *Question) parsePort(to, host, what string) error {
 	if what == icmp {
 		if q.Protocol = icmp; q.To.Service {
-			return q, fmt.Errorf("%q: Services have no ICMP; ask one of its pods", to)
+			return fmt.Errorf("%q: Services have no ICMP; ask one of its pods", to)
 		}
-		return q, nil
+		return nil
 	}
-	number, protocol, named := strings.Cut(what, "/")
+	port, protocol, named := strings.Cut(what, "/")
+	number, err := strconv.ParseUint(port, 10, 16)
+	switch {
+	case err == nil && number > 0:
+		q.Port = uint16(number)
+	case !q.To.Service:
+		return fmt.Errorf("%q: %q is not a port number from 1 to 65535", to, port)
+	case len(validation.IsValidPortName(port)) > 0:
+		return fmt.Errorf("%q: %q is neither a port number from 1 to 65535 nor the name of a Service's port", to, port)
+	default:
+		q.PortName = port
+	}
+	if !named && q.PortName != "" {
+		return nil
+	}
 	if !named {
 		protocol = "tcp"
 	}
 	q.Protocol = strings.ToLower(protocol)
 	if protocols[q.Protocol] == 0 {
-		return q, fmt.Errorf("%q: protocol %q is none of tcp, udp and sctp; ICMP has no ports and is asked for as %s:icmp",
+		return fmt.Errorf("%q: protocol %q is none of tcp, udp and sctp; ICMP has no ports and is asked for as %s:icmp",
 			to, protocol, host)
 	}
-	port, err := strconv.ParseUint(number, 10, 16)
-	if err != nil || port == 0 {
-		return q, fmt.Errorf("%q: %q is not a port number from 1 to 65535", to, number)
-	}
-	q.Port = uint16(port)
-	return q, nil
+	return nil
 }
 
+// parseEnd reads an end as [api.ParseTraceEnd] does. A name with a dot is a pod's: none is resolved here.
 func parseEnd(text, namespace string) (End, error) {
 	bare := text
 	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
@@ -114,21 +148,20 @@ func parseEnd(text, namespace string) (End, error) {
 		}
 		return End{Addr: addr.Unmap()}, nil
 	}
-	parts := strings.Split(text, "/")
-	e := End{Namespace: namespace, Name: parts[len(parts)-1]}
+	e, err := api.ParseTraceEnd(text, namespace)
 	switch {
-	case len(parts) == 2:
-		e.Namespace = parts[0]
-	case len(parts) == 3 && parts[0] == "svc":
-		e.Namespace, e.Service = parts[1], true
-	case len(parts) != 1:
-		return e, fmt.Errorf("%q is neither a pod, as [NAMESPACE/]NAME, nor a Service, as svc/NAMESPACE/NAME, nor an address",
-			text)
+	case err != nil:
+		return End{}, fmt.Errorf("%q is neither a pod, as [NAMESPACE/]NAME, nor a Service, as svc/[NAMESPACE/]NAME, nor an "+
+			"address", text)
+	case e.Kind == api.NodeEnd:
+		return End{}, fmt.Errorf("%q: give an address of the node (`kubectl get nodes -o wide`)", text)
+	case e.Kind == api.AddressEnd:
+		e.Namespace = namespace
 	}
 	if len(validation.IsDNS1123Label(e.Namespace))+len(validation.IsDNS1123Subdomain(e.Name)) > 0 {
-		return e, fmt.Errorf("%q is not an address, and not a name of lower case letters, digits and '-'", text)
+		return End{}, fmt.Errorf("%q is not an address, and not a name of lower case letters, digits and '-'", text)
 	}
-	return e, nil
+	return End{Namespace: e.Namespace, Name: e.Name, Service: e.Kind == api.ServiceEnd}, nil
 }
 
 // Expectation is what somebody takes for granted of a connection.

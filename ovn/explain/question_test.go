@@ -15,7 +15,12 @@ func TestParseQuestion(t *testing.T) {
 		{"192.0.2.1", "db:icmp", "192.0.2.1 -> prod/db:icmp"},
 		{"web", "[2001:db8::2]:icmp", "prod/web -> [2001:db8::2]:icmp"},
 		{"web", "svc/test/dns:53/udp", "prod/web -> svc/test/dns:53/udp"},
-		{"svc/web", "svc/web:80", "svc/web -> svc/web:80/tcp"}, // a namespace may be called so
+		{"web", "svc/dns:53/udp", "prod/web -> svc/prod/dns:53/udp"},
+		{"web", "service/dns:domain", "prod/web -> svc/prod/dns:domain"},
+		{"web", "svc/test/dns:domain/UDP", "prod/web -> svc/test/dns:domain/udp"},
+		{"web", "svc/dns", "prod/web -> svc/prod/dns"},
+		{"web.0", "pod/test/web.1:80", "prod/web.0 -> test/web.1:80/tcp"},
+		{"pod/svc/web", "pod/node/web:80", "pod/svc/web -> pod/node/web:80/tcp"}, // namespaces may be called so
 	} {
 		q, err := ParseQuestion(c.from, c.to, "prod")
 		if err != nil || q.String() != c.want {
@@ -35,11 +40,16 @@ func TestParseQuestion(t *testing.T) {
 		{"web", "[fe80::1%eth0]:80", "zone"},
 		{"web", "svc/prod/web:icmp", "no ICMP"},
 		{"svc/prod/web", "db:80", "opens no connections"},
+		{"svc/web", "db:80", "opens no connections"},
+		{"web", "svc/db:ht_tp", "neither a port number from 1 to 65535 nor the name of a Service's port"},
+		{"web", "svc/db:", "neither a port number"},
+		{"web", "svc/db:http/", "protocol"},
+		{"web", "node/l1:22", "give an address of the node"},
 		{"a/b/c", "db:80", "neither"},
 		{"Web", "db:80", "not a name"},
-		{"web", ":80", "not a name"},
+		{"web", ":80", "neither a pod"},
 		{"192.0.2.256", "DB:80", "not a name"},
-		{"/web", "db:80", "not a name"},
+		{"/web", "db:80", "neither a pod"},
 	} {
 		if q, err := ParseQuestion(c.from, c.to, "prod"); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s: %s, %v, which does not say %q", c.from, c.to, q, err, c.want)
@@ -49,7 +59,7 @@ func TestParseQuestion(t *testing.T) {
 
 func FuzzParseQuestion(f *testing.F) {
 	for _, to := range []string{"db:5432", "svc/prod/web:80/udp", "[2001:db8::1]:icmp", "2001:db8::1", ":", "[]:",
-		"a/b/c:1"} {
+		"a/b/c:1", "svc/web", "svc/web:http/tcp", "pod/svc/web:1"} {
 		f.Add("prod/web", to)
 		f.Add(strings.TrimSuffix(to, ":5432"), "192.0.2.1:80/sctp")
 	}

@@ -62,16 +62,36 @@ func (c *Cluster) front(q Question, from *pod) (*front, error) {
 		return nil, fmt.Errorf("the Service %s has a label (%s or %s) that leaves it to somebody else, and weft does not "+
 			"serve it; ask about its pods", q.To.Key(), contract.ProxyNameLabel, contract.HeadlessLabel)
 	}
-	i := slices.IndexFunc(s.Spec.Ports, func(p corev1.ServicePort) bool {
-		return uint16(p.Port) == q.Port && protocolOf(&p.Protocol) == q.Protocol
-	})
-	if i < 0 {
-		return nil, fmt.Errorf("the Service %s has no port %d/%s", q.To.Key(), q.Port, q.Protocol)
-	}
 	if s.Spec.ClusterIP == "" || s.Spec.ClusterIP == corev1.ClusterIPNone {
 		return nil, fmt.Errorf("the Service %s has no ClusterIP; ask about its pods", q.To.Key())
 	}
-	return &front{Service: s, port: s.Spec.Ports[i], sort: clusterIP}, nil
+	port, err := q.portOf(s)
+	if err != nil {
+		return nil, err
+	}
+	return &front{Service: s, port: port, sort: clusterIP}, nil
+}
+
+// portOf is the port of a Service that a question means.
+func (q *Question) portOf(s *corev1.Service) (corev1.ServicePort, error) {
+	var fitting []corev1.ServicePort
+	for _, p := range s.Spec.Ports {
+		if (q.Port == 0 || q.Port == uint16(p.Port)) && (q.PortName == "" || q.PortName == p.Name) &&
+			(q.Protocol == "" || q.Protocol == protocolOf(&p.Protocol)) {
+			fitting = append(fitting, p)
+		}
+	}
+	key := s.Namespace + "/" + s.Name
+	switch {
+	case len(fitting) == 1:
+		return fitting[0], nil
+	case len(fitting) > 1:
+		return corev1.ServicePort{}, fmt.Errorf("the Service %s has %d ports; name one of them: %s", key, len(fitting),
+			portsOf(s))
+	}
+	asked := strings.TrimPrefix(q.destination(), q.To.String()+":")
+	return corev1.ServicePort{}, fmt.Errorf("the Service %s has no port %s; ask for one of its ports: %s", key, asked,
+		portsOf(s))
 }
 
 // frontAt is the Service that is to be had at the address that a question is about.
@@ -170,7 +190,7 @@ func isOf(s *corev1.Service, addr netip.Addr) bool {
 func portsOf(s *corev1.Service) string {
 	var list []string
 	for _, p := range s.Spec.Ports {
-		list = append(list, fmt.Sprintf("%d/%s", p.Port, protocolOf(&p.Protocol)))
+		list = append(list, strings.TrimSpace(fmt.Sprintf("%s %d/%s", p.Name, p.Port, protocolOf(&p.Protocol))))
 	}
 	return listing(list)
 }

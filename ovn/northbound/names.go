@@ -99,6 +99,11 @@ const LivenessOwner ovsdb.Owner = "Alive/nodes"
 
 func SelectionOwner(text string) ovsdb.Owner { return ovsdb.Owner("Pods/" + text) }
 
+// SelectionOf is the text of the selection that an owner of rows is; ok is false of another owner.
+func SelectionOf(owner ovsdb.Owner) (text string, ok bool) {
+	return strings.CutPrefix(string(owner), string(SelectionOwner("")))
+}
+
 func NodeSetOwner(nodes policy.Nodes) ovsdb.Owner { return ovsdb.Owner("Nodes/" + string(nodes)) }
 
 func PolicyOwner(k objects.Key) ovsdb.Owner { return ovsdb.Owner(k.Kind.String() + "/" + k.Name) }

@@ -24,6 +24,12 @@ const (
 // ErrNoProbes is why the agent of an earlier version sends no probes.
 var ErrNoProbes = errors.New("its agent is of an earlier version, which sends no probes: upgrade the agent")
 
+// noAddressRemedy is the remedy where the network of a pod does not have the pod's address. The lab's emulator of HNS
+// is such a case: a thread enters a compartment there for calls of iphlpapi alone.
+const noAddressRemedy = "ask again: the pod's interface may not be there yet. See in the pod whether it has the " +
+	"address, and delete the pod if it has not. In a lab, the emulated compartments of Windows pods have no sockets " +
+	"of their own: send the probe from a pod of a Linux node there"
+
 // prober has agents send what a trace was asked about.
 type prober struct {
 	client kubernetes.Interface
@@ -53,6 +59,9 @@ func (p *prober) send(ctx context.Context, who user.Info, source api.TraceEnd, s
 	said, err := p.ask(ctx, who, source, probe)
 	if err != nil {
 		probe.Comparison, probe.Reason = api.ProbeUnknown, "it was not sent: "+err.Error()
+		if said.NoAddress {
+			probe.Remedy = noAddressRemedy
+		}
 		return
 	}
 	probe.Result, probe.After = said.Result, metav1.Duration{Duration: said.After}

@@ -62,7 +62,8 @@ func (a *sender) last() []contract.ProbeRequest {
 func (s *street) placeProbes() *sender {
 	s.t.Helper()
 	agent := &sender{says: map[uint16]contract.ProbeReply{3306: {Result: api.ProbeAnswered, After: time.Millisecond},
-		3307: {Result: api.ProbeRefused}, 3308: {Error: "off\x1b[2J"}, 3309: {Result: "surprised"}}}
+		3307: {Result: api.ProbeRefused}, 3308: {Error: "off\x1b[2J"}, 3309: {Result: "surprised"},
+		3310: {Error: "not here", NoAddress: true}}}
 	s.agents.Probe = agent.dial
 	facts := contract.Format(contract.NodeFacts{Chassis: "chassis-1", Counters: "192.0.2.1:16642"})
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{
@@ -124,6 +125,7 @@ func (s *street) sendsProbes(t *testing.T, agent *sender) {
 			live("3306")), `"comparison":"agrees"`, true},
 		{"a program that does not listen", "liv", tracesOfShop, question(web, db, live("3307")), `"comparison":"differs"`, true},
 		{"what an agent says", "liv", tracesOfShop, question(web, db, live("3308")), `off\\x1b[2J`, true},
+		{"a network without the address", "liv", tracesOfShop, question(web, db, live("3310")), `"remedy":"ask again`, true},
 		{"a result that is none", "liv", tracesOfShop, question(web, db, live("3309")), "no result of a probe", true},
 		{"no probe", "liv", tracesOfShop, question(web, db, `, "port": "3307"`), `"result":"arrives"`, false},
 		{"who may trace", "alice", tracesOfShop, question(web, db, live("3307")), "the ClusterRole weft-observe-trace-live",

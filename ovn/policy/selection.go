@@ -52,6 +52,15 @@ func (s Selection) String() string {
 	return namespaces + ": pods " + cmp.Or(s.Pods, "*")
 }
 
+// NamespaceOf is the namespace whose pods a selection may select, by the selection's text; "" where there are several.
+func NamespaceOf(selection string) string {
+	namespace, _, _ := strings.Cut(selection, ": pods ")
+	if strings.HasPrefix(namespace, "namespaces ") {
+		return ""
+	}
+	return namespace
+}
+
 // selector reads a selector into a text that is the same for all that ask for the same; ok is false where it
 // cannot be read.
 func (r *reader) selector(field string, s *metav1.LabelSelector) (text string, ok bool) {

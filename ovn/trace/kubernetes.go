@@ -115,9 +115,16 @@ func portOfService(q *question, key string, ports []corev1.ServicePort) (corev1.
 			fitting = append(fitting, p)
 		}
 	}
-	if len(fitting) != 1 {
+	list := strings.TrimSpace(strings.Join(have, ", "))
+	switch {
+	case len(ports) == 0:
+		return corev1.ServicePort{}, questionErrorf("spec.port", "Service %s has no ports; trace one of its pods", key)
+	case len(fitting) == 0:
+		return corev1.ServicePort{}, questionErrorf("spec.port", "Service %s has no port %s; name one that it has, by "+
+			"number or name, and protocol: %s", key, q.portText(), list)
+	case len(fitting) > 1:
 		return corev1.ServicePort{}, questionErrorf("spec.port", "%d ports of Service %s fit; name one of: %s (number or "+
-			"name, and protocol)", len(fitting), key, strings.TrimSpace(strings.Join(have, ", ")))
+			"name, and protocol)", len(fitting), key, list)
 	}
 	return fitting[0], nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/weftnet/weft/models/sb"
 	"github.com/weftnet/weft/ovn/acl"
 	"github.com/weftnet/weft/ovn/explain"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/ovntrace"
 	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovsdb"
@@ -42,8 +44,9 @@ func (w *way) judged(port string, d policy.Direction) acl.Packet {
 
 // miss is a rule about a pod that allows other packets than this one.
 type miss struct {
-	mark  explain.Mark
-	unmet []string // what its match asks for, and the packet has not
+	mark   explain.Mark
+	unmet  []string // what its match asks for, and the packet has not
+	nobody []string // the selections of its peers that select no pod
 }
 
 // nearest says which rule comes closest to allowing what an isolation has refused at a port, and what it asks for.
@@ -62,6 +65,7 @@ func (w *way) nearest(port string, d policy.Direction) (string, error) {
 	if err != nil || len(misses) == 0 {
 		return "", err
 	}
+	w.tellNobody(misses)
 	near := slices.MinFunc(misses, func(a, b miss) int {
 		return cmp.Or(len(a.unmet)-len(b.unmet), cmp.Compare(a.mark.Policy(), b.mark.Policy()), cmp.Compare(a.mark.Rule,
 			b.mark.Rule))
@@ -73,19 +77,48 @@ func (w *way) nearest(port string, d policy.Direction) (string, error) {
 	return fmt.Sprintf("%s, %s, comes closest: %s", near.mark.Policy(), near.mark.Rule, strings.Join(lacks, ", and ")), nil
 }
 
+// tellNobody notes which peers of rules select no pod, as those with a mistyped label do.
+func (w *way) tellNobody(misses []miss) {
+	var notes []string
+	for _, m := range misses {
+		for _, selection := range m.nobody {
+			notes = append(notes, explain.SelectsNobody(m.mark.Policy(), m.mark.Rule, selection))
+		}
+	}
+	slices.Sort(notes)
+	w.status.Notes = append(w.status.Notes, slices.Compact(notes)...)
+}
+
 // lacks says why a packet does not meet a term of a match.
 func (w *way) lacks(term string, d policy.Direction) string {
 	if strings.Contains(term, "ip4.") || strings.Contains(term, "ip6.") {
 		if d == policy.Egress {
-			return fmt.Sprintf("%s is none of its peers", w.dst.Addr())
+			return fmt.Sprintf("%s is none of its peers", w.named(w.dst.Addr()))
 		}
-		return fmt.Sprintf("%s is none of its peers", w.src)
+		return fmt.Sprintf("%s is none of its peers", w.named(w.src))
 	}
 	what := string(w.packet.Protocol)
 	if w.dst.Port() != 0 {
 		what = fmt.Sprintf("%d/%s", w.dst.Port(), what)
 	}
 	return fmt.Sprintf("it allows %s, and not %s", portTerm.ReplaceAllString(term, "$2/$1"), what)
+}
+
+// named is an address with whose it is, as far as that is known without the right to see other objects than those of
+// the question.
+func (w *way) named(addr netip.Addr) string {
+	for _, e := range []*end{&w.from, &w.to} {
+		if e.object != "" && slices.Contains(e.addresses, addr) {
+			return fmt.Sprintf("%s (%s)", e.text, addr)
+		}
+	}
+	if s := w.to.service; s != nil && addr == w.chosen.Addr() {
+		return fmt.Sprintf("the endpoint %s of Service %s", addr, s.key)
+	}
+	if name, found := w.nodeAt(addr); found {
+		return fmt.Sprintf("node %s (%s)", name, addr)
+	}
+	return addr.String()
 }
 
 // portTerm is a port in a match.
@@ -120,34 +153,81 @@ func (w *way) misses(rules []*rule, packet acl.Packet, groups map[string]acl.Por
 			names[name] = true
 		}
 	}
-	env := &acl.Env{Groups: groups}
-	if env.Sets, err = w.addressSets(slices.Sorted(maps.Keys(names))); err != nil {
+	sets, err := w.addressSets(slices.Sorted(maps.Keys(names)))
+	if err != nil {
 		return nil, err
+	}
+	env := &acl.Env{Groups: groups, Sets: map[string]*acl.Set{}}
+	for name, s := range sets {
+		env.Sets[name] = s.Set
 	}
 	for _, r := range rules {
 		if match := matches[r]; match != nil && match.Check(env) == nil {
 			mark, _ := r.mark()
-			list = append(list, miss{mark, match.Unmet(packet, env)})
+			nobody, err := w.nobody(match, sets)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, miss{mark, match.Unmet(packet, env), nobody})
 		}
 	}
 	return list, nil
 }
 
+// nobody are the selections of pods that a match names and whose address sets are empty, in all families. Those of
+// namespaces whose right is missing are left out: where no pod has some labels is news, too.
+func (w *way) nobody(match *acl.Match, sets map[string]addressSet) (list []string, err error) {
+	some := map[string]bool{} // by selection, whether it selects a pod
+	for _, name := range match.Sets() {
+		if s := sets[name]; s.selection != "" {
+			some[s.selection] = some[s.selection] || s.size > 0
+		}
+	}
+	for _, selection := range slices.Sorted(maps.Keys(some)) {
+		if some[selection] {
+			continue
+		}
+		allowed, err := w.may(w.ctx, policy.NamespaceOf(selection))
+		if err != nil {
+			return nil, err
+		}
+		if allowed {
+			list = append(list, selection)
+		}
+	}
+	return list, nil
+}
+
+// addressSet is a set with whom it stands for.
+type addressSet struct {
+	*acl.Set
+	size      int
+	selection string // of pods, as [policy.Selection] writes it; "" of a set that is another's, or of a named port's
+}
+
 // addressSets are those of some names.
-func (w *way) addressSets(names []string) (map[string]*acl.Set, error) {
+func (w *way) addressSets(names []string) (map[string]addressSet, error) {
 	var operations []libovsdb.Operation
 	for _, name := range names {
 		operations = append(operations, libovsdb.Operation{Op: libovsdb.OperationSelect, Table: nb.AddressSetTable,
-			Columns: []string{"name", "addresses"},
+			Columns: []string{"name", "addresses", "external_ids"},
 			Where:   []libovsdb.Condition{libovsdb.NewCondition("name", libovsdb.ConditionEqual, name)}})
 	}
 	rows, err := rowsOf(w.ctx, w.north.Client, operations...)
-	sets := map[string]*acl.Set{}
+	sets := map[string]addressSet{}
 	for _, row := range rows {
 		name, _ := row["name"].(string)
-		if sets[name], err = acl.NewSet(ovsdb.Texts(row["addresses"])); err != nil {
+		addresses := ovsdb.Texts(row["addresses"])
+		set, err := acl.NewSet(addresses)
+		if err != nil {
 			return nil, fmt.Errorf("address set %s: %w", name, err)
 		}
+		ids := ovsdb.TextMap(row["external_ids"])
+		selection, whole := northbound.SelectionOf(ovsdb.Owner(ids[ovsdb.OwnerMark]))
+		if !whole || strings.Contains(ids[ovsdb.KeyMark], "/") {
+			selection = ""
+		}
+		sets[name] = addressSet{set, len(addresses), selection}
 	}
 	return sets, err
 }

@@ -78,7 +78,7 @@ func (f finding) of(s *api.TraceStatus) finding {
 		f.remedy += "; ask for each endpoint's pod"
 	}
 	if slices.ContainsFunc(s.Request, func(step api.TraceStep) bool { return step.Kind == api.StepOutside }) {
-		f.reason += "; the way beyond the cluster is not traced"
+		f.reason += "; the way beyond OVN is not traced"
 	}
 	return f
 }

@@ -40,7 +40,7 @@ func TestWhatAProbeSaysOfItsTrace(t *testing.T) {
 		"the only endpoint": {api.TraceStatus{Result: api.Arrives, Endpoints: []string{"10.244.0.4:80"},
 			Probe: &api.TraceProbe{Protocol: "tcp", Result: api.ProbeAnswered}}, agrees, "answers"},
 		"outside": {api.TraceStatus{Result: api.Arrives, Request: []api.TraceStep{{Kind: api.StepOutside}},
-			Probe: &api.TraceProbe{Protocol: "tcp", Result: api.ProbeUnanswered}}, differs, "beyond the cluster"},
+			Probe: &api.TraceProbe{Protocol: "tcp", Result: api.ProbeUnanswered}}, differs, "beyond OVN"},
 	} {
 		Compare(&c.status)
 		if p := c.status.Probe; p.Comparison != c.want || !strings.Contains(p.Reason, c.reason) {

@@ -138,6 +138,17 @@ func (q *question) transport() (ovntrace.Protocol, uint16) {
 	return cmp.Or(q.protocol, ovntrace.TCP), number
 }
 
+// portText is the port, and the protocol if one is named: 53/udp, dns, or "by udp" where any port would do.
+func (q *question) portText() string {
+	switch {
+	case q.protocol == "":
+		return q.port
+	case q.port == "":
+		return "by " + string(q.protocol)
+	}
+	return q.port + "/" + string(q.protocol)
+}
+
 func checkEnd(field string, e api.TraceEnd) error {
 	var wrong []string
 	switch e.Kind {

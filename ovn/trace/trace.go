@@ -113,6 +113,10 @@ func (t *tracing) answer() (err error) {
 			return err
 		}
 	}
+	if t.from.port.has(packet.Dst) {
+		t.toItself(packet)
+		return nil
+	}
 	if t.hosts, err = t.south.allChassis(t.ctx); err != nil {
 		return err
 	}
@@ -126,6 +130,14 @@ func (t *tracing) answer() (err error) {
 		return nil
 	}
 	return t.back(request)
+}
+
+// toItself ends a packet to an address that its sender has, which no logical switch sees.
+func (t *tracing) toItself(packet ovntrace.Packet) {
+	w := t.wayOf(packet, t.from)
+	w.end(api.Arrives, fmt.Sprintf("%s reaches its own address %s by itself: the packet does not enter OVN, and no policy "+
+		"sees it", t.from.text, packet.Dst), "")
+	t.status.Request, t.status.Result, t.status.Reason = w.steps, w.result, w.reason
 }
 
 // first is the first packet of the connection.
@@ -162,6 +174,9 @@ func (t *tracing) first() (p ovntrace.Packet, err error) {
 // noNodePort refuses NodePorts. OVN knows them by variables of nodes (Chassis_Template_Var), of which ovn-trace expands
 // none: it would show the way to the host itself.
 func (t *tracing) noNodePort(p ovntrace.Packet) error {
+	if p.Protocol == ovntrace.ICMP {
+		return nil
+	}
 	for _, n := range t.nodes {
 		if !n.has(p.Dst) {
 			continue

@@ -89,6 +89,7 @@ func TestTracesOfARealOVN(t *testing.T) {
 		{"other-namespace", "Pod shop/web > Pod bank/safe 3307", api.Refused},
 		{"service", "Pod shop/web > Service shop/db sql", api.Arrives},
 		{"to-itself", "Pod shop/web > Service shop/mirror", api.Arrives},
+		{"to-its-own-address", "Pod shop/db > Pod shop/db 3308", api.Arrives},
 		{"service-by-address", "Pod shop/web > Address 10.96.0.10 3306", api.Arrives},
 		{"service-without-endpoints", "Pod shop/web > Service shop/empty", api.Refused},
 		{"service-without-endpoints-udp", "Pod shop/web > Service shop/both dns", api.Refused},
@@ -103,6 +104,7 @@ func TestTracesOfARealOVN(t *testing.T) {
 		{"from-a-host-elsewhere", "Node l1 > Service shop/db", api.Refused},
 		{"from-a-host-network-pod", "Pod shop/monitor > Pod shop/cart 80", api.Arrives},
 		{"to-its-host", "Pod shop/web > Node l1 22", api.Arrives},
+		{"echo-to-its-host", "Pod shop/web > Node l1", api.Arrives},
 		{"to-another-host", "Pod shop/web > Node l2 22", api.Arrives},
 	} {
 		t.Run(ask.name, func(t *testing.T) { c.tells(t, ask) })
@@ -155,6 +157,60 @@ func TestTracesOfTheOutside(t *testing.T) {
 	})
 }
 
+// mistyped are policies in whose rules labels are mistyped.
+const mistyped = `
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {namespace: shop, name: cart}
+spec:
+  podSelector: {matchLabels: {app: cart}}
+  policyTypes: [Ingress, Egress]
+  ingress:
+  - from: [{podSelector: {matchLabels: {app: shpo}}}, {podSelector: {matchLabels: {app: cart}}}]
+  - from: [{namespaceSelector: {matchLabels: {team: bnak}}}]
+  egress:
+  - to: [{podSelector: {matchLabels: {app: bd}}}]
+`
+
+// TestSelectorsOfNobody: who is refused is named, and which of the rules' selectors select nobody. Those of other
+// namespaces are told to those who may see these.
+func TestSelectorsOfNobody(t *testing.T) {
+	c := tracer(t, translated.Start(t, translated.Read(t, translated.Shop+mistyped)))
+	for question, want := range map[string]struct {
+		reason string
+		nobody []string
+	}{
+		"Pod shop/web > Pod shop/cart 80": {"pod shop/web (10.244.0.5) is none of its peers",
+			[]string{"spec.ingress[0]: [shop: pods app=shpo] selects no pod", "spec.ingress[1]: [namespaces team=bnak: pods *]"}},
+		"Node l2 > Pod shop/cart 80": {"node l2 (10.244.1.2) is none of its peers",
+			[]string{"app=shpo] selects no pod", "team=bnak"}},
+		"Pod shop/cart > Pod bank/safe 80":   {"pod bank/safe (10.244.1.3) is none of its peers", []string{"app=bd"}},
+		"Pod shop/cart > Service shop/db":    {"the endpoint 10.244.1.5 of Service shop/db is none of", []string{"app=bd"}},
+		"Pod shop/cart > Node l1 22":         {"node l1 (192.0.2.1) is none of its peers", []string{"app=bd"}},
+		"Pod shop/cart > Address 192.0.2.2":  {"node l2 (192.0.2.2) is none of its peers", []string{"app=bd"}},
+		"Pod shop/cart > Address 192.0.2.77": {": 192.0.2.77 is none of its peers", []string{"app=bd"}},
+		"Pod shop/cart > Pod shop/db 3308":   {"pod shop/db (10.244.1.5) is none of its peers", []string{"app=bd"}},
+	} {
+		status, err := c.Trace(t.Context(), spec(t, question), everything)
+		if err != nil {
+			t.Fatalf("%s: %v", question, err)
+		}
+		told := len(status.Notes) == len(want.nobody)
+		for i := range want.nobody {
+			told = told && strings.Contains(status.Notes[i], want.nobody[i])
+		}
+		if !told || !strings.HasSuffix(status.Reason, "is none of its peers") || !strings.Contains(status.Reason, want.reason) {
+			t.Errorf("%s: %s\n%q, want %q", question, status.Reason, status.Notes, want)
+		}
+	}
+	only := func(_ context.Context, namespace string) (bool, error) { return namespace == "shop", nil }
+	status, err := c.Trace(t.Context(), spec(t, "Pod shop/web > Pod shop/cart 80"), only)
+	if err != nil || len(status.Notes) != 1 || !strings.Contains(status.Notes[0], "app=shpo") {
+		t.Errorf("by the right in a namespace: %+v, %v", status, err)
+	}
+}
+
 // oneOfTwo: which endpoint is taken is a matter of chance, but it is the one that is told.
 func (c *Tracer) oneOfTwo(t *testing.T) {
 	status, err := c.Trace(t.Context(), spec(t, "Pod shop/db > Service shop/both http"), everything)
@@ -178,6 +234,7 @@ func (c *Tracer) plans(t *testing.T) {
 	for question, want := range map[string]api.TraceProbe{
 		"Pod shop/web > Pod shop/db 3307 live":      {Protocol: "tcp", Source: "10.244.0.5", Destination: "10.244.1.5:3307"},
 		"Pod shop/web > Pod shop/db 9 udp live":     {Protocol: "udp", Source: "10.244.0.5", Destination: "10.244.1.5:9"},
+		"Pod shop/web > Pod shop/web 80 live":       {Protocol: "tcp", Source: "10.244.0.5", Destination: "10.244.0.5:80"},
 		"Pod shop/web > Service shop/db live":       {Protocol: "tcp", Source: "10.244.0.5", Destination: "10.96.0.10:3306"},
 		"Pod shop/web > Service shop/both dns live": {Protocol: "udp", Source: "10.244.0.5", Destination: "10.96.0.12:53"},
 		"Pod shop/web > Pod shop/db 3307 IPv6 live": {Protocol: "tcp", Source: "fd00:10:244::5",
@@ -197,7 +254,10 @@ func (c *Tracer) unanswered(t *testing.T) {
 		"Pod shop/gone > Pod shop/db 80":                   "spec.source: there is no pod shop/gone",
 		"Pod shop/web > Service shop/gone":                 "spec.destination: there is no Service shop/gone",
 		"Pod shop/web > Service shop/both":                 "2 ports of Service shop/both fit; name one of: http 80/tcp",
-		"Pod shop/web > Service shop/both 81":              "spec.port: 0 ports",
+		"Pod shop/web > Service shop/both 81":              "has no port 81; name one that it has, by number or name",
+		"Pod shop/web > Service shop/both htp":             "has no port htp; name one that it has",
+		"Pod shop/web > Service shop/both 80 udp":          "no port 80/udp; name one that it has, by number or name, and",
+		"Pod shop/web > Service shop/both sctp":            "no port by sctp; name one that it has, by number or name, and",
 		"Pod shop/web > Service shop/headless 80":          "headless",
 		"Pod shop/web > Service shop/db IPv6":              "Service shop/db have no addresses of the family IPv6",
 		"Pod shop/web > Pod shop/db http":                  "spec.port: \"http\" is not a number",

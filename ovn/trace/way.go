@@ -402,9 +402,24 @@ func (w *way) leave(last *ovntrace.Visit, out ovntrace.Output) error {
 		}
 	}
 	w.step(api.StepOutside, "", "it leaves OVN by the port %s, with the source %s", out.Port, w.src)
+	if name, found := w.nodeAt(w.dst.Addr()); found {
+		w.end(api.Arrives, fmt.Sprintf("it goes from %s to node %s (%s) by the nodes' network; the way there is not traced",
+			w.src, name, w.target(w.dst)), "")
+		return nil
+	}
 	w.end(api.Arrives, fmt.Sprintf("it leaves the cluster from %s to %s; the way beyond is not traced", w.src,
 		w.target(w.dst)), "")
 	return nil
+}
+
+// nodeAt is the Node that has an address outside of OVN.
+func (t *tracing) nodeAt(addr netip.Addr) (name string, found bool) {
+	for _, n := range t.nodes {
+		if n.has(addr) {
+			return n.name, true
+		}
+	}
+	return "", false
 }
 
 // drop ends a packet that is given to nobody.
