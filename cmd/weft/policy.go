@@ -139,10 +139,10 @@ func liveCluster(ctx context.Context, cmd *cobra.Command, s *settings, config *r
 	config.QPS = -1
 	cluster, err := explain.Read(ctx, config, question)
 	if apierrors.IsForbidden(err) {
-		return nil, fmt.Errorf("%w\nThe policies of the whole cluster are judged, so you need the right to list these in the "+
-			"whole cluster. An administrator makes the ClusterRole %[2]s (docs/policies.md, Explain), and gives it: kubectl "+
-			"create clusterrolebinding NAME --clusterrole=%[2]s --user=USER\n`weft trace` asks about one connection by rights "+
-			"in namespaces", err, explainRole)
+		return nil, fmt.Errorf("%w\nThe policies of the whole cluster are judged, so you need the right to list these in "+
+			"the whole cluster. An administrator applies the ClusterRole %[2]s of docs/policies.md, and gives it: kubectl "+
+			"create clusterrolebinding NAME --clusterrole=%[2]s --user=USER\nWithout it, `weft trace` asks about one "+
+			"connection, by rights in namespaces", err, explainRole)
 	}
 	if err != nil {
 		return nil, err

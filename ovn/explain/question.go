@@ -71,8 +71,8 @@ const icmp = "icmp"
 var protocols = map[string]uint8{"tcp": acl.TCP, "udp": acl.UDP, "sctp": acl.SCTP}
 
 // ParseQuestion reads a connection's two ends: [NAMESPACE/]POD or an address, and the same or svc/[NAMESPACE/]NAME
-// with a colon and PORT[/PROTOCOL] or "icmp". The port of a Service may be its name, or be left out if there is one only.
-// What is named without a namespace is in the given one.
+// with a colon and PORT[/PROTOCOL] or "icmp". The port of a Service may be its name, or be left out if there is only
+// one. What is named without a namespace is in the given one.
 func ParseQuestion(from, to, namespace string) (Question, error) {
 	var q Question
 	var err error

@@ -135,8 +135,8 @@ func (t *tracing) answer() (err error) {
 // toItself ends a packet to an address that its sender has, which no logical switch sees.
 func (t *tracing) toItself(packet ovntrace.Packet) {
 	w := t.wayOf(packet, t.from)
-	w.end(api.Arrives, fmt.Sprintf("%s reaches its own address %s by itself: the packet does not enter OVN, and no policy "+
-		"sees it", t.from.text, packet.Dst), "")
+	w.end(api.Arrives, fmt.Sprintf("%s reaches its own address %s by itself: the packet does not enter OVN, and no "+
+		"policy sees it", t.from.text, packet.Dst), "")
 	t.status.Request, t.status.Result, t.status.Reason = w.steps, w.result, w.reason
 }
 
