@@ -79,6 +79,7 @@ func broken() *api.NetworkStatus {
 	s.Certificates[0].Expires = earlier(time.Hour)
 	s.Events = []api.EventGroup{{Object: "Node w1", Reason: "Bell\a", Component: "weft-node", Count: 2,
 		Last: earlier(30 * time.Second), Message: "red \x1b[31m and \n\u202ebackwards"}}
+	s.EventsLeftOut = 200
 	return judged(s)
 }
 

@@ -214,6 +214,9 @@ func (t statusText) events() {
 				shown(e.Message))
 		}
 	})
+	if t.EventsLeftOut > 0 {
+		fmt.Fprintf(t, "and %d more. Each namespace has its share of the list.\n", t.EventsLeftOut)
+	}
 }
 
 func (t statusText) nodes() {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -283,29 +282,6 @@ func annotatedCondition(o *metav1.ObjectMeta) (c api.Condition, inForce bool) {
 	c.Current, c.Ready = said.Generation == o.Generation, said.InForce && said.Reason != partly
 	c.Reason, c.Message = cut(said.Reason), cut(said.Message)
 	return c, said.InForce
-}
-
-// components are Weft's parts that write Events.
-var components = [...]string{"weft-controller", agentComponent, "weft-chassis"}
-
-// agentComponent is the part that runs on each node.
-const agentComponent = "weft-node"
-
-// event is what is read of an Event.
-type event struct {
-	InvolvedObject struct{ Kind, Namespace, Name string }
-	Reason         string
-	Message        string
-	Count          int
-	FirstTimestamp metav1.Time
-	LastTimestamp  metav1.Time
-}
-
-// events are the Warnings of a part since a time.
-func (c *cluster) events(ctx context.Context, component string, since time.Time) ([]event, error) {
-	items, _, err := list[event](ctx, c, query{path: "/api/v1/events", fields: "type=Warning,source=" + component,
-		most: mostOf})
-	return slices.DeleteFunc(items, func(e event) bool { return e.LastTimestamp.Time.Before(since) }), err
 }
 
 // cut bounds a text.

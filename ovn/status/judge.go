@@ -354,6 +354,11 @@ func (j *judgement) policies() {
 var limits = []string{"WindowsDatapath"}
 
 func (j *judgement) events() {
+	if j.status.EventsTruncated {
+		j.say(api.Unknown, "ManyWarnings", "Events", "`kubectl get events -A --field-selector type=Warning` shows whose "+
+			"they are; end what writes them", "there are more Warnings of Weft than weft observe reads: of the namespaces "+
+			"with the most, some are missing")
+	}
 	for _, e := range j.status.Events {
 		if j.now.Sub(e.Last.Time) <= recent && !slices.Contains(limits, e.Reason) && !j.outdated(e) {
 			j.say(api.Warning, "Event", e.Object, "do what the message says; docs/reference/events.md has all reasons",

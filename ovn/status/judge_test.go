@@ -172,6 +172,8 @@ var wrongs = []struct {
 		"log"},
 	{"Warnings of a moment ago", warn(recent), "warning Event Service shop/web", "AddressTaken, 10m ago, 3 times: has two",
 		"events.md"},
+	{"more Warnings than are read", func(s *api.NetworkStatus) { s.EventsTruncated = true }, "unknown ManyWarnings Events",
+		"some are missing", "kubectl get events"},
 	{"Warnings of long ago", warn(recent + 1), "", "", ""},
 	{"what Windows nodes lack", func(s *api.NetworkStatus) {
 		warn(recent)(s)
