@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+	"github.com/weftnet/weft/models/reasons"
 )
 
 // When something is overdue. The clocks of hosts may differ by skew.
@@ -360,11 +361,26 @@ func (j *judgement) events() {
 			"with the most, some are missing")
 	}
 	for _, e := range j.status.Events {
-		if j.now.Sub(e.Last.Time) <= recent && !slices.Contains(limits, e.Reason) && !j.outdated(e) {
-			j.say(api.Warning, "Event", e.Object, "do what the message says; docs/reference/events.md has all reasons",
-				"%s, %s ago, %s: %s", e.Reason, j.ago(e.Last.Time), times(e.Count), strings.TrimSpace(e.Message))
+		if reported(e, j.now) && !j.outdated(e) {
+			j.say(api.Warning, "Event", e.Object, explained(e), "%s, %s ago, %s: %s", e.Reason, j.ago(e.Last.Time),
+				times(e.Count), strings.TrimSpace(e.Message))
 		}
 	}
+}
+
+// reported says whether Events are a finding, unless something else is known of their object: they are recent, and of a
+// reason that Weft has.
+func reported(e api.EventGroup, now time.Time) bool {
+	return now.Sub(e.Last.Time) <= recent && reasons.IsWarning(e.Reason) && !slices.Contains(limits, e.Reason)
+}
+
+// explained is the remedy of a Warning. It does not send the reader to the message, which others can write, too.
+func explained(e api.EventGroup) string {
+	remedy := "docs/reference/events.md says what to do about " + e.Reason
+	if strings.HasPrefix(e.Object, "Node ") {
+		remedy += "; on the node: `weft doctor`"
+	}
+	return remedy
 }
 
 // outdated says whether an Event is an agent's on its Node, whose condition says what is so now.
