@@ -81,6 +81,8 @@ func broken() *api.NetworkStatus {
 		{Object: "Node w1", Reason: "Bell\a", Component: "weft-node", Count: 1, Last: earlier(time.Second), Message: "x"},
 		{Object: "Node w1", Reason: "ChassisUnreachable", Component: "weft-chassis", Count: 2,
 			Last: earlier(30 * time.Second), Message: "red \x1b[31m and \n\u202ebackwards"},
+		{Object: "Service shop/old", Reason: "AddressTaken", Component: "weft-controller", Count: 1,
+			Last: earlier(time.Minute), Message: "spec.externalIPs[0]: it is a node's", Gone: true},
 	}
 	s.EventsLeftOut = 200
 	return judged(s)

@@ -210,8 +210,11 @@ func (t statusText) events() {
 	t.table(func(w io.Writer) {
 		fmt.Fprintln(w, "AGO\tOBJECT\tREASON\tCOUNT\tMESSAGE")
 		for _, e := range t.Events {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", t.ago(e.Last.Time), shown(e.Object), shown(e.Reason), e.Count,
-				shown(e.Message))
+			object := shown(e.Object)
+			if e.Gone {
+				object += " (gone)"
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", t.ago(e.Last.Time), object, shown(e.Reason), e.Count, shown(e.Message))
 		}
 	})
 	if t.EventsLeftOut > 0 {

@@ -167,7 +167,7 @@ func (p *pod) addressed() bool {
 }
 
 func (c *cluster) pools(ctx context.Context) (pools []api.PoolStatus, err error) {
-	items, err := optional[v1alpha1.AddressPool](ctx, c, query{path: pathOf(objects.PoolKind)})
+	items, err := optional[v1alpha1.AddressPool](ctx, c, query{path: pathOf(objects.PoolKind, "")})
 	for i := range items {
 		o := &items[i]
 		pools = append(pools, api.PoolStatus{Name: o.Name, Used: o.Status.Used, Free: o.Status.Free,
@@ -177,7 +177,7 @@ func (c *cluster) pools(ctx context.Context) (pools []api.PoolStatus, err error)
 }
 
 func (c *cluster) egress(ctx context.Context) (egress []api.EgressStatus, err error) {
-	items, err := optional[v1alpha1.EgressIP](ctx, c, query{path: pathOf(objects.EgressKind)})
+	items, err := optional[v1alpha1.EgressIP](ctx, c, query{path: pathOf(objects.EgressKind, "")})
 	for i := range items {
 		o := &items[i]
 		egress = append(egress, api.EgressStatus{Name: o.Name, Addresses: o.Spec.Addresses, Node: o.Status.Node,
@@ -186,9 +186,17 @@ func (c *cluster) egress(ctx context.Context) (egress []api.EgressStatus, err er
 	return egress, err
 }
 
-func pathOf(k *objects.Kind) string {
+// pathOf is where objects of a kind are listed: those of a namespace, or all.
+func pathOf(k *objects.Kind, namespace string) string {
 	r := k.Resource()
-	return "/apis/" + r.Group + "/" + r.Version + "/" + r.Resource
+	path := "/apis/" + r.Group + "/" + r.Version
+	if r.Group == "" {
+		path = "/api/" + r.Version
+	}
+	if namespace != "" {
+		path += "/namespaces/" + namespace
+	}
+	return path + "/" + r.Resource
 }
 
 // conditionOf is the condition Ready of an object.
@@ -228,10 +236,10 @@ type policyKind struct {
 }
 
 var policyKinds = [...]policyKind{
-	{"NetworkPolicy", pathOf(objects.NetworkPolicyKind), true},
-	{"ClusterNetworkPolicy", pathOf(objects.ClusterPolicyKind), false},
-	{"AdminNetworkPolicy", pathOf(objects.AdminPolicyKind), false},
-	{"BaselineAdminNetworkPolicy", pathOf(objects.BaselinePolicyKind), false},
+	{"NetworkPolicy", pathOf(objects.NetworkPolicyKind, ""), true},
+	{"ClusterNetworkPolicy", pathOf(objects.ClusterPolicyKind, ""), false},
+	{"AdminNetworkPolicy", pathOf(objects.AdminPolicyKind, ""), false},
+	{"BaselineAdminNetworkPolicy", pathOf(objects.BaselinePolicyKind, ""), false},
 }
 
 type policies struct {

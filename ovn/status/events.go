@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 )
@@ -30,7 +31,10 @@ var components = [...]string{"weft-controller", agentComponent, "weft-chassis"}
 const agentComponent = "weft-node"
 
 // involved is the object of an Event, as the Event names it.
-type involved struct{ Kind, Namespace, Name string }
+type involved struct {
+	Kind, Namespace, Name string
+	UID                   types.UID
+}
 
 // event is what is read of an Event.
 type event struct {

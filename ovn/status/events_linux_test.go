@@ -7,13 +7,21 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 )
+
+// on is an object that an Event names.
+func on(kind, namespace, name string) involved {
+	return involved{Kind: kind, Namespace: namespace, Name: name, UID: types.UID("uid of " + name)}
+}
 
 // eventOn is an Event on an object.
 func eventOn(object involved, reason, message string, count int, age time.Duration) event {
@@ -22,7 +30,7 @@ func eventOn(object involved, reason, message string, count int, age time.Durati
 
 // TestEventsAreGrouped by what they are about, whoever counts.
 func TestEventsAreGrouped(t *testing.T) {
-	a, b := involved{"Pod", "shop", "a"}, involved{"Pod", "shop", "b"}
+	a, b := on("Pod", "shop", "a"), on("Pod", "shop", "b")
 	r := &reading{at: now}
 	r.events[0].events = []event{eventOn(a, "AddressLost", "first", 2, time.Hour),
 		eventOn(a, "AddressLost", "last", 0, time.Minute), eventOn(a, "AddressLost", "second", 3, 2*time.Minute),
@@ -84,14 +92,14 @@ func namespaceOf(e event) string { return cmp.Or(e.InvolvedObject.Namespace, "de
 // older Warnings of a Node and of other namespaces are told, and so is that others are not.
 func TestANamespaceHidesNoOther(t *testing.T) {
 	all := []event{
-		eventOn(involved{"Node", "", "w1"}, "ChassisUnreachable", "", 1, 5*time.Minute),
-		eventOn(involved{"Service", "shop", "web"}, "AddressTaken", "", 1, 5*time.Minute),
-		eventOn(involved{"Pod", "web", "p0"}, "NoFreeAddress", "", 1, 5*time.Minute),
-		eventOn(involved{"Pod", "web", "old"}, "NoFreeAddress", "", 1, eventAge+time.Second),
+		eventOn(on("Node", "", "w1"), "ChassisUnreachable", "", 1, 5*time.Minute),
+		eventOn(on("Service", "shop", "web"), "AddressTaken", "", 1, 5*time.Minute),
+		eventOn(on("Pod", "web", "p0"), "NoFreeAddress", "", 1, 5*time.Minute),
+		eventOn(on("Pod", "web", "old"), "NoFreeAddress", "", 1, eventAge+time.Second),
 	}
 	for _, namespace := range []string{"a", "default", "m"} {
 		for i := range mostOf + 1 {
-			service := involved{"Service", namespace, fmt.Sprint("s", i)}
+			service := on("Service", namespace, fmt.Sprint("s", i))
 			all = append(all, eventOn(service, "AddressTaken", "", 1, time.Minute))
 		}
 	}
@@ -127,9 +135,9 @@ func TestANamespaceHidesNoOther(t *testing.T) {
 
 // TestEventsThatFit are read by two questions, and those of objects without a namespace stay if the second fails.
 func TestEventsThatFit(t *testing.T) {
-	all := []event{eventOn(involved{"Node", "", "w1"}, "ChassisUnreachable", "", 1, time.Minute)}
+	all := []event{eventOn(on("Node", "", "w1"), "ChassisUnreachable", "", 1, time.Minute)}
 	for i := range mostOf {
-		all = append(all, eventOn(involved{"Pod", "shop", fmt.Sprint("p", i)}, "NoFreeAddress", "", 1, time.Minute))
+		all = append(all, eventOn(on("Pod", "shop", fmt.Sprint("p", i)), "NoFreeAddress", "", 1, time.Minute))
 	}
 	w, err := eventServer(t, all).events(t.Context(), components[0], now.Add(-eventAge))
 	if err != nil || w.truncated || len(w.events) != len(all) {
@@ -147,5 +155,80 @@ func TestEventsThatFit(t *testing.T) {
 	w, err = failing.events(t.Context(), components[0], now.Add(-eventAge))
 	if err == nil || len(w.events) != 1 {
 		t.Errorf("%d Events, %v", len(w.events), err)
+	}
+}
+
+// TestObjectsThatAreGone have no finding: they were deleted, another one has their name, or no such object can be. Of
+// what cannot be told, the Warning counts.
+func TestObjectsThatAreGone(t *testing.T) {
+	c := &cluster{serving(t, func(w http.ResponseWriter, r *http.Request) {
+		item := map[string]string{
+			"/api/v1/namespaces/shop/services metadata.name=web": `{"metadata": {"name": "web", "uid": "uid of web"}}`,
+			"/api/v1/namespaces/shop/pods metadata.name=p0":      `{"metadata": {"name": "p0", "uid": "another"}}`,
+			"/api/v1/namespaces/shop/pods metadata.name=static": `{"metadata": {"name": "static", "uid": "u", "annotations": ` +
+				`{"kubernetes.io/config.hash": "uid of static"}}}`,
+			"/api/v1/nodes metadata.name=w1":                    `{"metadata": {"name": "w1", "uid": "u"}}`,
+			"/apis/weft.net/v1alpha1/egressips metadata.name=e": `{"metadata": {"name": "e", "uid": "u"}}`,
+		}[r.URL.Path+" "+r.URL.Query().Get("fieldSelector")]
+		if r.URL.Path == "/api/v1/namespaces/bank/pods" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"metadata": {}, "items": [%s]}`, item)
+	})}
+	for _, o := range []struct {
+		object involved
+		gone   bool
+	}{
+		{on("Service", "shop", "web"), false},
+		{on("Service", "shop", "badext"), true},
+		{on("Service", "shop", "web,metadata.namespace=x"), true},
+		{on("Service", "shop", strings.Repeat("x", 1<<20)), true},
+		{on("Pod", "shop", "p0"), true},
+		{on("Pod", "shop", "static"), false},
+		{involved{Kind: "Pod", Namespace: "shop", Name: "p0"}, false},
+		{involved{Kind: "Node", Name: "w1", UID: "w1"}, false},
+		{involved{Kind: "Node", Namespace: "shop", Name: "w1", UID: "w1"}, true},
+		{on("Node", "", "w2"), true},
+		{involved{Kind: "EgressIP", Name: "e", UID: "u"}, false},
+		{on("ServiceCIDR", "", "s"), false},
+		{on("Pod", "bank", "p0"), false},
+	} {
+		groups := []group{{o.object, api.EventGroup{Reason: "AddressTaken", Last: before(time.Minute)}}}
+		err := c.lookUp(t.Context(), groups, now)
+		if gone := groups[0].told.Gone; gone != o.gone || (err != nil) != (o.object.Namespace == "bank") {
+			t.Errorf("%+v is gone: %t, %v", o.object, gone, err)
+		}
+		found := Judge(&api.NetworkStatus{Time: metav1.NewMicroTime(now), Leader: well().Leader,
+			Events: []api.EventGroup{groups[0].told}})
+		if (len(found) == 0) != o.gone {
+			t.Errorf("%+v: %+v", o.object, found)
+		}
+	}
+}
+
+// TestFewObjectsAreLookedUp, each once, and none for Events that are no finding.
+func TestFewObjectsAreLookedUp(t *testing.T) {
+	var asked atomic.Int32
+	c := &cluster{serving(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"metadata": {}, "items": []}`)
+	})}
+	var groups []group
+	for i := range 2 * mostLookedUp {
+		object := on("Pod", "shop", fmt.Sprint("p", i))
+		for _, reason := range []string{"AddressLost", "NoFreeAddress"} {
+			groups = append(groups, group{object, api.EventGroup{Reason: reason, Last: before(time.Minute)}})
+		}
+	}
+	long := group{on("Pod", "shop", strings.Repeat("x", 254)), groups[0].told}
+	if err := c.lookUp(t.Context(), []group{long}, now); err != nil || asked.Load() > 0 {
+		t.Errorf("a name that no object can have: %d questions, %v", asked.Load(), err)
+	}
+	old := group{on("Pod", "shop", "old"), api.EventGroup{Reason: "AddressLost", Last: before(recent + 1)}}
+	if err := c.lookUp(t.Context(), append([]group{old}, groups...), now); err != nil || asked.Load() != mostLookedUp {
+		t.Errorf("%d objects were looked up, %v", asked.Load(), err)
 	}
 }

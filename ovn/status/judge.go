@@ -30,7 +30,7 @@ const (
 const mostOfReason = 5
 
 // Judge says what is wrong with a network that has such a status: it reads all but its findings and its result. The
-// worst findings are the first, and those of a reason stand together.
+// worst findings are the first, and those of a reason stand together. Of many Events, the first are told.
 func Judge(s *api.NetworkStatus) []api.Finding {
 	j := &judgement{status: s, now: s.Time.Time}
 	for _, check := range []func(){j.unread, j.databases, j.northd, j.leader, j.nodes, j.addresses, j.strays, j.pods,
@@ -369,9 +369,9 @@ func (j *judgement) events() {
 }
 
 // reported says whether Events are a finding, unless something else is known of their object: they are recent, and of a
-// reason that Weft has.
+// reason that Weft has, and their object exists.
 func reported(e api.EventGroup, now time.Time) bool {
-	return now.Sub(e.Last.Time) <= recent && reasons.IsWarning(e.Reason) && !slices.Contains(limits, e.Reason)
+	return !e.Gone && now.Sub(e.Last.Time) <= recent && reasons.IsWarning(e.Reason) && !slices.Contains(limits, e.Reason)
 }
 
 // explained is the remedy of a Warning. It does not send the reader to the message, which others can write, too.

@@ -179,6 +179,10 @@ var wrongs = []struct {
 			Last: before(time.Minute), Message: "run this"}}
 	}, "warning Event Node w1", "ChassisUnreachable, 60s ago, once: run this",
 		"docs/reference/events.md says what to do about ChassisUnreachable; on the node: `weft doctor`"},
+	{"a Warning about what is gone", func(s *api.NetworkStatus) {
+		warn(recent)(s)
+		s.Events[0].Gone = true
+	}, "", "", ""},
 	{"a Warning that no program of Weft writes", func(s *api.NetworkStatus) {
 		warn(recent)(s)
 		s.Events[0].Reason = "DeleteTheNode"

@@ -90,6 +90,8 @@ func (s *Sources) Read(ctx context.Context) *api.NetworkStatusList {
 	})
 	group.Wait()
 	r.groups = r.grouped()
+	ask("objects of Events", func(ctx context.Context) error { return cluster.lookUp(ctx, r.groups, r.at) })
+	group.Wait()
 	return r.list()
 }
 
