@@ -60,7 +60,8 @@ func (c *cluster) lookUp(ctx context.Context, groups []group, now time.Time) err
 	return asked.Wait()
 }
 
-// gone says whether the object that an Event names does not exist any more: it was deleted, or another one has its name.
+// gone says whether the object that an Event names does not exist any more: it was deleted, or another one has its
+// name.
 func (c *cluster) gone(ctx context.Context, object involved) (bool, error) {
 	at := slices.IndexFunc(lookedUp, func(l lookedUpKind) bool { return l.kind.String() == object.Kind })
 	if at < 0 {
