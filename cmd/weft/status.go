@@ -26,6 +26,9 @@ A finding has a severity ("failed", "warning", or "unknown" of what could not be
 and the remedy. Below the findings there is what they were made of; -o wide has it for each node, address pool, egress
 address and Service. Of a reason that many objects have, the first five are listed.
 
+It does not look for Services without endpoints, nor for policies and peers that select no pod, as these may be intended.
+"weft trace" and "weft policy explain" tell of them.
+
 The JSON is what the API server answers, a NetworkStatusList. It may be five seconds old.`
 
 func statusCommand() *cobra.Command {

@@ -77,8 +77,14 @@ func broken() *api.NetworkStatus {
 	s.Pods.Longest = []api.WaitingPod{{Namespace: "shop", Name: "web-7d4", Node: "l1", Since: earlier(5 * time.Minute),
 		Lacks: "address"}}
 	s.Certificates[0].Expires = earlier(time.Hour)
-	s.Events = []api.EventGroup{{Object: "Node w1", Reason: "Bell\a", Component: "weft-node", Count: 2,
-		Last: earlier(30 * time.Second), Message: "red \x1b[31m and \n\u202ebackwards"}}
+	s.Events = []api.EventGroup{
+		{Object: "Node w1", Reason: "Bell\a", Component: "weft-node", Count: 1, Last: earlier(time.Second), Message: "x"},
+		{Object: "Node w1", Reason: "ChassisUnreachable", Component: "weft-chassis", Count: 2,
+			Last: earlier(30 * time.Second), Message: "red \x1b[31m and \n\u202ebackwards"},
+		{Object: "Service shop/old", Reason: "AddressTaken", Component: "weft-controller", Count: 1,
+			Last: earlier(time.Minute), Message: "spec.externalIPs[0]: it is a node's", Gone: true},
+	}
+	s.EventsLeftOut = 200
 	return judged(s)
 }
 

@@ -73,9 +73,13 @@ func shownLines(text string) string {
 // ago is how long before the answer something was.
 func (t statusText) ago(at time.Time) string { return duration.HumanDuration(t.Time.Sub(at)) }
 
+// notJudged is what a status does not look at, and a reader may take for a part of a network that is well.
+const notJudged = "Not looked at: Services without endpoints, and policies or peers that select no pod. See " +
+	"`weft trace` and `weft policy explain`."
+
 func (t statusText) findings() {
 	if len(t.Findings) == 0 {
-		fmt.Fprintf(t, "%s\n\n", t.coloured(api.OK, "All is well."))
+		fmt.Fprintf(t, "%s\n%s\n\n", t.coloured(api.OK, "All is well."), notJudged)
 		return
 	}
 	count := map[string]int{}
@@ -210,10 +214,16 @@ func (t statusText) events() {
 	t.table(func(w io.Writer) {
 		fmt.Fprintln(w, "AGO\tOBJECT\tREASON\tCOUNT\tMESSAGE")
 		for _, e := range t.Events {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", t.ago(e.Last.Time), shown(e.Object), shown(e.Reason), e.Count,
-				shown(e.Message))
+			object := shown(e.Object)
+			if e.Gone {
+				object += " (gone)"
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", t.ago(e.Last.Time), object, shown(e.Reason), e.Count, shown(e.Message))
 		}
 	})
+	if t.EventsLeftOut > 0 {
+		fmt.Fprintf(t, "and %d more. Each namespace has its share of the list.\n", t.EventsLeftOut)
+	}
 }
 
 func (t statusText) nodes() {

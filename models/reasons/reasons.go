@@ -3,7 +3,11 @@
 // meaning and remedy, and docs/reference lists them all.
 package reasons
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // Event is a reason for an Event.
 type Event struct {
@@ -28,6 +32,13 @@ func (e *Event) Type() string {
 		return corev1.EventTypeNormal
 	}
 	return corev1.EventTypeWarning
+}
+
+// IsWarning says whether one of Weft's programs writes Warnings with a reason of this name. Others who may write Events
+// can use the name, too.
+func IsWarning(name string) bool {
+	_, is := slices.BinarySearch(warnings, name)
+	return is
 }
 
 // Condition is a reason that the condition of an object has: Ready, or of a Node WeftReady.

@@ -58,6 +58,12 @@ func (s *street) populate(c *central) {
 			"bank, name: safe}, count: 2, lastTimestamp: '" + time.Now().UTC().Format(time.RFC3339) + "'}"},
 		{"/api/v1/namespaces/bank/events", "{apiVersion: v1, kind: Event, metadata: {name: e2}, type: Warning, reason: " +
 			"Foreign, message: 'x', source: {component: kubelet}, involvedObject: {kind: Pod, namespace: bank, name: safe}}"},
+		{"/api/v1/namespaces/default/events", "{apiVersion: v1, kind: Event, metadata: {name: e3}, type: Warning, reason: " +
+			"ChassisUnreachable, message: 'no answer', source: {component: weft-chassis}, involvedObject: {kind: Node, " +
+			"name: n1, uid: n1}, count: 1, lastTimestamp: '" + time.Now().UTC().Format(time.RFC3339) + "'}"},
+		{"/api/v1/namespaces/bank/events", "{apiVersion: v1, kind: Event, metadata: {name: e4}, type: Warning, reason: " +
+			"AddressTaken, message: 'a', source: {component: weft-controller}, involvedObject: {kind: Service, namespace: " +
+			"bank, name: gone}, count: 1, lastTimestamp: '" + time.Now().UTC().Format(time.RFC3339) + "'}"},
 		{"/api/v1/namespaces/bank/services", "{apiVersion: v1, kind: Service, metadata: {name: teller}, spec: {type: " +
 			"LoadBalancer, ports: [{port: 80}]}}"},
 	} {
@@ -192,10 +198,15 @@ func TestStatusOfARealCluster(t *testing.T) {
 	}
 	want := []string{
 		"failed NoLeader Lease kube-system/weft-controller", "failed PodsWithoutAddress Pod bank/safe",
-		"failed PodsUnclaimed Pod bank/door", "warning Event Pod bank/safe",
+		"failed PodsUnclaimed Pod bank/door", "warning Event Node n1", "warning Event Pod bank/safe",
 	}
 	if !slices.Equal(got, want) || status.Result != api.Failed || len(status.Unread) > 0 {
 		t.Errorf("%s: %q, want %q; not read: %v", status.Result, got, want, status.Unread)
+	}
+	for _, e := range status.Events {
+		if e.Gone != (e.Object == "Service bank/gone") {
+			t.Errorf("%+v", e)
+		}
 	}
 	n := status.Nodes
 	if len(n) != 1 || n[0].Ports != 1 || n[0].Down != 1 || len(n[0].Subnets) != 1 || n[0].Subnets[0].Free != 251 ||

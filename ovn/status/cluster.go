@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -168,7 +167,7 @@ func (p *pod) addressed() bool {
 }
 
 func (c *cluster) pools(ctx context.Context) (pools []api.PoolStatus, err error) {
-	items, err := optional[v1alpha1.AddressPool](ctx, c, query{path: pathOf(objects.PoolKind)})
+	items, err := optional[v1alpha1.AddressPool](ctx, c, query{path: pathOf(objects.PoolKind, "")})
 	for i := range items {
 		o := &items[i]
 		pools = append(pools, api.PoolStatus{Name: o.Name, Used: o.Status.Used, Free: o.Status.Free,
@@ -178,7 +177,7 @@ func (c *cluster) pools(ctx context.Context) (pools []api.PoolStatus, err error)
 }
 
 func (c *cluster) egress(ctx context.Context) (egress []api.EgressStatus, err error) {
-	items, err := optional[v1alpha1.EgressIP](ctx, c, query{path: pathOf(objects.EgressKind)})
+	items, err := optional[v1alpha1.EgressIP](ctx, c, query{path: pathOf(objects.EgressKind, "")})
 	for i := range items {
 		o := &items[i]
 		egress = append(egress, api.EgressStatus{Name: o.Name, Addresses: o.Spec.Addresses, Node: o.Status.Node,
@@ -187,9 +186,17 @@ func (c *cluster) egress(ctx context.Context) (egress []api.EgressStatus, err er
 	return egress, err
 }
 
-func pathOf(k *objects.Kind) string {
+// pathOf is where objects of a kind are listed: those of a namespace, or all.
+func pathOf(k *objects.Kind, namespace string) string {
 	r := k.Resource()
-	return "/apis/" + r.Group + "/" + r.Version + "/" + r.Resource
+	path := "/apis/" + r.Group + "/" + r.Version
+	if r.Group == "" {
+		path = "/api/" + r.Version
+	}
+	if namespace != "" {
+		path += "/namespaces/" + namespace
+	}
+	return path + "/" + r.Resource
 }
 
 // conditionOf is the condition Ready of an object.
@@ -229,10 +236,10 @@ type policyKind struct {
 }
 
 var policyKinds = [...]policyKind{
-	{"NetworkPolicy", pathOf(objects.NetworkPolicyKind), true},
-	{"ClusterNetworkPolicy", pathOf(objects.ClusterPolicyKind), false},
-	{"AdminNetworkPolicy", pathOf(objects.AdminPolicyKind), false},
-	{"BaselineAdminNetworkPolicy", pathOf(objects.BaselinePolicyKind), false},
+	{"NetworkPolicy", pathOf(objects.NetworkPolicyKind, ""), true},
+	{"ClusterNetworkPolicy", pathOf(objects.ClusterPolicyKind, ""), false},
+	{"AdminNetworkPolicy", pathOf(objects.AdminPolicyKind, ""), false},
+	{"BaselineAdminNetworkPolicy", pathOf(objects.BaselinePolicyKind, ""), false},
 }
 
 type policies struct {
@@ -283,29 +290,6 @@ func annotatedCondition(o *metav1.ObjectMeta) (c api.Condition, inForce bool) {
 	c.Current, c.Ready = said.Generation == o.Generation, said.InForce && said.Reason != partly
 	c.Reason, c.Message = cut(said.Reason), cut(said.Message)
 	return c, said.InForce
-}
-
-// components are Weft's parts that write Events.
-var components = [...]string{"weft-controller", agentComponent, "weft-chassis"}
-
-// agentComponent is the part that runs on each node.
-const agentComponent = "weft-node"
-
-// event is what is read of an Event.
-type event struct {
-	InvolvedObject struct{ Kind, Namespace, Name string }
-	Reason         string
-	Message        string
-	Count          int
-	FirstTimestamp metav1.Time
-	LastTimestamp  metav1.Time
-}
-
-// events are the Warnings of a part since a time.
-func (c *cluster) events(ctx context.Context, component string, since time.Time) ([]event, error) {
-	items, _, err := list[event](ctx, c, query{path: "/api/v1/events", fields: "type=Warning,source=" + component,
-		most: mostOf})
-	return slices.DeleteFunc(items, func(e event) bool { return e.LastTimestamp.Time.Before(since) }), err
 }
 
 // cut bounds a text.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,11 +17,8 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// Bounds of what an answer lists.
-const (
-	mostWaiting = 20
-	mostEvents  = 100
-)
+// mostWaiting is how many of the pods that wait are listed.
+const mostWaiting = 20
 
 // overdue is for how long a pod may lack something before it is told. An address and a row of the Southbound take the
 // controller and ovn-northd moments; before it asks for a network, a kubelet may wait for volumes.
@@ -33,7 +29,7 @@ func overdue(lacks string) time.Duration {
 	return time.Minute
 }
 
-// status puts together what the sources have said.
+// status puts together what the sources have said, with all Events in the order of [fair].
 func (r *reading) status() *api.NetworkStatus {
 	s := &api.NetworkStatus{
 		TypeMeta:   metav1.TypeMeta{Kind: api.NetworkStatusKind, APIVersion: api.GroupVersion},
@@ -64,7 +60,10 @@ func (r *reading) status() *api.NetworkStatus {
 		s.Policies += p.total
 		s.NotInForce = append(s.NotInForce, p.notInForce...)
 	}
-	s.Events = r.groups()
+	for _, g := range r.groups {
+		s.Events = append(s.Events, g.told)
+	}
+	s.EventsTruncated = slices.ContainsFunc(r.events[:], func(w warnings) bool { return w.truncated })
 	return s
 }
 
@@ -235,39 +234,4 @@ func lacking(pods []api.WaitingPod) (counts []api.LackCount) {
 		}
 	}
 	return counts
-}
-
-// groups are Events by object and reason, the latest first.
-func (r *reading) groups() []api.EventGroup {
-	type key struct{ component, kind, namespace, name, reason string }
-	found := map[key]*api.EventGroup{}
-	for i, events := range r.events {
-		for _, e := range events {
-			of := e.InvolvedObject
-			k := key{components[i], of.Kind, of.Namespace, of.Name, e.Reason}
-			g := found[k]
-			if g == nil {
-				g = &api.EventGroup{Object: named(of.Kind, of.Namespace, of.Name), Reason: cut(e.Reason), Component: components[i]}
-				found[k] = g
-			}
-			g.Count += max(e.Count, 1)
-			if !e.LastTimestamp.Before(&g.Last) {
-				g.Last, g.Message = e.LastTimestamp, cut(e.Message)
-			}
-		}
-	}
-	var groups []api.EventGroup
-	for _, g := range found {
-		groups = append(groups, *g)
-	}
-	slices.SortFunc(groups, func(a, b api.EventGroup) int {
-		return cmp.Or(b.Last.Compare(a.Last.Time), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Reason, b.Reason),
-			cmp.Compare(a.Component, b.Component))
-	})
-	return groups[:min(len(groups), mostEvents)]
-}
-
-// named is how an object is told.
-func named(kind, namespace, name string) string {
-	return strings.TrimSpace(cut(kind) + " " + strings.TrimPrefix(cut(namespace)+"/"+cut(name), "/"))
 }

@@ -111,32 +111,6 @@ func TestSourcesArePutTogether(t *testing.T) {
 	}
 }
 
-// TestEventsAreGrouped by what they are about, whoever counts.
-func TestEventsAreGrouped(t *testing.T) {
-	e := func(name, reason, message string, count int, age time.Duration) (e event) {
-		e.InvolvedObject.Kind, e.InvolvedObject.Namespace, e.InvolvedObject.Name = "Pod", "shop", name
-		e.Reason, e.Message, e.Count, e.LastTimestamp = reason, message, count, before(age)
-		return e
-	}
-	r := &reading{at: now}
-	r.events[0] = []event{e("a", "AddressLost", "first", 2, time.Hour), e("a", "AddressLost", "last", 0, time.Minute),
-		e("a", "AddressLost", "second", 3, 2*time.Minute), e("a", "NoFreeAddress", "full", 1, 0)}
-	r.events[1] = []event{e("b", "AddressLost", "other", 1, time.Minute)}
-	for i := range 2 * mostEvents {
-		r.events[2] = append(r.events[2], e(fmt.Sprint("many", i), "X", "x", 1, time.Hour))
-	}
-	groups := r.groups()
-	var lines []string
-	for _, g := range groups[:3] {
-		lines = append(lines, fmt.Sprintf("%s %s %s %d %s", g.Component, g.Object, g.Reason, g.Count, g.Message))
-	}
-	want := []string{"weft-controller Pod shop/a NoFreeAddress 1 full", "weft-controller Pod shop/a AddressLost 6 last",
-		"weft-node Pod shop/b AddressLost 1 other"}
-	if !slices.Equal(lines, want) || len(groups) != mostEvents {
-		t.Errorf("%d groups: %q, want %q", len(groups), lines, want)
-	}
-}
-
 // TestWhatWeftSaysOfAPolicy is believed of that policy alone, in the version that it has.
 func TestWhatWeftSaysOfAPolicy(t *testing.T) {
 	since := now.Add(-time.Hour)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+	"github.com/weftnet/weft/models/reasons"
 )
 
 // When something is overdue. The clocks of hosts may differ by skew.
@@ -29,7 +30,7 @@ const (
 const mostOfReason = 5
 
 // Judge says what is wrong with a network that has such a status: it reads all but its findings and its result. The
-// worst findings are the first, and those of a reason stand together.
+// worst findings are the first, and those of a reason stand together. Of many Events, the first are told.
 func Judge(s *api.NetworkStatus) []api.Finding {
 	j := &judgement{status: s, now: s.Time.Time}
 	for _, check := range []func(){j.unread, j.databases, j.northd, j.leader, j.nodes, j.addresses, j.strays, j.pods,
@@ -354,12 +355,32 @@ func (j *judgement) policies() {
 var limits = []string{"WindowsDatapath"}
 
 func (j *judgement) events() {
+	if j.status.EventsTruncated {
+		j.say(api.Unknown, "ManyWarnings", "Events", "`kubectl get events -A --field-selector type=Warning` shows whose "+
+			"they are; end what writes them", "there are more Warnings of Weft than weft observe reads: of the namespaces "+
+			"with the most, some are missing")
+	}
 	for _, e := range j.status.Events {
-		if j.now.Sub(e.Last.Time) <= recent && !slices.Contains(limits, e.Reason) && !j.outdated(e) {
-			j.say(api.Warning, "Event", e.Object, "do what the message says; docs/reference/events.md has all reasons",
-				"%s, %s ago, %s: %s", e.Reason, j.ago(e.Last.Time), times(e.Count), strings.TrimSpace(e.Message))
+		if reported(e, j.now) && !j.outdated(e) {
+			j.say(api.Warning, "Event", e.Object, explained(e), "%s, %s ago, %s: %s", e.Reason, j.ago(e.Last.Time),
+				times(e.Count), strings.TrimSpace(e.Message))
 		}
 	}
+}
+
+// reported says whether Events are a finding, unless something else is known of their object: they are recent, and of a
+// reason that Weft has, and their object exists.
+func reported(e api.EventGroup, now time.Time) bool {
+	return !e.Gone && now.Sub(e.Last.Time) <= recent && reasons.IsWarning(e.Reason) && !slices.Contains(limits, e.Reason)
+}
+
+// explained is the remedy of a Warning. It does not send the reader to the message, which others can write, too.
+func explained(e api.EventGroup) string {
+	remedy := "docs/reference/events.md says what to do about " + e.Reason
+	if strings.HasPrefix(e.Object, "Node ") {
+		remedy += "; on the node: `weft doctor`"
+	}
+	return remedy
 }
 
 // outdated says whether an Event is an agent's on its Node, whose condition says what is so now.

@@ -172,6 +172,25 @@ var wrongs = []struct {
 		"log"},
 	{"Warnings of a moment ago", warn(recent), "warning Event Service shop/web", "AddressTaken, 10m ago, 3 times: has two",
 		"events.md"},
+	{"more Warnings than are read", func(s *api.NetworkStatus) { s.EventsTruncated = true }, "unknown ManyWarnings Events",
+		"some are missing", "kubectl get events"},
+	{"a Warning about a Node", func(s *api.NetworkStatus) {
+		s.Events = []api.EventGroup{{Object: "Node w1", Reason: "ChassisUnreachable", Component: "weft-chassis", Count: 1,
+			Last: before(time.Minute), Message: "run this"}}
+	}, "warning Event Node w1", "ChassisUnreachable, 60s ago, once: run this",
+		"docs/reference/events.md says what to do about ChassisUnreachable; on the node: `weft doctor`"},
+	{"a Warning about what is gone", func(s *api.NetworkStatus) {
+		warn(recent)(s)
+		s.Events[0].Gone = true
+	}, "", "", ""},
+	{"a Warning that no program of Weft writes", func(s *api.NetworkStatus) {
+		warn(recent)(s)
+		s.Events[0].Reason = "DeleteTheNode"
+	}, "", "", ""},
+	{"news are no Warning", func(s *api.NetworkStatus) {
+		warn(recent)(s)
+		s.Events[0].Reason = "ChassisTakenOver"
+	}, "", "", ""},
 	{"Warnings of long ago", warn(recent + 1), "", "", ""},
 	{"what Windows nodes lack", func(s *api.NetworkStatus) {
 		warn(recent)(s)
@@ -232,6 +251,9 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 			said[f.Reason] = true
 			if got := fmt.Sprintf("%s %s %s", f.Severity, f.Reason, f.Object); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
+			}
+			if f.Reason == "Event" && strings.Contains(f.Remedy, "message") {
+				t.Errorf("the remedy %q trusts the message", f.Remedy)
 			}
 			if !strings.Contains(f.Text, c.text) || !strings.Contains(f.Remedy, c.remedy) || f.Remedy == "" {
 				t.Errorf("%q, to do: %q; want %q and %q in them", f.Text, f.Remedy, c.text, c.remedy)

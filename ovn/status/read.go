@@ -46,7 +46,8 @@ type reading struct {
 	egress       []api.EgressStatus
 	balancers    []api.LoadBalancerStatus
 	policies     [len(policyKinds)]policies
-	events       [len(components)][]event
+	events       [len(components)]warnings
+	groups       []group
 	certificates []api.Certificate
 
 	mu     sync.Mutex
@@ -88,6 +89,9 @@ func (s *Sources) Read(ctx context.Context) *api.NetworkStatusList {
 		return err
 	})
 	group.Wait()
+	r.groups = r.grouped()
+	ask("objects of Events", func(ctx context.Context) error { return cluster.lookUp(ctx, r.groups, r.at) })
+	group.Wait()
 	return r.list()
 }
 
@@ -102,6 +106,7 @@ func (r *reading) list() *api.NetworkStatusList {
 	status := r.status()
 	status.Findings = Judge(status)
 	status.Result = resultOf(status.Findings)
+	status.Events, status.EventsLeftOut = listed(status.Events)
 	return &api.NetworkStatusList{
 		TypeMeta: metav1.TypeMeta{Kind: api.NetworkStatusKind + "List", APIVersion: api.GroupVersion},
 		Items:    []api.NetworkStatus{*status},

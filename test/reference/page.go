@@ -1,7 +1,6 @@
 package reference
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,9 +8,6 @@ import (
 	"testing"
 	"unicode/utf8"
 )
-
-// folder is that of the pages, as the tests of a package two folders below the root see it.
-var folder = filepath.Join("..", "..", "docs", "reference")
 
 // origin is the first line of each page, which its readers do not see.
 const origin = "`make generate` writes this page. Change the code that it is made of."
@@ -87,9 +83,15 @@ func Sentence(text string) string {
 // Check fails the test if a file of docs/reference differs from the page. With update it writes the file instead.
 func (p *Page) Check(t *testing.T, file string, update bool) {
 	t.Helper()
-	path, made := filepath.Join(folder, file), []byte(p.text.String())
+	check(t, "docs/reference/"+file, p.text.String(), update)
+}
+
+// check compares a file, whose path begins at the root, with what was made for it.
+func check(t *testing.T, file, made string, update bool) {
+	t.Helper()
+	path := filepath.Join("..", "..", filepath.FromSlash(file))
 	if update {
-		if err := os.WriteFile(path, made, 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(made), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -98,9 +100,9 @@ func (p *Page) Check(t *testing.T, file string, update bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(written, made) {
-		t.Errorf("docs/reference/%s is not what the code says; `make generate` writes it anew.%s", file,
-			firstDifference(string(written), string(made)))
+	if string(written) != made {
+		t.Errorf("%s is not what the code says; `make generate` writes it anew.%s", file,
+			firstDifference(string(written), made))
 	}
 }
 

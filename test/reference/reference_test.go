@@ -8,7 +8,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/reference anew")
 
-// TestReference: each page has what the code says.
+// TestReference: each page, and each table that is made of the code, has what the code says.
 func TestReference(t *testing.T) {
 	source, err := ReadSource(filepath.Join("..", ".."))
 	if err != nil {
@@ -26,4 +26,9 @@ func TestReference(t *testing.T) {
 			made.Check(t, file, *update)
 		})
 	}
+	made, err := Warnings(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, "models/reasons/warnings.go", made, *update)
 }

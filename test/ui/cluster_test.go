@@ -179,7 +179,7 @@ func market() *cluster {
 		{Severity: api.Failed, Reason: "PodsNotUp", Object: "Pod bank/teller-1", Text: "its port on node w1 is not up for 5m",
 			Remedy: "`kubectl describe pod` tells of an Event; else look at the log of weft node on w1"},
 		{Severity: api.Warning, Reason: "ChassisUnreachable", Object: "Node w1", Text: "its agent was not reached, 2 times",
-			Remedy: "do what the message says", More: 2}},
+			Remedy: "docs/reference/events.md says what to do about ChassisUnreachable", More: 2}},
 		NotInForce: []api.PolicyStatus{{Kind: "NetworkPolicy", Namespace: "shop", Name: "db", InForce: true,
 			Condition: api.Condition{Reason: "NamedPortUnknown",
 				Message: "spec.ingress[0].ports[0]: no pod has a port \"sql\""}}}}

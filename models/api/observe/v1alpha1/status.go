@@ -64,8 +64,14 @@ type NetworkStatus struct {
 	Policies int `json:"policies"`
 	// NotInForce is the policies that are not in force, or not all of them.
 	NotInForce []PolicyStatus `json:"notInForce,omitempty"`
-	// Events is the Warnings of the last hour of Weft's parts, the latest first.
+	// Events is the Warnings of the last hour of Weft's parts, the latest first. If there are too many, each namespace
+	// has a fair share of the list. Objects without a namespace have a share of their own.
 	Events []EventGroup `json:"events,omitempty"`
+	// EventsLeftOut is the number of further entries, for which the list has no room. The findings count those of the
+	// last ten minutes.
+	EventsLeftOut int `json:"eventsLeftOut,omitempty"`
+	// EventsTruncated is true if there were more Warnings than weft observe reads.
+	EventsTruncated bool `json:"eventsTruncated,omitempty"`
 	// Certificates is the certificates that the door has.
 	Certificates []Certificate `json:"certificates,omitempty"`
 }
@@ -312,6 +318,8 @@ type EventGroup struct {
 	Last metav1.Time `json:"last"`
 	// Message is the message of the last one.
 	Message string `json:"message"`
+	// Gone is true if weft observe has found that the object does not exist any more. Then the Events are no finding.
+	Gone bool `json:"gone,omitempty"`
 }
 
 // Certificate is a certificate.
