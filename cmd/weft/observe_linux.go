@@ -7,6 +7,8 @@ import (
 	"net"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/weftnet/weft/node/tunnel"
 	"github.com/weftnet/weft/ovn/hits"
@@ -54,7 +56,7 @@ func observeCommand() *cobra.Command {
 		if err := errors.Join(s.err(), config.Validate()); err != nil {
 			return fmt.Errorf("configuration:\n%w", err)
 		}
-		rest, err := kubernetesConfig(config.Kubeconfig)
+		access, err := kubernetesConfig(config.Kubeconfig)
 		if err != nil {
 			return err
 		}
@@ -64,7 +66,7 @@ func observeCommand() *cobra.Command {
 				return tunnel.Dial(ctx, n.Address, target, credentials, tunnel.AgentName(n.Name))
 			}
 		}
-		return observe.Run(ctx, config, rest, observe.Agents{Counters: dial(tunnel.Counters), Metrics: dial(tunnel.Metrics),
+		return observe.Run(ctx, config, access, observe.Agents{Counters: dial(tunnel.Counters), Metrics: dial(tunnel.Metrics),
 			Capture:     dial(tunnel.Capture),
 			Connections: ofThisVersion(dial(tunnel.Connections), connections.ErrNoTarget),
 			Probe:       ofThisVersion(dial(tunnel.Probe), observe.ErrNoProbes)})
@@ -80,4 +82,17 @@ func ofThisVersion(dial hits.Dial, noTarget error) hits.Dial {
 		}
 		return conn, err
 	}
+}
+
+// kubernetesConfig looks for credentials where kubectl does.
+func kubernetesConfig(file string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = file
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %q: %w; name a kubeconfig file", file, err)
+	}
+	config.QPS = -1
+	return config, nil
 }

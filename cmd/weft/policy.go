@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
 	"github.com/weftnet/weft/ovn/explain"
@@ -203,19 +202,6 @@ func familyOf(s *settings) (string, error) {
 		return "", fmt.Errorf("family: %q is neither \"ipv4\" nor \"ipv6\"; leave it empty for both", family)
 	}
 	return family, nil
-}
-
-// kubernetesConfig looks for credentials where kubectl does.
-func kubernetesConfig(file string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = file
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
-		&clientcmd.ConfigOverrides{}).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %q: %w; name a kubeconfig file", file, err)
-	}
-	config.QPS = -1
-	return config, nil
 }
 
 func databaseFlags(f *pflag.FlagSet) {
