@@ -33,8 +33,12 @@ const (
 // errHeld: another host holds the node after all.
 var errHeld = errors.New("another host holds it")
 
-// acquire makes a node a member, if its Lease can be had.
+// acquire makes a node a member, if its Lease can be had. The work on the node that ended last may have made it one
+// since [host.reconcile] looked.
 func (h *host) acquire(term *tenure.Term, n node) {
+	if h.member(n.name) != nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(term, h.terms.Limit())
 	defer cancel()
 	lease, from, former, err := h.acquireLease(ctx, n.name)

@@ -375,6 +375,19 @@ func TestTwoProcessesOfOneIdentity(t *testing.T) {
 	w.together(names(3), second)
 }
 
+// TestANodeIsTakenOnce: a look that was overtaken by the work on a node does not take it again.
+func TestANodeIsTakenOnce(t *testing.T) {
+	w := newWorld(t, names(1)...)
+	h := w.start("a")
+	w.together(names(1), h)
+	name := names(1)[0]
+	before := h.member(name)
+	h.acquire(h.terms.Current(), h.hosted()[name])
+	if h.member(name) != before {
+		t.Error("the node has another ovn-controller beside the first")
+	}
+}
+
 // TestASuccessorInTheSameRunDirDoesNotWait: the lock tells that the former process is dead with all
 // its children.
 func TestASuccessorInTheSameRunDirDoesNotWait(t *testing.T) {
