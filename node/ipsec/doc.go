@@ -3,7 +3,7 @@
 //
 // The kernel's policies are the package's own, and strongSwan's charon, which it drives by vici, makes the SAs. So
 // what may pass in the clear does not depend on charon: the policies are there before the first tunnel is, and they
-// stay when charon, or the agent, ends. There are two an address family, whatever peers there are:
+// stay when charon, or the agent, ends. There are these for each address family, whatever peers there are:
 //
 //	out  any → any udp dport 6081  by an SA with reqid ReqIDOut
 //	in   any → any udp dport 6081  by an SA with reqid ReqIDIn

@@ -54,6 +54,13 @@ func TestWhoIsBehind(t *testing.T) {
 		})
 		return s
 	}
+	// A sync does not wait for a chassis that OVN does not know yet.
+	nodetest.Eventually(t, nodetest.Patience, func() error {
+		if c := sources.Read(t.Context()).Items[0].Configuration; c.Chassis != 1 {
+			return fmt.Errorf("the chassis has %d", c.Chassis)
+		}
+		return nil
+	})
 	s := says("all is well", "NoLeader Lease kube-system/weft-controller")
 	if c := s.Configuration; c.OVN == "" || c.Northbound != 1 || c.Southbound != 1 || c.Chassis != 1 ||
 		time.Since(c.Translated.Time) > time.Hour || s.Nodes[0].Configuration != 1 {
