@@ -55,10 +55,10 @@ demo-down: ## end the demo's cluster
 
 # Two at a time run: what waits for most of its time runs beside what computes. The cluster's tests that run at the same
 # time need the machine for themselves: where a new connection takes seconds, they tell of the machine.
-BESIDE_EACH_OTHER := unit-race cluster-odd cluster-even windows-unit ui-test unit-cases test-kernel-short
+BESIDE_EACH_OTHER := unit-race cluster-first cluster-second windows-unit ui-test unit-cases test-kernel-short
 
 test: lab check ## everything that must pass
-	+@make="$(MAKE) --no-print-directory" && trap '$(END_CLUSTERS)' EXIT && $(END_CLUSTERS) && \
+	+@make="$(MAKE) --no-print-directory" && trap '$(END_CLUSTERS)' EXIT && $(END_CLUSTERS) && rm -rf $(TURNS) && \
 		$$make -j2 $(BESIDE_EACH_OTHER) && $$make cluster-together
 
 # All of the tests' files, those of `make cluster-test` and `make test-ansible` too.
@@ -141,19 +141,25 @@ ui-bench: ## how long that page takes to draw many pods
 	cd test/ui && go test -run '^$$' -bench . -benchtime 3x ./...
 
 CLUSTER_TEST := go test -tags cluster -count 1 -parallel 6 -timeout 25m -v ./test/e2e
-END_CLUSTERS := bin/weftlab --name weft-test down; bin/weftlab --name weft-test-even down
+END_CLUSTERS := bin/weftlab --name weft-test down; bin/weftlab --name weft-test-beside down
 
-.PHONY: cluster-test cluster-odd cluster-even cluster-together
+.PHONY: cluster-test cluster-first cluster-second cluster-together
 cluster-test: lab bin/steady bin/ask bin/judge ## a cluster of Linux and Windows nodes: pods, Services, names, components killed, bad days
 	$(CLUSTER_TEST)
 
-# Three parts of it: the odd and the even ones of the tests that have a cluster to themselves, on two clusters, and those
-# that run at the same time, on the first of these.
-cluster-odd cluster-together: cluster-%: lab bin/steady bin/ask bin/judge
-	$(CLUSTER_TEST) -args -keep -tests $*
+# Three parts of it: the tests that have a cluster to themselves, on two clusters, each of which takes the next test when
+# it has done one, and those that run at the same time, on the first of these.
+TURNS := bin/turns
+cluster-first cluster-second cluster-together: lab bin/steady bin/ask bin/judge
 
-cluster-even: lab bin/steady bin/ask bin/judge
-	$(CLUSTER_TEST) -args -lab weft-test-even -tests even
+cluster-first:
+	$(CLUSTER_TEST) -args -keep -tests alone -turns $(abspath $(TURNS))
+
+cluster-second:
+	$(CLUSTER_TEST) -args -lab weft-test-beside -tests alone -turns $(abspath $(TURNS))
+
+cluster-together:
+	$(CLUSTER_TEST) -args -keep -tests together
 
 bin/steady: $(wildcard test/e2e/steady/*.go)
 bin/ask: $(wildcard test/e2e/ask/*.go)

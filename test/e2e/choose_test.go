@@ -3,38 +3,79 @@
 package e2e
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 )
 
-var which = flag.String("tests", "", "together: only the tests that run at the same time; odd, even: only every "+
-	"other one of those that have the cluster to themselves, one after the other; empty: all")
+var (
+	which = flag.String("tests", "", "alone: only the tests that have the cluster to themselves, one after the other; "+
+		"together: only those that run at the same time; empty: all")
+	turns = flag.String("turns", "", "a folder that several processes share, each with a cluster of its own: each of the "+
+		"tests that -tests names runs in the process that comes to it first")
+)
 
-// choose has the package run the tests that -tests names.
-func choose() error {
+// runner runs tests, as *testing.M does.
+type runner interface{ Run() int }
+
+// chosen runs the tests that -tests and -turns name.
+func chosen(m runner) (runner, error) {
 	if *which == "" {
-		return nil
+		if *turns != "" {
+			return nil, errors.New("-turns is given without -tests: give -tests alone")
+		}
+		return m, nil
 	}
 	alone, together, err := tests()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	chosen := map[string][]string{"together": together}
-	for i, name := range alone {
-		parity := []string{"odd", "even"}[i%2]
-		chosen[parity] = append(chosen[parity], name)
+	names, ok := map[string][]string{"alone": alone, "together": together}[*which]
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("-tests is %q: give alone or together", *which)
+	case *turns != "":
+		return inTurns{m, names, *turns}, os.MkdirAll(*turns, 0o755)
 	}
-	names, ok := chosen[*which]
-	if !ok {
-		return fmt.Errorf("-tests is %q: give odd, even or together", *which)
-	}
-	return flag.Set("test.run", "^("+strings.Join(names, "|")+")$")
+	return m, only(names...)
 }
+
+// inTurns runs those of the tests that no other process with the same folder has taken. The process that takes a test
+// creates a file of its name there.
+type inTurns struct {
+	runner
+	names  []string
+	folder string
+}
+
+func (t inTurns) Run() int {
+	code := 0
+	for _, name := range t.names {
+		file, err := os.OpenFile(filepath.Join(t.folder, name), os.O_CREATE|os.O_EXCL, 0o644)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err == nil {
+			err = errors.Join(file.Close(), only(name))
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "take %s from -turns: %v\n", name, err)
+			return 2
+		}
+		code = max(code, t.runner.Run())
+	}
+	return code
+}
+
+// only has the next run of the tests run these.
+func only(names ...string) error { return flag.Set("test.run", "^("+strings.Join(names, "|")+")$") }
 
 // tests are the names of the package's tests, in their order: together are those whose first word is t.Parallel.
 func tests() (alone, together []string, err error) {

@@ -43,7 +43,8 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	flag.Parse()
-	if err := choose(); err != nil {
+	tests, err := chosen(m)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
@@ -70,5 +71,5 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	return cluster.Run(m)
+	return cluster.Run(tests)
 }
