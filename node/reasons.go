@@ -8,7 +8,7 @@ var (
 		Name: "HNSHangs", On: "Node",
 		Meaning: "HNS, the network service of Windows, does not answer a call of the agent. Running pods keep their " +
 			"network, and new pods may get none.",
-		Remedy: "Restart the service hns (Restart-Service hns), then the service weft, or restart the node.",
+		Remedy: "Restart the service hns (Restart-Service hns), then the service weft-node, or restart the node.",
 	}
 	uplinkMTUTooLarge = &reasons.Event{
 		Name: "UplinkMTUTooLarge", On: "Node",
