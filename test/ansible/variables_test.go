@@ -3,10 +3,12 @@
 package ansible
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,6 +100,47 @@ func TestASilentHostStopsEverything(t *testing.T) {
 			}
 			if judged := strings.Contains(string(out), "Refuse what cannot work"); judged != (test.want == "") {
 				t.Errorf("it went on: %t:\n%s", judged, out)
+			}
+		})
+	}
+}
+
+// TestAHostThatIsNotWellStopsAnUpgrade, before anything is upgraded: its ovn-controller would be older than the databases.
+func TestAHostThatIsNotWellStopsAnUpgrade(t *testing.T) {
+	upgrade, err := os.ReadFile(filepath.Join(repository(), "ansible/playbooks/upgrade.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	imported := regexp.MustCompile(`import_playbook: (\S+)`).FindAllStringSubmatch(string(upgrade), -1)
+	if i := slices.IndexFunc(imported, func(m []string) bool { return m[1] == "verify.yml" }); i < 0 ||
+		i+1 == len(imported) || imported[i+1][1] != "allwell.yml" {
+		t.Errorf("upgrade.yml imports %q: allwell.yml is to follow verify.yml", imported)
+	}
+	for _, test := range []struct{ name, limit, want string }{
+		{"all hosts", "all", "something is wrong at l1, as it says above"},
+		{"without the host", "all,!l1", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, text := range map[string]string{
+				"hosts.ini": "[weft_central]\nc1\n[weft_linux_nodes]\nl1\nl2\n[all:vars]\nansible_connection=local\n",
+				"upgrade.yml": fmt.Sprintf(`
+- {hosts: all, gather_facts: false, tasks: [{name: Look, ansible.builtin.assert: {that: "inventory_hostname != 'l1'"}}]}
+- ansible.builtin.import_playbook: %s/ansible/playbooks/allwell.yml
+- {hosts: all, gather_facts: false, tasks: [{name: Touch the databases, ansible.builtin.debug: {msg: touched}}]}
+`, repository()),
+			} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd := exec.Command("ansible-playbook", "--inventory", filepath.Join(dir, "hosts.ini"), "--limit", test.limit,
+				filepath.Join(dir, "upgrade.yml"))
+			cmd.Dir, cmd.Env = repository(), append(os.Environ(), "ANSIBLE_NOCOLOR=1")
+			out, err := cmd.CombinedOutput()
+			if wellWanted := test.want == ""; wellWanted != (err == nil) || !strings.Contains(string(out), test.want) ||
+				wellWanted != strings.Contains(string(out), "touched") {
+				t.Errorf("there is no %q, or the end is wrong (%v):\n%s", test.want, err, out)
 			}
 		})
 	}
