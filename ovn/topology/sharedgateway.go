@@ -143,8 +143,8 @@ func (b *SharedGateway) refuse(n *Node) string {
 	case n.Facts.Chassis == "":
 		return fmt.Sprintf("it has the label %s, but its agent has not said its chassis' name yet", objects.GatewayLabel)
 	case n.Facts.Gateway == nil:
-		return fmt.Sprintf("it has the label %s, but its agent says nothing of a gateway on the node; set "+
-			"gateway-interface and gateway-addresses for the agent, or remove the label", objects.GatewayLabel)
+		return fmt.Sprintf("it has the label %s, but its agent says nothing of a gateway on the node; give "+
+			"the node one by the agent's key gateway, or remove the label", objects.GatewayLabel)
 	case n.Facts.Gateway.Network != b.settings.Shared.Network:
 		return fmt.Sprintf("it has the label %s, but its gateway is on network %q and the shared one on "+
 			"shared-gateway-network %q; make the two the same, or remove the label",

@@ -105,7 +105,8 @@ func TestASilentHostStopsEverything(t *testing.T) {
 	}
 }
 
-// TestAHostThatIsNotWellStopsAnUpgrade, before anything is upgraded: its ovn-controller would be older than the databases.
+// TestAHostThatIsNotWellStopsAnUpgrade, before anything is upgraded: its ovn-controller would be older than the
+// databases.
 func TestAHostThatIsNotWellStopsAnUpgrade(t *testing.T) {
 	upgrade, err := os.ReadFile(filepath.Join(repository(), "ansible/playbooks/upgrade.yml"))
 	if err != nil {
