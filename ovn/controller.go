@@ -91,8 +91,9 @@ type engine struct {
 	identity string
 }
 
-// leaderKey is the key in external_ids of the row of NB_Global: the identity of the controller that writes, and a
-// value that no other claim has. Each of its transactions needs it.
+// leaderKey is the key in external_ids of the row of NB_Global: the claim of the controller that leads, which is its
+// identity and a value that no other claim has. The Northbound refuses a controller's transactions when its claim is
+// not there.
 const leaderKey = "weft.net/leader"
 
 func (e engine) Claim(ctx context.Context, entitled func(context.Context) error) error {

@@ -103,7 +103,7 @@ func TestPolicyExplainOnACluster(t *testing.T) {
 	fill(t, northbound.Endpoint, strings.Join(documents, "\n---\n"))
 	with := " --ovn-northbound " + northbound.Endpoint
 	explain(0, "web db:80"+with, "no rule of NetworkPolicy prod/db matches", "nothing refuses it: allowed by default",
-		"note: the Northbound differs from what the objects ask for, by which it would be refused:",
+		"note: the Northbound differs from the objects. By the objects, the connection would be refused:",
 		"Deny: isolated by NetworkPolicy prod/db")
 	fill(t, northbound.Endpoint, strings.Join(append(documents, explainedCluster[len(explainedCluster)-1].object),
 		"\n---\n"))
@@ -111,7 +111,7 @@ func TestPolicyExplainOnACluster(t *testing.T) {
 	ovsdbtest.Run(t, "ovn-nbctl", "--db="+northbound.Endpoint, "--name=ours", "--type=switch", "acl-add", "n1", "to-lport",
 		"2000", "tcp", "drop")
 	explain(exitRefused, "web db:5432"+with, "before all     drop: ACL ours, which is not a policy's",
-		"it would be allowed:")
+		"the connection would be allowed:")
 
 	s.Install(t, "v0.2.0", "clusternetworkpolicies", clusterPolicies)
 	for _, o := range []string{

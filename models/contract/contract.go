@@ -15,12 +15,13 @@ import (
 // Annotations on Kubernetes objects. Each has one writer, and its value is the JSON of one type.
 const (
 	// NodeNetworkAnnotation is the annotation of a Node: the pod subnets and the number of the node, and the facts of
-	// the cluster that its agent must know ([NodeNetwork]). The controller writes it.
+	// the cluster that its agent must know ([NodeNetwork]). The controller writes the annotation.
 	NodeNetworkAnnotation = "weft.net/node-network"
 	// NodeFactsAnnotation is the annotation of a Node: the facts of the host that the controller must know, such as its
-	// chassis, its addresses and its gateway ([NodeFacts]). The node's agent writes it.
+	// chassis, its addresses and its gateway ([NodeFacts]). The node's agent writes the annotation.
 	NodeFactsAnnotation = "weft.net/node-facts"
-	// PodNetworkAnnotation is the annotation of a Pod: the addresses of the pod ([PodNetwork]). The controller writes it.
+	// PodNetworkAnnotation is the annotation of a Pod: the addresses of the pod ([PodNetwork]). The controller writes
+	// the annotation.
 	PodNetworkAnnotation = "weft.net/pod-network"
 )
 
@@ -43,7 +44,7 @@ func Unserved(labels map[string]string) bool {
 
 // NodeNetwork is what the controller has decided for a node.
 type NodeNetwork struct {
-	// ID is the node's number in the cluster, from 1; its join addresses derive from it.
+	// ID is the node's number in the cluster, from 1. The addresses of its gateway router in joinCIDRs derive from it.
 	ID int `json:"id"`
 	// PodCIDRs are the node's pod subnets, at most one for each address family, IPv4 first.
 	PodCIDRs []netip.Prefix `json:"podCIDRs"`
@@ -51,7 +52,7 @@ type NodeNetwork struct {
 	ClusterCIDRs []netip.Prefix `json:"clusterCIDRs"`
 	// ServiceCIDRs are the ranges of all Services. The node's host reaches them through its management port.
 	ServiceCIDRs []netip.Prefix `json:"serviceCIDRs"`
-	// JoinCIDRs are the ranges of the cluster's own routers. Errors about packets may come from there.
+	// JoinCIDRs are the ranges of the cluster's own routers. ICMP errors may come from there.
 	JoinCIDRs []netip.Prefix `json:"joinCIDRs,omitempty"`
 	// SharedGateways are the addresses of the shared gateway.
 	SharedGateways []netip.Addr `json:"sharedGateways,omitempty"`
@@ -63,8 +64,9 @@ type NodeNetwork struct {
 	// Hosts are the ranges of hosts that are not nodes, such as those of OVN's databases. No Service has their addresses.
 	// The node's host reaches them by its own routes.
 	Hosts []netip.Prefix `json:"hosts,omitempty"`
-	// Connections is the number of connections in one share ([Shares]) of the zones that the pods of a Windows node have
-	// in common. Without it there is no limit.
+	// Connections is the number of connections in one share ([Shares]), by the controller's key
+	// windows-node-connections. Each zone that all pods of a Windows node have in common may have one, two or three
+	// shares. Without the field there is no limit.
 	Connections int `json:"connections,omitempty"`
 }
 
@@ -77,8 +79,8 @@ type NodeFacts struct {
 	// Addresses are the host's own addresses. Pods of the node reach them through the management port.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
 	// Listeners are the ports at which programs of the host listen, or did a short time ago, such as tcp/9100 or
-	// udp/192.0.2.1:53. At the host's addresses no Service gets them, except as a NodePort, and no pod gets them as a
-	// host port. The first 256 count.
+	// udp/192.0.2.1:53. At an address of the host, such a port is free neither for external addresses of Services nor for
+	// host ports of pods. NodePorts do not depend on this field. The first 256 ports count.
 	Listeners Listeners `json:"listeners,omitempty"`
 	// Gateway is the node's own gateway, if it has one.
 	Gateway *Gateway `json:"gateway,omitempty"`
@@ -87,11 +89,11 @@ type NodeFacts struct {
 	// OS is the node's operating system: windows or linux. Without the field it is linux. It says what the node's
 	// datapath can do.
 	OS string `json:"os,omitempty"`
-	// Hosted is there if a chassis host runs the node's ovn-controller.
+	// Hosted is present if a chassis host runs the node's ovn-controller.
 	Hosted *Hosted `json:"hosted,omitempty"`
 	// Counters is the HOST:PORT at which the node's agent gives counters of flows to `weft observe`, if it does.
 	Counters string `json:"counters,omitempty"`
-	// Version is the version of Weft that the node's agent has. An agent before this field does not tell it.
+	// Version is the version of Weft that the node's agent has. Older agents leave it out.
 	Version string `json:"version,omitempty"`
 	// OpenVSwitch is the version of the node's Open vSwitch, as its database has it.
 	OpenVSwitch string `json:"openVSwitch,omitempty"`
@@ -105,7 +107,7 @@ const (
 
 // Hosted describes a node whose ovn-controller runs on a chassis host.
 type Hosted struct {
-	// Address is the HOST:PORT at which the node's agent takes the streams of the chassis host.
+	// Address is the HOST:PORT at which the node's agent accepts connections of the chassis host.
 	Address string `json:"address"`
 }
 
@@ -233,8 +235,9 @@ const TunnelAddressesKey = "weft.net/tunnel-addresses"
 // NetworkName is what the name of a network outside consists of: the gateway-network of agents.
 var NetworkName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
-// GrantedNetworkKey is the key in external_ids of a node's port to a network outside (Logical_Switch_Port): the
-// network, if an administrator has granted it. `weft southbound` takes only such nodes for being on that network.
+// GrantedNetworkKey is the key in external_ids of a node's port to a network outside (Logical_Switch_Port): the name of
+// the network, if an administrator has granted it to the node, else empty. `weft southbound` believes that the node is
+// on the network only if the name is there.
 const GrantedNetworkKey = "weft.net/granted-network"
 
 // TunnelAddress says whether a tunnel may end at an address: one that a single host has, beyond its own link.

@@ -5,7 +5,8 @@ import "strings"
 // Leases of chassis hosts, in kube-system: one of each host, which says that it lives, and one of each node, whose
 // holder is the host that runs its ovn-controller.
 const (
-	// ChassisLeaseLabel is the label of a Lease: `weft chassis` has made it, for a host (host) or a node (node).
+	// ChassisLeaseLabel is the label of a Lease: `weft chassis` has made the Lease. The value is host or node, by the
+	// object that the Lease is for.
 	ChassisLeaseLabel = "weft.net/chassis"
 	// ChassisNodeAnnotation is the annotation of a Lease of a node: the node's name.
 	ChassisNodeAnnotation = "weft.net/node"

@@ -24,9 +24,9 @@ type PolicyStatus struct {
 	Generation int64 `json:"generation"`
 	// InForce is true if the policy is in force, or a part of it.
 	InForce bool `json:"inForce"`
-	// Since is the time from which InForce has had its value, for this generation.
+	// Since is the time from which inForce has had its value, for this generation.
 	Since *time.Time `json:"since"`
-	// Reason is the reason as the condition Ready of other policies has it.
+	// Reason is one of the reasons that the condition Ready of cluster-wide policies has.
 	Reason string `json:"reason"`
 	// Message is what users read: what is in force and where, and what is wrong.
 	Message string `json:"message"`
@@ -37,7 +37,7 @@ type PolicyStatus struct {
 type ACLLogging struct {
 	// Allow is the severity for connections that a rule allows.
 	Allow string `json:"allow,omitempty"`
-	// Deny is the severity for connections that a rule denies.
+	// Deny is the severity for connections that a rule denies, or that no NetworkPolicy of an isolated pod allows.
 	Deny string `json:"deny,omitempty"`
 	// Pass is the severity for connections that a rule passes on to the next tier.
 	Pass string `json:"pass,omitempty"`

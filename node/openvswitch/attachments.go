@@ -30,7 +30,8 @@ const (
 	NetworkKey = "weft.net/network"
 )
 
-// AttachedKey is the key in external_ids of an Interface of a pod: the agent has configured the device that came late.
+// AttachedKey is the key in external_ids of an Interface of a pod: the agent has configured a device that came after
+// the ADD, as on Windows.
 const AttachedKey = "weft.net/attached"
 
 func attachmentOwner(a cni.Attachment) ovsdb.Owner { return ovsdb.Owner(sandboxOwner + a.String()) }

@@ -16,8 +16,8 @@ import (
 // TakeUpTime is how long ovs-vswitchd may take for what was written to its database.
 const TakeUpTime = 20 * time.Second
 
-// SwitchKey is the key in external_ids of a Bridge that has the uplink: the virtual switch that the bridge was made for
-// ([platform.Uplink.Switch]).
+// SwitchKey is the key in external_ids of a Bridge that has the uplink: the switch that the bridge was made for
+// ([platform.Uplink.Switch]). On Windows this is the ID of the HNS network, and on Linux the network device.
 const SwitchKey = "weft.net/switch"
 
 // Removing returns what takes a bridge away, whoever has made it.

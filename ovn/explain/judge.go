@@ -171,9 +171,9 @@ func (c *Cluster) judge(q Question, from *pod, to target, src, dst netip.Addr) P
 		p.Notes = append(c.missing(from, to.pod), p.Notes...)
 		if wanted := c.path(c.desired, connection, from, to); wanted.Allowed != p.Allowed ||
 			wanted.Egress.text() != p.Egress.text() || wanted.Ingress.text() != p.Ingress.text() {
-			p.Notes = append(p.Notes, "the Northbound differs from what the objects ask for, by which it would be "+
-				word(wanted.Allowed)+
-				":\n"+wanted.Egress.text()+wanted.Ingress.text()+"The controller has not written it yet, or cannot: see its log, "+
+			p.Notes = append(p.Notes, "the Northbound differs from the objects. By the objects, the connection would be "+
+				word(wanted.Allowed)+":\n"+wanted.Egress.text()+wanted.Ingress.text()+
+				"The controller has not written it yet, or cannot: see its log, "+
 				"and the policies' status")
 		}
 	}

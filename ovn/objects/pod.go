@@ -108,8 +108,13 @@ type ContainerPort struct {
 	Number   uint16
 }
 
+// protocolOrder is the order in which the numbers behind a name count: a pod may have more than [MaxNumbers].
+var protocolOrder = []policy.Protocol{policy.TCP, policy.UDP, policy.SCTP}
+
 func CompareContainerPorts(a, b ContainerPort) int {
-	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Number, b.Number))
+	return cmp.Or(cmp.Compare(a.Name, b.Name),
+		cmp.Compare(slices.Index(protocolOrder, a.Protocol), slices.Index(protocolOrder, b.Protocol)),
+		cmp.Compare(a.Number, b.Number))
 }
 
 // trimPorts reads a pod's named ports, sorted: of init containers those that run beside the others count.
@@ -147,7 +152,7 @@ type PortNumber struct {
 }
 
 // MaxNumbers bounds how many numbers one pod has behind one name: each is an ACL in every policy that names
-// it, whoever wrote that. The smallest count, TCP's first.
+// it, whoever wrote that. The first count, in the order of [CompareContainerPorts].
 const MaxNumbers = 16
 
 // Numbers are those behind the name of a pod's port.

@@ -340,9 +340,9 @@ func marshal(v any) string {
 // ACLMeter bounds the log lines of policies, to [contract.ACLLogRate] of each ACL or of all: see logMeter.
 const ACLMeter = "weft-acl-logging"
 
-// logMeter is the row of ACLMeter. OVN makes a meter of each ACL's own of one that is fair, and the datapath of a
-// Windows node has few: Open vSwitch would refuse the flows of the ACLs beyond them, and so what they say. A cluster
-// with such nodes has one meter for all ACLs.
+// logMeter is the row of ACLMeter. Of a meter that is fair, OVN makes one for each ACL. The driver of Windows nodes
+// never frees a meter that has changed (OvsNewMeterCmdHandler of Meter.c), so a cluster with such nodes has one meter
+// for all ACLs.
 func logMeter(r *northbound.Builder, fair bool) {
 	band := r.Add(nb.MeterBandTable, "acl-logging", &nb.MeterBand{Action: nb.MeterBandActionDrop,
 		Rate: contract.ACLLogRate})

@@ -134,7 +134,8 @@ func (r *Rows) gateway(s *settings.Settings, n *Node, g *contract.Gateway) {
 }
 
 // podsLeave is the key in external_ids of a node's gateway router (Logical_Router): the source address with which pods
-// leave the node, and what translates it. If that is the external bridge, table NAT has no row of it.
+// leave the node, and what translates it: flows of the node's external bridge, or this router's rows of NAT. In the
+// first case the router has no row of NAT for it.
 const podsLeave = "weft.net/pods-leave"
 
 func waysOut(g *contract.Gateway) string {

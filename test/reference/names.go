@@ -31,9 +31,10 @@ func Names(s *Source) (*Page, error) {
 	}
 	page := NewPage("Annotations, labels and other names", `
 These are all names that begin with `+"`weft.net/`"+`, in objects of Kubernetes, in rows of OVSDB and in
-output. Only Weft may write its annotations of Nodes and Pods. The ValidatingAdmissionPolicy
-`+"`weft-annotations`"+` [refuses others](../reference.md#rights). There is another list of [annotations
-that Weft does not serve](../reference.md#annotations-that-weft-does-not-serve).`)
+output. Only Weft and cluster administrators may write its annotations of Nodes and Pods: if the
+ValidatingAdmissionPolicy `+"`weft-annotations`"+` is installed, it [refuses all other
+users](../reference.md#rights). There is another list of [annotations that Weft does not
+serve](../reference.md#annotations-that-weft-does-not-serve).`)
 	for _, section := range []struct{ title, kind string }{{"Annotations", "annotation"}, {"Labels", "label"},
 		{"Classes of Services", "class"}, {"Keys in external_ids of rows", "key in external_ids"},
 		{"Schemas of output", "schema"}} {

@@ -8,8 +8,8 @@ const (
 	// even without the controller's allocate-load-balancer-addresses.
 	PoolClass = "weft.net/address-pool"
 	// AddressesAnnotation is the annotation of a Service: the addresses that the Service asks for, with commas between
-	// them, at most one for each address family. The Service's owner writes it. spec.loadBalancerIP asks for one
-	// address.
+	// them, at most one for each address family. The Service's owner writes it. Without it, spec.loadBalancerIP
+	// asks for one address.
 	AddressesAnnotation = "weft.net/load-balancer-addresses"
 )
 
