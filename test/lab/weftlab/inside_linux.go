@@ -59,17 +59,6 @@ func kubectlCommand(o *options) *cobra.Command {
 		})
 }
 
-func weftCommand(o *options) *cobra.Command {
-	return passing("weft [--] ARGS...", "Run weft as the cluster's administrator: status, trace, flows, policy and others",
-		cobra.ArbitraryArgs, func(args []string) ([]string, error) {
-			l, err := o.open()
-			if err != nil {
-				return nil, err
-			}
-			return l.WeftCommand(args...)
-		})
-}
-
 // databaseCommand is nbctl or sbctl.
 func databaseCommand(o *options, name, database string) *cobra.Command {
 	return passing(name+" [--] ARGS...", "Run ovn-"+name+" on the OVN "+database, cobra.ArbitraryArgs,
