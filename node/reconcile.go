@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/signal"
@@ -37,6 +36,8 @@ type reconciler struct {
 	rounds   *health.Rounds
 	gateway  *gateway.Gateway
 	services *services
+
+	switchVersion switchVersion
 
 	// attention is given when something may have changed and the node is to be looked at again.
 	attention signal.Signal
@@ -100,7 +101,7 @@ func (r *reconciler) reconcileOnce(ctx context.Context) {
 }
 
 func (r *reconciler) publishFacts(ctx context.Context) (contract.NodeFacts, error) {
-	facts, err := r.facts()
+	facts, err := r.facts(ctx)
 	if err != nil {
 		return facts, err
 	}
@@ -110,13 +111,13 @@ func (r *reconciler) publishFacts(ctx context.Context) (contract.NodeFacts, erro
 	return facts, r.node.publish(ctx, facts)
 }
 
-func (r *reconciler) facts() (contract.NodeFacts, error) {
+func (r *reconciler) facts(ctx context.Context) (contract.NodeFacts, error) {
 	root, err := r.ovs.Root()
 	if err != nil {
 		return contract.NodeFacts{}, err
 	}
 	facts := contract.NodeFacts{Chassis: root.ExternalIDs["system-id"], Version: version.Version(),
-		OpenVSwitch: ptr.Deref(root.OVSVersion, ""), SharedGateway: r.config.GatewayMode() == nodeconfig.GatewayShared}
+		OpenVSwitch: r.switchVersion.of(ctx, r.config, root), SharedGateway: r.config.GatewayMode() == nodeconfig.GatewayShared}
 	if runtime.GOOS != contract.Linux {
 		facts.OS = runtime.GOOS
 	}

@@ -105,7 +105,7 @@ func (t *teller) ask(ctx context.Context) {
 		return
 	}
 	t.gauge(up, 1, t.daemon.Name, t.daemon.Node)
-	t.gauge(build, 1, t.daemon.Name, t.daemon.Node, readVersion(version))
+	t.gauge(build, 1, t.daemon.Name, t.daemon.Node, unixctl.Version(version))
 	for _, q := range questions[t.daemon.Name] {
 		answer, err := unixctl.Call(ctx, socket, q.command, q.arguments...)
 		if err == nil {
@@ -120,7 +120,7 @@ func (t *teller) ask(ctx context.Context) {
 func (t *teller) find(ctx context.Context) (socket, version string, err error) {
 	err = errors.New("it has no control socket")
 	for _, socket = range t.daemon.Sockets {
-		if version, err = unixctl.Call(ctx, socket, "version"); err == nil {
+		if version, err = unixctl.Call(ctx, socket, unixctl.VersionCommand); err == nil {
 			break
 		}
 	}

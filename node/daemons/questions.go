@@ -50,12 +50,6 @@ var questions = map[string][]question{
 	"ovnsb_db":    {inMemory, {command: "cluster/status", arguments: []string{southbound}, read: cluster(southbound)}},
 }
 
-// readVersion is the number in "ovn-controller 25.03.0" or "ovs-vswitchd (Open vSwitch) 3.5.0".
-func readVersion(answer string) string {
-	first, _, _ := strings.Cut(strings.TrimSpace(answer), "\n")
-	return first[strings.LastIndexByte(first, ' ')+1:]
-}
-
 // readMemory reads "cells:66 ofctrl_desired_flow_usage-KB:31".
 func readMemory(t *teller, answer string) {
 	for _, word := range strings.Fields(answer) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/weftnet/weft/node/unixctl"
 )
@@ -41,10 +40,9 @@ func ovnPair(ctx context.Context, ovs vswitchReader, daemons daemonControl) (p p
 // vswitchVersion is the running daemon's word, "ovs-vswitchd (Open vSwitch) 3.7.1"; without it the
 // database's, which not the daemon writes but a start script, and on Windows often nobody.
 func vswitchVersion(ctx context.Context, daemons daemonControl, reader vswitchReader) (string, error) {
-	answer, problem := daemons.Control(ctx, "ovs-vswitchd", "version")
-	first, _, _ := strings.Cut(strings.TrimSpace(answer), "\n")
-	if words := strings.Fields(first); problem == nil && len(words) > 0 {
-		return words[len(words)-1], nil
+	answer, problem := daemons.Control(ctx, "ovs-vswitchd", unixctl.VersionCommand)
+	if version := unixctl.Version(answer); problem == nil && version != "" {
+		return version, nil
 	} else if problem == nil {
 		problem = fmt.Errorf("ovs-vswitchd answers %q", answer)
 	}
