@@ -57,22 +57,25 @@ type question struct {
 	wide bool
 	// role is the ClusterRole that has the right.
 	role string
+	// fields is its field selector.
+	fields string
 }
 
 const observe = "/apis/" + api.GroupVersion
 
 // questions are all lists that the page may ask for.
 var questions = map[string]question{
-	"status":    {observe, api.NetworkStatusResource, true, api.NetworkStatusRole},
-	"topology":  {observe, api.NetworkTopologyResource, false, api.NetworkTopologyRole},
-	"flows":     {observe, api.NetworkFlowsResource, false, api.NetworkFlowsRole},
-	"hits":      {observe, api.PolicyHitsResource, false, api.PolicyHitsRole},
-	"services":  {"/api/v1", "services", false, "view"},
-	"endpoints": {"/apis/discovery.k8s.io/v1", "endpointslices", false, "view"},
+	"status":   {root: observe, resource: api.NetworkStatusResource, wide: true, role: api.NetworkStatusRole},
+	"topology": {root: observe, resource: api.NetworkTopologyResource, role: api.NetworkTopologyRole},
+	"flows": {root: observe, resource: api.NetworkFlowsResource, role: api.NetworkFlowsRole,
+		fields: api.FromOwnNodeSelector + "=false"}, // as `weft flows` asks
+	"hits":      {root: observe, resource: api.PolicyHitsResource, role: api.PolicyHitsRole},
+	"services":  {root: "/api/v1", resource: "services", role: "view"},
+	"endpoints": {root: "/apis/discovery.k8s.io/v1", resource: "endpointslices", role: "view"},
 }
 
 // traces is what a trace is created of.
-var traces = question{observe, api.TraceResource, false, api.TraceRole}
+var traces = question{root: observe, resource: api.TraceResource, role: api.TraceRole}
 
 // path is the question's on the API server.
 func (q question) path(namespace string) []string {
@@ -96,7 +99,11 @@ func (p *Page) list(w http.ResponseWriter, r *http.Request) {
 		refuse(w, &failure{Code: http.StatusNotFound, Message: fmt.Sprintf("%q is no question of the page", name)})
 		return
 	}
-	p.relay(w, r, q, p.cluster.client.Get().AbsPath(q.path(p.cluster.about.Namespace)...))
+	request := p.cluster.client.Get().AbsPath(q.path(p.cluster.about.Namespace)...)
+	if q.fields != "" {
+		request.Param("fieldSelector", q.fields)
+	}
+	p.relay(w, r, q, request)
 }
 
 // maxTrace bounds a question about a packet, in bytes.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"net/netip"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,6 +27,9 @@ A connection by a Service is shown with the endpoint that was chosen. UDP and IC
 remembered for some time after its last packet: a TCP connection whose ends are gone for hours, UDP for a minute or
 less. Connections of hosts among themselves are not shown. Nor is what a policy or a missing endpoint has refused, since
 no connection comes of it.
+
+What the host of a pod's own node begins is left out, such as kubelet's probes, and is counted below. It is shown with
+--all, or if --from or --to names a node, an address or a CIDR.
 
 --from and --to take [NAMESPACE/]POD, node/NAME, outside, an address or a CIDR, and --to also svc/[NAMESPACE/]NAME. A
 namespace, pod, Service or node that does not exist is an error, if you have the right to get it.
@@ -51,6 +56,7 @@ func flowsCommand() *cobra.Command {
 	contextFlags(f)
 	f.StringP("namespace", "n", "", "flows that have an end in this namespace; empty: that of the context")
 	f.BoolP("all-namespaces", "A", false, "the flows of all namespaces")
+	f.Bool("all", false, "also what the hosts of the pods' own nodes begin, such as kubelet's probes")
 	for _, flag := range flowFilters {
 		f.String(flag.name, "", flag.usage)
 	}
@@ -60,6 +66,7 @@ func flowsCommand() *cobra.Command {
 	return answering(cmd, doctor.ExitNotAsked, cobra.NoArgs, func(ctx context.Context, s *settings, _ []string) error {
 		q := flowsQuestion{timeout: s.duration("timeout"), interval: s.interval()}
 		follow, output, all, filter := s.boolean("follow"), s.text("output"), s.boolean("all-namespaces"), flowsFilter(s)
+		ownNodes := s.boolean("all") || namesHost(s.text("from")) || namesHost(s.text("to"))
 		write := flowsForms.chosen(s)
 		config, namespace, err := contextConfig(s)
 		if err != nil {
@@ -68,7 +75,7 @@ func flowsCommand() *cobra.Command {
 		if all {
 			namespace = ""
 		}
-		q.config, q.namespace, q.filter = config, namespace, filter
+		q.config, q.namespace, q.filter, q.ownNodes = config, namespace, filter, ownNodes
 		out := newScreen(cmd.OutOrStdout())
 		if follow {
 			if err := q.checkNames(ctx); err != nil {
@@ -112,6 +119,13 @@ func flowsFilter(s *settings) string {
 	return fields.AndSelectors(terms...).String()
 }
 
+// namesHost says whether an end that is asked for may be the host of a node.
+func namesHost(end string) bool {
+	_, noAddress := netip.ParseAddr(end)
+	_, noPrefix := netip.ParsePrefix(end)
+	return strings.HasPrefix(end, "node/") || noAddress == nil || noPrefix == nil
+}
+
 // flowsForms write an answer.
 var flowsForms = answerForms(writeFlows)
 
@@ -124,13 +138,24 @@ func isWhole(flows *api.NetworkFlows) bool {
 type flowsQuestion struct {
 	config            *rest.Config
 	namespace, filter string
+	// ownNodes asks also for what the hosts of the pods' own nodes have begun.
+	ownNodes          bool
 	timeout, interval time.Duration
+}
+
+// selector is the filter, and what is left out unless it is asked for.
+func (q *flowsQuestion) selector() string {
+	terms := []string{q.filter}
+	if !q.ownNodes {
+		terms = append(terms, fields.OneTermEqualSelector(api.FromOwnNodeSelector, "false").String())
+	}
+	return strings.Trim(strings.Join(terms, ","), ",")
 }
 
 func (q *flowsQuestion) ask(ctx context.Context) (text []byte, flows *api.NetworkFlows, err error) {
 	asked := question{resource: api.NetworkFlowsResource, namespace: q.namespace, role: api.NetworkFlowsRole}
-	if q.filter != "" {
-		asked.query = url.Values{"fieldSelector": {q.filter}}
+	if selector := q.selector(); selector != "" {
+		asked.query = url.Values{"fieldSelector": {selector}}
 	}
 	return askOne[api.NetworkFlows](ctx, q.config, asked)
 }

@@ -58,19 +58,28 @@ func TestFlowsAreShown(t *testing.T) {
 		}
 		golden(t, name, out)
 	}
-	const group = "/apis/observe.weft.net/v1alpha1/"
+	const group, own = "/apis/observe.weft.net/v1alpha1/", "?fieldSelector=fromOwnNode%3Dfalse"
 	for want, args := range map[string][]string{
-		group + "namespaces/default/networkflows": nil,
-		group + "networkflows":                    {"-A"},
-		group + "namespaces/shop/networkflows?fieldSelector=pod%3Dweb%2Cdestination%3Dsvc%2Fdb%2Cprotocol%3Dtcp": {"-n",
-			"shop", "--to", "svc/db", "--pod", "web", "--protocol", "tcp"},
-		group + "networkflows?fieldSelector=service%3Da%5C%2Cb%2Cspec.nodeName%3Dl1%2Csource%3Doutside%2Cstate%3Dsyn_sent": {
-			"-A", "--service", "a,b", "--from", "outside", "--node", "l1", "--state", "syn_sent"},
+		group + "namespaces/default/networkflows" + own:                    nil,
+		group + "networkflows" + own:                                       {"-A"},
+		group + "networkflows":                                             {"-A", "--all"},
+		group + "networkflows?fieldSelector=source%3Dnode%2Fl1":            {"-A", "--from", "node/l1"},
+		group + "networkflows?fieldSelector=source%3D10.244.0.2":           {"-A", "--from", "10.244.0.2"},
+		group + "networkflows?fieldSelector=destination%3D10.244.0.0%2F16": {"-A", "--to", "10.244.0.0/16"},
+		group + "namespaces/shop/networkflows?fieldSelector=pod%3Dweb%2Cdestination%3Dsvc%2Fdb%2Cprotocol%3Dtcp" +
+			"%2CfromOwnNode%3Dfalse": {"-n", "shop", "--to", "svc/db", "--pod", "web", "--protocol", "tcp"},
+		group + "networkflows?fieldSelector=service%3Da%5C%2Cb%2Cspec.nodeName%3Dl1%2Csource%3Doutside%2Cstate%3Dsyn_sent" +
+			"%2CfromOwnNode%3Dfalse": {"-A", "--service", "a,b", "--from", "outside", "--node", "l1", "--state", "syn_sent"},
 	} {
 		run(args...)
 		if got := asked.URL.String(); got != want {
 			t.Errorf("asked for %s, want %s", got, want)
 		}
+	}
+	answer.FromOwnNode = 12
+	const left = "12 from pods' own nodes, such as kubelet's probes, are left out: --all shows them\n"
+	if code, out, errs := run(); code != 0 || errs != "" || !strings.HasSuffix(out, "\n"+left) {
+		t.Errorf("exit code %d, %q: %s", code, errs, out)
 	}
 	answer.NodesUnanswered, answer.Omitted = 1, 7
 	answer.Unanswered = []api.Unanswered{{Node: "l2", Reason: "upgrade the agent"}}
@@ -206,6 +215,7 @@ func TestFollow(t *testing.T) {
 					return
 				}
 				answer := talk()
+				answer.FromOwnNode = 3
 				if asked++; asked > 1 {
 					answer.Flows = answer.Flows[:1]
 				}
@@ -225,6 +235,9 @@ func TestFollow(t *testing.T) {
 			if added, ended := strings.Count(out.String(), "ADDED"), strings.Count(out.String(), "DELETED"); added != 5 ||
 				ended != 4 {
 				t.Errorf("%d are new and %d have ended:\n%s", added, ended, out.String())
+			}
+			if left := strings.Count(errs.String(), "3 from pods' own nodes"); left != 1 {
+				t.Errorf("it says %q", errs.String())
 			}
 			told := strings.Count(errs.String(), "what policies refuse is not shown")
 			if told != one(filter == "") {

@@ -64,6 +64,7 @@ type follower struct {
 	whole   bool               // an answer had all flows, so others have begun after it
 	refused map[refusal]uint64 // what rules have refused in all; nil before the first look
 	without bool               // it was told that refusals cannot be read
+	left    bool               // it was told that flows of own nodes are left out
 }
 
 func newFollower(out screen, output string) *follower {
@@ -82,6 +83,10 @@ func (q *flowsQuestion) follow(ctx context.Context, f *follower, errs io.Writer)
 		_, flows, err := q.ask(ctx)
 		if err != nil {
 			return err
+		}
+		if !f.left {
+			f.left = flows.FromOwnNode > 0
+			fmt.Fprint(errs, leftOut(flows))
 		}
 		events := f.changes(flows)
 		if q.filter == "" { // a rule does not say whose packets it has refused

@@ -22,8 +22,17 @@ func writeFlows(out screen, flows *api.NetworkFlows, wide bool) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := io.WriteString(out, missing(flows))
+	_, err := io.WriteString(out, leftOut(flows)+missing(flows))
 	return err
+}
+
+// leftOut says, in a line, what is not in an answer since it was not asked for.
+func leftOut(flows *api.NetworkFlows) string {
+	if flows.FromOwnNode == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d from pods' own nodes, such as kubelet's probes, are left out: --all shows them\n",
+		flows.FromOwnNode)
 }
 
 // missing says, a line each, why an answer has not all flows; "" of one that has.

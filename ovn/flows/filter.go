@@ -2,6 +2,7 @@ package flows
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -15,7 +16,11 @@ import (
 )
 
 // Filter says which flows are asked for: those that fit all of its conditions.
-type Filter []condition
+type Filter struct {
+	conditions []condition
+	// fromOwnNode is what flows are asked for to be of [FromOwnNode]; nil for either.
+	fromOwnNode *bool
+}
 
 // condition is one of a filter.
 type condition struct {
@@ -24,8 +29,21 @@ type condition struct {
 }
 
 // Fits says whether a flow is asked for.
+// [Filter.LeavesOut] is another question.
 func (f Filter) Fits(flow *api.Flow) bool {
-	return !slices.ContainsFunc(f, func(c condition) bool { return !c.fits(flow) })
+	return !slices.ContainsFunc(f.conditions, func(c condition) bool { return !c.fits(flow) })
+}
+
+// LeavesOut says whether a flow is not asked for since its pod's own node has begun it, or another end. It is asked of
+// the whole flow, also where a user may not see its source: anyone who may see the pod may see its node's address.
+func (f Filter) LeavesOut(whole *api.Flow) bool {
+	return f.fromOwnNode != nil && *f.fromOwnNode != FromOwnNode(whole)
+}
+
+// FromOwnNode says whether the host of a pod's own node has begun a flow to it, as kubelet does for each probe.
+func FromOwnNode(f *api.Flow) bool {
+	return f.Source.Kind == api.NodeEnd && f.Destination.Kind == api.PodEnd && f.Source.Name == f.Destination.Node &&
+		f.Service == nil
 }
 
 // Object is an object of Kubernetes that a filter names.
@@ -38,7 +56,7 @@ type Object struct {
 
 // Objects are those that the filter names. Whether they exist is not known here.
 func (f Filter) Objects() (list []Object) {
-	for _, c := range f {
+	for _, c := range f.conditions {
 		switch c.on.kind {
 		case api.PodEnd, api.ServiceEnd, api.NodeEnd:
 			list = append(list, Object{c.on.kind, c.on.namespace, c.on.name})
@@ -107,31 +125,37 @@ func isAmong(words []string, word string) bool {
 }
 
 // ParseFilter reads a field selector of flows of a namespace, "" being all.
-func ParseFilter(text, namespace string) (Filter, error) {
+func ParseFilter(text, namespace string) (filter Filter, err error) {
 	selector, err := fields.ParseSelector(text)
 	if err != nil {
-		return nil, fmt.Errorf("fieldSelector: %w; give KEY=VALUE, with commas between several", err)
+		return filter, fmt.Errorf("fieldSelector: %w; give KEY=VALUE, with commas between several", err)
 	}
-	var filter Filter
 	for _, r := range selector.Requirements() {
 		parse, known := conditions[r.Field]
-		if !known || r.Operator != selection.Equals && r.Operator != selection.DoubleEquals || r.Value == "" {
-			return nil, fmt.Errorf("fieldSelector: %s%s%q is not served: give KEY=VALUE with one of the keys %s", r.Field,
+		own := r.Field == api.FromOwnNodeSelector
+		if !known && !own || r.Operator != selection.Equals && r.Operator != selection.DoubleEquals || r.Value == "" {
+			return filter, fmt.Errorf("fieldSelector: %s%s%q is not served: give KEY=VALUE with one of the keys %s", r.Field,
 				r.Operator, r.Value, strings.Join(keys(), ", "))
+		}
+		if own {
+			wanted, err := strconv.ParseBool(r.Value)
+			if err != nil {
+				return filter, fmt.Errorf("fieldSelector: %s: %q is neither true nor false", r.Field, r.Value)
+			}
+			filter.fromOwnNode = &wanted
+			continue
 		}
 		condition, err := parse(r.Value, namespace)
 		if err != nil {
-			return nil, fmt.Errorf("fieldSelector: %s: %w", r.Field, err)
+			return filter, fmt.Errorf("fieldSelector: %s: %w", r.Field, err)
 		}
-		filter = append(filter, condition)
+		filter.conditions = append(filter.conditions, condition)
 	}
 	return filter, nil
 }
 
 func keys() (list []string) {
-	for key := range conditions {
-		list = append(list, key)
-	}
+	list = slices.AppendSeq([]string{api.FromOwnNodeSelector}, maps.Keys(conditions))
 	slices.Sort(list)
 	return list
 }

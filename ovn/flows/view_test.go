@@ -123,9 +123,34 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+// TestFlowsFromOwnNodes are what the host of a pod's node begins with the pod itself, and no others.
+func TestFlowsFromOwnNodes(t *testing.T) {
+	kubelet := api.FlowEnd{Kind: api.NodeEnd, Name: "n1", Address: "10.244.1.2", Port: 5}
+	for name, c := range map[string]struct {
+		flow api.Flow
+		want bool
+	}{
+		"a probe of kubelet":            {api.Flow{Source: kubelet, Destination: shopWeb}, true},
+		"the host by a Service":         {api.Flow{Source: kubelet, Destination: shopWeb, Service: service("shop", "web", "10.96.0.1")}, false},
+		"the host of another node":      {api.Flow{Source: host, Destination: shopWeb}, false},
+		"a pod to its node":             {api.Flow{Source: shopWeb, Destination: kubelet}, false},
+		"a pod of the node":             {api.Flow{Source: shopWeb, Destination: shopWeb}, false},
+		"a node to a node of this name": {api.Flow{Source: kubelet, Destination: kubelet}, false},
+	} {
+		for selector, leaves := range map[string]bool{"": false, "fromOwnNode=false": c.want, "fromOwnNode=true": !c.want} {
+			filter, err := ParseFilter(selector, "")
+			if err != nil || filter.LeavesOut(&c.flow) != leaves || !filter.Fits(&c.flow) {
+				t.Errorf("%s, %q: %v, left out: %v", name, selector, err, filter.LeavesOut(&c.flow))
+			}
+		}
+	}
+}
+
 func TestFiltersThatAreRefused(t *testing.T) {
 	for selector, want := range map[string]string{
-		"metadata.name=x":       `metadata.name="x" is not served: give KEY=VALUE with one of the keys destination, pod`,
+		"metadata.name=x":       `metadata.name="x" is not served: give KEY=VALUE with one of the keys destination, fromOwnNode, pod`,
+		"fromOwnNode=perhaps":   `fromOwnNode: "perhaps" is neither true nor false`,
+		"fromOwnNode!=true":     `fromOwnNode!="true" is not served`,
 		"pod!=web":              `pod!="web" is not served`,
 		"pod=":                  `pod="" is not served`,
 		"pod":                   "invalid selector",

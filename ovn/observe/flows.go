@@ -75,6 +75,10 @@ func (h *handler) seenBy(ctx context.Context, who user.Info, item api.NetworkFlo
 		flow := view.Cut(own[i])
 		switch {
 		case !filter.Fits(&flow):
+		case filter.LeavesOut(&own[i]):
+			if flows.FromOwnNode(&own[i]) {
+				item.FromOwnNode++
+			}
 		case len(item.Flows) == maxFlows:
 			item.Omitted++
 		default:

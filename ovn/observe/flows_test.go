@@ -94,6 +94,34 @@ func TestFlowsAreAUsersOwn(t *testing.T) {
 			}
 		})
 	}
+	t.Run("from own nodes", func(t *testing.T) {
+		list := talks()
+		probed := list.Items[0].Flows[1].Source
+		list.Items[0].Flows = append(list.Items[0].Flows, api.Flow{Destination: probed, Protocol: "TCP",
+			Source: api.FlowEnd{Kind: api.NodeEnd, Name: probed.Node, Address: "10.0.0.254", Port: 9}})
+		h.flows = func(context.Context) (*api.NetworkFlowsList, error) { return list, nil }
+		for _, c := range []struct {
+			who, filter string
+			flows, left int
+		}{
+			{"nora", "", 3, 0}, {"nora", "fromOwnNode=false", 2, 1}, {"nora", "fromOwnNode=true", 1, 0},
+			{"nora", "fromOwnNode=false,protocol=udp", 1, 0},
+			{"alice", "", 3, 0}, {"alice", "fromOwnNode=false", 2, 1},
+		} {
+			asks = c.who
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, flowsOf+"namespaces/shop/"+api.NetworkFlowsResource+
+				"?fieldSelector="+url.QueryEscape(c.filter), nil))
+			var answer api.NetworkFlowsList
+			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || len(answer.Items) != 1 ||
+				len(answer.Items[0].Flows) != c.flows || answer.Items[0].FromOwnNode != c.left {
+				t.Errorf("%s, %q: %v, want %d flows and %d left out: %s", c.who, c.filter, err, c.flows, c.left, w.Body)
+			}
+		}
+		if list.Items[0].FromOwnNode != 0 {
+			t.Error("a question has changed the answer that others share")
+		}
+	})
 	t.Run("many namespaces", func(t *testing.T) {
 		asks, reviews = "alice", 0
 		many := talks()

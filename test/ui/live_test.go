@@ -141,7 +141,7 @@ func TestLiveConnectionsAreThoseOfTheAPI(t *testing.T) {
 		c.hits[1].Nodes[0].Packets = 70
 		c.hits[2].Nodes[0].Packets = 3 // its node counts from the start again
 		c.hits = append(c.hits, rule("bank", "new", "isolation from egress", "Deny", "l2", 4000))
-		c.flows.NodesUnanswered, c.flows.Omitted = 1, 5
+		c.flows.NodesUnanswered, c.flows.Omitted, c.flows.FromOwnNode = 1, 5, 12
 	})
 	again()
 	b.until(drawnTalk + ".some((e) => e.talk === 'refused')")
@@ -149,7 +149,7 @@ func TestLiveConnectionsAreThoseOfTheAPI(t *testing.T) {
 		"refused node/l1 > refused 3"))
 	summary = strings.Join(b.texts(".live"), " ")
 	for _, want := range []string{"15 packets refused by policies", "1 of 3 nodes have not answered",
-		"5 connections more"} {
+		"5 connections more", "12 from pods' own nodes"} {
 		if !strings.Contains(summary, want) {
 			t.Errorf("%q is not in %q", want, summary)
 		}

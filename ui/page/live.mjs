@@ -49,7 +49,8 @@ const many = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 const sum = (list, field) => list.reduce((total, item) => total + item[field], 0);
 
 /** Why an answer has not all connections, a sentence each. */
-const missing = ({ nodesUnanswered, nodesAsked, omitted, unread }) => [
+const missing = ({ nodesUnanswered, nodesAsked, omitted, unread, fromOwnNode }) => [
+  fromOwnNode && `${fromOwnNode} from pods' own nodes, such as kubelet's probes, are left out: \`weft flows --all\` shows them.`,
   nodesUnanswered && `${nodesUnanswered} of ${nodesAsked} nodes have not answered.`,
   omitted && `${many(omitted, "connection")} more than an answer holds: show one namespace, by \`weft ui -n NAMESPACE\`.`,
   ...(unread ?? []).map(({ source, reason }) => `Names are missing, since ${source} cannot be read: ${reason}.`),

@@ -26,6 +26,9 @@ const (
 	// ProtocolSelector and StateSelector are words of a flow, in upper or lower case.
 	ProtocolSelector = "protocol"
 	StateSelector    = "state"
+	// FromOwnNodeSelector is true or false: whether the host of a pod's own node has begun the flow, and has asked the pod
+	// itself and no Service. So are the probes of kubelet.
+	FromOwnNodeSelector = "fromOwnNode"
 )
 
 // Kinds of a flow's ends, beside [PodEnd], [NodeEnd] and [AddressEnd]. That is one which nobody has, or which the user
@@ -53,6 +56,9 @@ type NetworkFlows struct {
 	Flows []Flow `json:"flows"`
 	// Omitted is how many flows or entries of connection tracking were left out, because of the bounds of an answer.
 	Omitted int `json:"omitted,omitempty"`
+	// FromOwnNode is how many flows were left out because the field selector fromOwnNode is false: the host of the pod's
+	// own node has begun them, as the probes of kubelet.
+	FromOwnNode int `json:"fromOwnNode,omitempty"`
 	// NodesAsked is the number of all nodes.
 	NodesAsked int `json:"nodesAsked"`
 	// NodesUnanswered is the number of nodes whose connections are not in the answer.
