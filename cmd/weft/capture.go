@@ -159,7 +159,7 @@ func captureTo(ctx context.Context, config *rest.Config, asked question, to, err
 			file.packets)
 		return nil
 	case err != nil:
-		fmt.Fprintf(errs, "Packets: %d.\n", file.packets)
+		fmt.Fprintf(errs, "Packets: %d. They are those that came until the error.\n", file.packets)
 		return &exitError{doctor.ExitWarning, err}
 	}
 	fmt.Fprintf(errs, "Packets: %d, and %d more were dropped.\n", file.packets, file.dropped)

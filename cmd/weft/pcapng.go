@@ -32,8 +32,16 @@ type packetFile struct {
 	whole   bool   // the statistics are there, which come last
 }
 
-var errBrokenOff = errors.New("the stream broke off before the end of the capture; the log of the node's agent says " +
-	"why")
+var errBrokenOff = errors.New("the capture broke off before its end: the connection to weft observe was lost, or that " +
+	"from weft observe to the node's agent; their logs say why")
+
+// brokenOff is the error of a stream that ends within a block.
+func brokenOff(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return errBrokenOff
+	}
+	return fmt.Errorf("%w (%w)", errBrokenOff, err)
+}
 
 // copyPackets copies pcapng. What it has written can be read, also after an error: blocks are written whole or not at
 // all.
@@ -44,7 +52,7 @@ func copyPackets(w io.Writer, r io.Reader) (file packetFile, err error) {
 		switch {
 		case errors.Is(err, io.EOF) && file.whole:
 			return file, nil
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		case errors.Is(err, io.EOF):
 			return file, errBrokenOff
 		case err != nil:
 			return file, err
@@ -70,8 +78,10 @@ func copyPackets(w io.Writer, r io.Reader) (file packetFile, err error) {
 // readBlock reads a block into a buffer, which it makes longer. io.EOF says that there is none.
 func readBlock(r io.Reader, buffer []byte) ([]byte, error) {
 	buffer = append(buffer[:0], make([]byte, blockHeader)...)
-	if _, err := io.ReadFull(r, buffer); err != nil {
-		return buffer, err
+	if _, err := io.ReadFull(r, buffer); errors.Is(err, io.EOF) {
+		return buffer, io.EOF
+	} else if err != nil {
+		return buffer, brokenOff(err)
 	}
 	length := binary.LittleEndian.Uint32(buffer[4:])
 	if length < blockMeta || length > maxBlock || length%4 != 0 {
@@ -79,7 +89,7 @@ func readBlock(r io.Reader, buffer []byte) ([]byte, error) {
 	}
 	buffer = append(buffer, make([]byte, length-blockHeader)...)
 	if _, err := io.ReadFull(r, buffer[blockHeader:]); err != nil {
-		return buffer, errors.Join(io.ErrUnexpectedEOF, err)
+		return buffer, brokenOff(err)
 	}
 	if again := binary.LittleEndian.Uint32(buffer[length-4:]); again != length {
 		return buffer, fmt.Errorf("a block of the packets has %d bytes and says %d at its end", length, again)

@@ -212,6 +212,37 @@ func TestCapturesOfAUserLetInByMistake(t *testing.T) {
 	}
 }
 
+// TestTooManyCaptures are refused at once, with what to do: a client that waited for a place would wait for minutes.
+func TestTooManyCaptures(t *testing.T) {
+	const yours = `2 captures of "nora" are under way, and no more are made at a time: end one of them by Ctrl-C`
+	const all = "3 captures of all users are under way, and no more are made at a time: run it again when one"
+	for _, c := range []struct {
+		name, user, want string
+	}{
+		{"the third of a user", "nora", yours},
+		{"one more than of all users", "carol", all},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := &limits{most: 3, mostOfUser: 2, lasting: "captures"}
+			for _, user := range []string{"nora", "nora", "edith"} {
+				if _, err := l.enter(user); err != nil {
+					t.Fatal(err)
+				}
+			}
+			h := &handler{limits: &limits{}, answered: func(int) {}, captures: &captures{limits: l},
+				who: func(*http.Request) (user.Info, error) { return &user.DefaultInfo{Name: c.user}, nil },
+				may: func(context.Context, user.Info, right) (bool, error) { return true, nil }}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, capturesOfN1, strings.NewReader("{}")))
+			var told metav1.Status
+			if err := json.Unmarshal(w.Body.Bytes(), &told); err != nil || w.Code != http.StatusTooManyRequests ||
+				!strings.HasPrefix(told.Message, c.want) || w.Header().Get("Retry-After") != "" {
+				t.Errorf("%d, %v, to be asked again after %q: %s", w.Code, err, w.Header().Get("Retry-After"), w.Body)
+			}
+		})
+	}
+}
+
 // TestLateCaptures: a user hears of it before the capture, and not in place of an answer.
 func TestLateCaptures(t *testing.T) {
 	for said, want := range map[string]string{

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -28,6 +29,9 @@ func who(user string) string {
 type limits struct {
 	// most and mostOfUser are other bounds than maxRequests and maxOfUser; 0: these.
 	most, mostOfUser int
+	// lasting is what takes a place for minutes, in the plural, and is refused without one. "" is of requests that are soon
+	// over: clients of the API server wait for a place, and say nothing of it.
+	lasting string
 
 	mu    sync.Mutex
 	all   int
@@ -40,7 +44,7 @@ func (l *limits) enter(user string) (release func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.all >= cmp.Or(l.most, maxRequests) || l.users[user] >= cmp.Or(l.mostOfUser, maxOfUser) {
-		return nil, apierrors.NewTooManyRequests("too many requests are under way; try again", 1)
+		return nil, l.refuse(user)
 	}
 	if l.users == nil {
 		l.users = map[string]int{}
@@ -55,4 +59,17 @@ func (l *limits) enter(user string) (release func(), err error) {
 			delete(l.users, user)
 		}
 	}, nil
+}
+
+// refuse says why there is no place.
+func (l *limits) refuse(user string) error {
+	switch {
+	case l.lasting == "":
+		return apierrors.NewTooManyRequests("too many requests are under way; try again", 1)
+	case l.users[user] < l.mostOfUser:
+		return apierrors.NewTooManyRequests(fmt.Sprintf("%d %s of all users are under way, and no more are made at a time: "+
+			"run it again when one of them has ended", l.all, l.lasting), 0)
+	}
+	return apierrors.NewTooManyRequests(fmt.Sprintf("%d %s of %q are under way, and no more are made at a time: end one "+
+		"of them by Ctrl-C, or run it again when one has ended", l.users[user], l.lasting, user), 0)
 }

@@ -154,7 +154,7 @@ func (d *door) prepareAnswers(agents Agents) {
 	d.commands = newCommands(map[string]string{api.NorthboundCommand: d.config.Northbound,
 		api.SouthboundCommand: d.config.Southbound})
 	d.captures = &captures{client: d.client, agents: agentDialer{agents.Capture, d.nodeNamed},
-		limits: &limits{most: maxCaptures, mostOfUser: maxCapturesOfUser}}
+		limits: &limits{most: maxCaptures, mostOfUser: maxCapturesOfUser, lasting: "captures"}}
 	d.prober = &prober{client: d.client, agents: agentDialer{agents.Probe, d.nodeNamed},
 		limits: &limits{most: maxProbes, mostOfUser: maxProbesOfUser}}
 	d.tracer = &trace.Tracer{Program: ovntrace.New(d.config.OVNTrace, d.config.Southbound, maxTraces),
