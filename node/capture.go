@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -34,11 +33,6 @@ func (c captured) find(request contract.CaptureRequest) (capture.Device, error) 
 			"its weft node to %q", c.config.NodeName, nodeconfig.CaptureAll)
 	}
 	return c.tunnels()
-}
-
-// noCaptures is what an agent answers that has not begun.
-func noCaptures(context.Context) (net.Conn, error) {
-	return nil, errors.New("the agent starts, and captures nothing yet")
 }
 
 // pod is the host's end of a pod's interface, as the node's database has it for exactly this pod.

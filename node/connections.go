@@ -1,9 +1,6 @@
 package node
 
 import (
-	"context"
-	"errors"
-	"net"
 	"net/netip"
 	"path/filepath"
 	"strings"
@@ -70,9 +67,4 @@ func switchFolder(c nodeconfig.Config) (folder string, known bool) {
 	first, _, _ := strings.Cut(c.OVSDatabase, ",")
 	socket, isUnix := strings.CutPrefix(first, "unix:")
 	return filepath.Dir(socket), isUnix
-}
-
-// noConnections is what an agent tells that has not begun.
-func noConnections(context.Context) (net.Conn, error) {
-	return nil, errors.New("the agent starts, and knows no connections yet")
 }

@@ -56,14 +56,18 @@ type agentTunnel struct {
 	refused *prometheus.CounterVec
 }
 
+// notBegun is what an agent answers until it knows its pods.
+func notBegun(context.Context) (net.Conn, error) {
+	return nil, errors.New("the agent starts, and knows no pods yet: ask again in a moment")
+}
+
 func newAgentTunnel(c nodeconfig.Config) *agentTunnel {
 	return &agentTunnel{
 		config: c, credentials: tunnel.Files(c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey),
 		changed: signal.New(), open: map[tunnel.Target]int{}, ways: map[net.Conn]struct{}{},
 		switchReady: func() error { return nil }, awaitLookup: func(context.Context) bool { return false },
-		metrics: prometheus.NewRegistry(), connections: noConnections, probes: noProbes,
-		captures: noCaptures,
-		problem:  fmt.Errorf("tunnel-address: not listening on %s yet", c.TunnelAddress),
+		metrics: prometheus.NewRegistry(), connections: notBegun, probes: notBegun, captures: notBegun,
+		problem: fmt.Errorf("tunnel-address: not listening on %s yet", c.TunnelAddress),
 		unread: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_conntrack_lookup_failures_total",
 			Help: "OpenFlow messages of ovn-controller to which the agent could not add the lookup before a commit.",

@@ -1,9 +1,6 @@
 package node
 
 import (
-	"context"
-	"errors"
-	"net"
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
@@ -22,9 +19,4 @@ func (a *agent) sandboxOf(reference contract.PodReference) (string, error) {
 		return "", notAttached(pod, a.config.NodeName)
 	}
 	return device.ExternalIDs[openvswitch.NetnsKey], nil
-}
-
-// noProbes is what an agent sends that has not begun.
-func noProbes(context.Context) (net.Conn, error) {
-	return nil, errors.New("the agent starts, and knows no pods yet")
 }

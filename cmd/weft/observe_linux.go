@@ -13,7 +13,6 @@ import (
 	"github.com/weftnet/weft/node/tunnel"
 	"github.com/weftnet/weft/ovn/hits"
 	"github.com/weftnet/weft/ovn/observe"
-	"github.com/weftnet/weft/ovn/observe/connections"
 )
 
 const observeHelp = `Tell users of the API server what the network does, and let them change nothing.
@@ -63,25 +62,21 @@ func observeCommand() *cobra.Command {
 		credentials := tunnel.Files(config.CA, config.Certificate, config.PrivateKey)
 		dial := func(target tunnel.Target) hits.Dial {
 			return func(ctx context.Context, n hits.Node) (net.Conn, error) {
-				return tunnel.Dial(ctx, n.Address, target, credentials, tunnel.AgentName(n.Name))
+				conn, err := tunnel.Dial(ctx, n.Address, target, credentials, tunnel.AgentName(n.Name))
+				return conn, ofThisVersion(err)
 			}
 		}
 		return observe.Run(ctx, config, access, observe.Agents{Counters: dial(tunnel.Counters), Metrics: dial(tunnel.Metrics),
-			Capture:     dial(tunnel.Capture),
-			Connections: ofThisVersion(dial(tunnel.Connections), connections.ErrNoTarget),
-			Probe:       ofThisVersion(dial(tunnel.Probe), observe.ErrNoProbes)})
+			Capture: dial(tunnel.Capture), Connections: dial(tunnel.Connections), Probe: dial(tunnel.Probe)})
 	})
 }
 
-// ofThisVersion has a dial to what earlier agents do not serve say so.
-func ofThisVersion(dial hits.Dial, noTarget error) hits.Dial {
-	return func(ctx context.Context, n hits.Node) (net.Conn, error) {
-		conn, err := dial(ctx, n)
-		if refused := new(tunnel.Error); errors.As(err, &refused) && refused.Reason == tunnel.NoTarget {
-			return nil, noTarget
-		}
-		return conn, err
+// ofThisVersion says of a stream that earlier agents do not serve that it is one.
+func ofThisVersion(err error) error {
+	if refused := new(tunnel.Error); errors.As(err, &refused) && refused.Reason == tunnel.NoTarget {
+		return hits.ErrNoTarget
 	}
+	return err
 }
 
 // kubernetesConfig looks for credentials where kubectl does.

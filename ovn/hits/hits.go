@@ -66,6 +66,9 @@ const (
 var ErrNoAddress = errors.New(
 	"its agent takes no streams: give it tunnel-ca, tunnel-certificate and tunnel-private-key")
 
+// ErrNoTarget is the error of a [Dial] to what the agent of an earlier version does not serve.
+var ErrNoTarget = errors.New("its agent is of an earlier version, which cannot do this: upgrade the agent")
+
 // Read asks the databases for rules, and the nodes for what their flows have counted. Nodes that do not answer are
 // named.
 func Read(ctx context.Context, config Config, nodes []Node) (Counts, error) {

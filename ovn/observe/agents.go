@@ -37,7 +37,7 @@ func (a agentDialer) open(ctx context.Context, name string) (net.Conn, error) {
 		return nil, fmt.Errorf("the agent of node %s cannot be asked: %w", name, hits.ErrNoAddress)
 	}
 	conn, err := a.dial(ctx, node)
-	if errors.Is(err, ErrNoProbes) {
+	if errors.Is(err, hits.ErrNoTarget) {
 		return nil, fmt.Errorf("node %s: %w", name, err)
 	}
 	if err != nil {

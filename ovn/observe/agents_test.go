@@ -2,7 +2,10 @@ package observe
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"log/slog"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -11,7 +14,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/hits"
 )
+
+// TestWhyAnAgentIsNotReached: of an agent that does not know what is asked for, users are told the remedy. Of others the
+// log has the reason, since it tells of addresses.
+func TestWhyAnAgentIsNotReached(t *testing.T) {
+	for err, want := range map[error]string{
+		hits.ErrNoTarget:                     "node n1: its agent is of an earlier version, which cannot do this: upgrade the agent",
+		errors.New("192.0.2.60:16642: away"): "the agent of node n1 is not reached; the log of weft observe says why",
+	} {
+		for _, address := range []string{"192.0.2.60:16642", ""} {
+			agents := agentDialer{
+				dial: func(context.Context, hits.Node) (net.Conn, error) { return nil, err },
+				node: func(name string) (hits.Node, bool) { return hits.Node{Name: name, Address: address}, true },
+			}
+			if address == "" {
+				want = "the agent of node n1 cannot be asked: " + hits.ErrNoAddress.Error()
+			}
+			if _, got := agents.open(t.Context(), "n1"); got == nil || got.Error() != want {
+				t.Errorf("%v at %q: %v", err, address, got)
+			}
+		}
+	}
+}
 
 // TestWhichAgentsAreAsked: a node has no door connect to others, and it is said once.
 func TestWhichAgentsAreAsked(t *testing.T) {

@@ -111,7 +111,7 @@ func agentOf(_ context.Context, node hits.Node) (net.Conn, error) {
 // connectionsOf answers for n2 as its agent would: a pod talks to the outside.
 func connectionsOf(_ context.Context, node hits.Node) (net.Conn, error) {
 	if node.Name != "n2" {
-		return nil, connections.ErrNoTarget
+		return nil, hits.ErrNoTarget
 	}
 	ours, theirs := net.Pipe()
 	go func() {

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 
@@ -20,9 +19,6 @@ const (
 	maxProbes       = 16
 	maxProbesOfUser = 2
 )
-
-// ErrNoProbes is why the agent of an earlier version sends no probes.
-var ErrNoProbes = errors.New("its agent is of an earlier version, which sends no probes: upgrade the agent")
 
 // noAddressRemedy is the remedy where the network of a pod does not have the pod's address. The lab's emulator of HNS
 // is such a case: a thread enters a compartment there for calls of iphlpapi alone.

@@ -49,7 +49,7 @@ const (
 var bounds = httpserver.Limits{Connections: httpserver.Endpoints.Connections, PerClient: httpserver.Endpoints.PerClient,
 	Header: askTime, Request: askTime, Answer: answerTime, Idle: 2 * time.Minute}
 
-// Agents open streams of nodes' agents.
+// Agents open streams of nodes' agents. [hits.ErrNoTarget] is of an agent that knows no such stream.
 type Agents struct {
 	// Counters leads to what flows have counted.
 	Counters hits.Dial
@@ -57,10 +57,9 @@ type Agents struct {
 	Metrics hits.Dial
 	// Capture leads to packets: contract.CaptureRequest.
 	Capture hits.Dial
-	// Connections leads to what the datapath remembers of connections. [connections.ErrNoTarget] is of an agent that knows
-	// no such thing.
+	// Connections leads to what the datapath remembers of connections.
 	Connections hits.Dial
-	// Probe leads to who sends probes: contract.ProbeRequest. [ErrNoProbes] is of an agent that knows no such thing.
+	// Probe leads to who sends probes: contract.ProbeRequest.
 	Probe hits.Dial
 }
 

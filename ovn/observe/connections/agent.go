@@ -20,9 +20,6 @@ const (
 	maxRecord = 512
 )
 
-// ErrNoTarget is why the agent of an earlier version tells no connections.
-var ErrNoTarget = errors.New("its agent is of an earlier version, which tells no connections: upgrade the agent")
-
 // ask reads what an agent tells, at most so many entries. omitted is how many more there are.
 func ask(ctx context.Context, dial hits.Dial, node hits.Node, most int) (entries []flows.Entry, omitted int,
 	err error) {

@@ -32,7 +32,7 @@ func agents(answers map[string]string) hits.Dial {
 	return func(_ context.Context, node hits.Node) (net.Conn, error) {
 		text, known := answers[node.Name]
 		if !known {
-			return nil, ErrNoTarget
+			return nil, hits.ErrNoTarget
 		}
 		theirs, ours := net.Pipe()
 		go func() {
@@ -100,7 +100,7 @@ func TestRead(t *testing.T) {
 	}
 	want := map[string]string{"sorry": `its agent says: "no \x1b[2Jsocket"`, "short": "EOF", "silent": "EOF",
 		"nothing": "neither a connection nor an end", "half": "neither a connection nor an end",
-		"nonsense": "cannot unmarshal", "old": "of an earlier version, which tells no connections: upgrade the agent"}
+		"nonsense": "cannot unmarshal", "old": "of an earlier version, which cannot do this: upgrade the agent"}
 	for _, u := range got.Unanswered {
 		if text := want[u.Node]; text == "" || !strings.Contains(u.Reason, text) {
 			t.Errorf("node %s: %s, want %q", u.Node, u.Reason, text)
