@@ -1,7 +1,6 @@
 package node
 
 import (
-
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/openvswitch"

@@ -25,7 +25,7 @@ about answers. A counter begins anew when ovn-controller writes its rule's flows
 changes, or when ovs-vswitchd restarts. Of two rules that match the same, one counts for both. Counts may be some
 seconds old. Nodes that have not answered are told.
 
-The JSON is what the API server answers, a PolicyHitsList.`
+The JSON and the YAML are what the API server answers, a PolicyHitsList. Its `+"`items`"+` have the same words as the table.`
 
 func hitsCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -40,15 +40,15 @@ func hitsCommand() *cobra.Command {
 	contextFlags(f)
 	f.StringP("namespace", "n", "", "namespace of the policies; empty: that of the context")
 	f.BoolP("all-namespaces", "A", false, "the policies of all namespaces, and cluster-wide ones")
-	f.Bool("per-node", false, "print one line for each node that has the rule's flows")
-	f.StringP("output", "o", "text", "form of the answer: text or json")
+	f.Bool("per-node", false, "print one line for each node that has the rule's flows, as -o wide does")
+	f.StringP("output", "o", "text", "form of the answer: text, wide, json or yaml")
 	return asking(cmd, cobra.NoArgs, func(ctx context.Context, s *settings, _ []string) error {
-		output, perNode, all := s.text("output"), s.boolean("per-node"), s.boolean("all-namespaces")
+		perNode, all := s.boolean("per-node"), s.boolean("all-namespaces")
+		write := answerForms(func(w screen, list *api.PolicyHitsList, wide bool) error {
+			return writeHits(w, list, perNode || wide)
+		}).chosen(s)
 		if err := s.err(); err != nil {
 			return err
-		}
-		if output != "text" && output != "json" {
-			return fmt.Errorf("output: %q is neither \"text\" nor \"json\"", output)
 		}
 		config, namespace, err := contextConfig(s)
 		if err != nil {
@@ -61,12 +61,7 @@ func hitsCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if output == "json" {
-			err = writeJSONAnswer(cmd.OutOrStdout(), text)
-		} else {
-			err = writeHits(cmd.OutOrStdout(), list, perNode)
-		}
-		return errors.Join(err, unanswered(list))
+		return errors.Join(write(newScreen(cmd.OutOrStdout()), text, list), unanswered(list))
 	})
 }
 
