@@ -10,6 +10,7 @@ import (
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/node/doctor"
+	"github.com/weftnet/weft/ovn/flows"
 )
 
 // Types of a flow's events. The first two are those of Kubernetes' watches.
@@ -46,10 +47,10 @@ type flowKey struct {
 }
 
 func keyOf(f *api.Flow) flowKey {
-	k := flowKey{protocol: f.Protocol, source: addressOf(f.Source.Address, f.Source.Port),
-		destination: addressOf(f.Destination.Address, f.Destination.Port)}
+	k := flowKey{protocol: f.Protocol, source: flows.AddressText(f.Source.Address, f.Source.Port),
+		destination: flows.AddressText(f.Destination.Address, f.Destination.Port)}
 	if f.Service != nil {
-		k.service = addressOf(f.Service.Address, f.Service.Port)
+		k.service = flows.AddressText(f.Service.Address, f.Service.Port)
 	}
 	return k
 }

@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"net"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+	"github.com/weftnet/weft/ovn/flows"
 )
 
 // writeFlows writes a table, and what is missing in it.
@@ -89,56 +88,16 @@ func flowColumns(wide bool) []string {
 }
 
 func flowCells(f *api.Flow, wide bool) []string {
-	cells := []string{flowEnd(&f.Source), flowEnd(&f.Destination), flowService(f.Service), f.Protocol, f.State}
+	cells := []string{flows.EndText(&f.Source), flows.EndText(&f.Destination), flows.ServiceText(f.Service), f.Protocol, f.State}
 	if wide {
 		cells = append(cells,
-			addressOf(f.Source.Address, f.Source.Port)+" to "+addressOf(f.Destination.Address, f.Destination.Port), f.SeenAs,
+			flows.AddressText(f.Source.Address, f.Source.Port)+" to "+flows.AddressText(f.Destination.Address, f.Destination.Port), f.SeenAs,
 			counts(f.Packets, f.ReplyPackets), counts(f.Bytes, f.ReplyBytes), strings.Join(f.Nodes, ","))
 	}
 	for i := range cells {
 		cells[i] = shown(cmp.Or(cells[i], "-"))
 	}
 	return cells
-}
-
-// flowEnd is an end by its name, if it has one, and its port.
-func flowEnd(e *api.FlowEnd) string {
-	var name string
-	switch e.Kind {
-	case api.PodEnd:
-		name = e.Namespace + "/" + e.Name
-	case api.NodeEnd:
-		name = "node/" + e.Name
-	case api.GatewayEnd:
-		name = "gateway/" + e.Name
-	case api.OutsideEnd:
-		return addressOf(e.Address, e.Port) + " (outside)"
-	default:
-		return addressOf(e.Address, e.Port)
-	}
-	if e.Port == 0 {
-		return name
-	}
-	return name + ":" + strconv.Itoa(e.Port)
-}
-
-// flowService is a Service by its name, or by its address if it has none now.
-func flowService(s *api.FlowService) string {
-	switch {
-	case s == nil:
-		return ""
-	case s.Name == "":
-		return addressOf(s.Address, s.Port)
-	}
-	return fmt.Sprintf("%s/%s:%d", s.Namespace, s.Name, s.Port)
-}
-
-// addressOf is an address with its port, if there is one.
-func addressOf(address string, port int) string {
-	if port == 0 {
-		return address
-	}
-	return net.JoinHostPort(address, strconv.Itoa(port))
 }
 
 // counts are those of both directions; "" if nobody counts.

@@ -23,7 +23,6 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn/hits"
-	"github.com/weftnet/weft/ovn/observe/connections"
 	"github.com/weftnet/weft/ovn/observe/sysdump"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 	"github.com/weftnet/weft/test/apiserver"

@@ -113,6 +113,86 @@ func TestKubectlPrintsFindings(t *testing.T) {
 	}
 }
 
+// TestKubectlPrintsEveryList: each has a table of its own, and warnings of what is missing in it.
+func TestKubectlPrintsEveryList(t *testing.T) {
+	unread := []api.Unread{{Source: "OVN_Northbound", Reason: "away"}}
+	const notRead = `299 - "not read: OVN_Northbound: away"`
+	web := api.FlowEnd{Kind: api.PodEnd, Namespace: "shop", Name: "web", Address: "10.0.0.1", Port: 4000}
+	h := &handler{limits: &limits{}, answered: func(int) {},
+		who: func(*http.Request) (user.Info, error) { return &user.DefaultInfo{Name: "nora"}, nil },
+		may: func(context.Context, user.Info, right) (bool, error) { return true, nil },
+		hits: func(context.Context) (*api.PolicyHitsList, error) {
+			return &api.PolicyHitsList{NodesAsked: 3, NodesUnanswered: 1, Items: []api.PolicyHits{
+				{Policy: "NetworkPolicy shop/db", Rule: "spec.ingress[0]", Action: "Accept", Packets: 3, Bytes: 9}}}, nil
+		},
+		flows: func(context.Context) (*api.NetworkFlowsList, error) {
+			return &api.NetworkFlowsList{Items: []api.NetworkFlows{{NodesAsked: 2, NodesUnanswered: 1, Omitted: 4,
+				Unread: unread, Flows: []api.Flow{
+					{Source: web, Destination: api.FlowEnd{Kind: api.OutsideEnd, Address: "2001:db8::7", Port: 53},
+						Protocol: "UDP", Nodes: []string{"l1", "l2"}},
+					{Source: api.FlowEnd{Kind: api.NodeEnd, Name: "l1", Address: "10.0.0.9"}, Destination: web, Protocol: "TCP",
+						State: "SYN_SENT", Service: &api.FlowService{Namespace: "shop", Name: "front", Port: 80}}}}}}, nil
+		},
+		versions: func(context.Context) (*api.NetworkVersionList, error) {
+			return &api.NetworkVersionList{Items: []api.NetworkVersion{{OVN: "25.03", Unread: unread,
+				Doors: []api.PartVersion{{Name: "c1", Version: "1.2.0"}}, ChassisHosts: []api.PartVersion{{Name: "c2"}},
+				Nodes: []api.NodeVersion{{Name: "l1", System: "linux", Agent: "1.1.0", OpenVSwitch: "3.5.0"}, {Name: "new"}}}}}, nil
+		},
+		topology: func(context.Context) (*api.NetworkTopologyList, error) {
+			return &api.NetworkTopologyList{Items: []api.NetworkTopology{{Unread: unread,
+				Routers: []api.RouterTopology{{Name: "cluster", Ports: []api.RouterPortTopology{
+					{Name: "rtoj", MAC: "0a:58", Networks: []string{"100.64.0.1/16", "fd98::1/64"}, Switch: "join"}}}},
+				Nodes: []api.NodeTopology{{Name: "l1", Host: &api.PortTopology{Name: "mgmt-l1", Up: true},
+					Gateway: &api.RouterTopology{Name: "gw-l1", Chassis: "l1", Ports: []api.RouterPortTopology{{Name: "p"}}},
+					Pods:    []api.PortTopology{{Namespace: "shop", Name: "web", Addresses: []string{"10.0.0.1"}, Chassis: "l1"}}}}}}}, nil
+		},
+	}
+	for resource, want := range map[string]struct{ columns, rows, warnings string }{
+		api.PolicyHitsResource: {"Policy|Rule|Action|Packets|Bytes|Nodes", "NetworkPolicy shop/db|spec.ingress[0]|Accept|3|9|0",
+			`299 - "1 of 3 nodes have not answered, and what they know is missing"`},
+		api.NetworkFlowsResource: {"From|To|Service|Protocol|State|Seen As|Nodes",
+			"shop/web:4000|[2001:db8::7]:53 (outside)|-|UDP|-|-|l1,l2\n" +
+				"node/l1|shop/web:4000|shop/front:80|TCP|SYN_SENT|-|-",
+			`299 - "1 of 2 nodes have not answered, and what they know is missing"` + "\n" + notRead + "\n" +
+				`299 - "4 more are left out: choose fewer, by a namespace or a field selector"`},
+		api.NetworkVersionResource: {"Part|Name|Weft|Open vSwitch|OVN",
+			"door|c1|1.2.0|-|-\ncontroller|-|-|-|-\nchassis host|c2|-|-|-\nlinux node|l1|1.1.0|3.5.0|-\n" +
+				"node|new|-|-|-\novn-northd|-|-|-|25.03", notRead},
+		api.NetworkTopologyResource: {"Node|Kind|Name|Addresses|Up|MAC|Chassis",
+			"-|router|cluster to join|100.64.0.1/16,fd98::1/64|-|0a:58|-\nl1|host|mgmt-l1|-|yes|-|-\n" +
+				"l1|gateway|gw-l1 to p|-|-|-|l1\nl1|pod|shop/web|10.0.0.1|no|-|l1", notRead},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/apis/"+api.GroupVersion+"/"+resource, nil)
+		r.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		var table metav1.Table
+		if err := json.Unmarshal(w.Body.Bytes(), &table); err != nil || w.Code != http.StatusOK || table.Kind != "Table" {
+			t.Fatalf("%s: %d, %v: %s", resource, w.Code, err, w.Body)
+		}
+		var columns, rows []string
+		for _, c := range table.ColumnDefinitions {
+			columns = append(columns, c.Name)
+		}
+		for _, row := range table.Rows {
+			var cells []string
+			for _, cell := range row.Cells {
+				cells = append(cells, fmt.Sprint(cell))
+			}
+			rows = append(rows, strings.Join(cells, "|"))
+		}
+		if got := strings.Join(columns, "|"); got != want.columns {
+			t.Errorf("%s has the columns %s", resource, got)
+		}
+		if got := strings.Join(rows, "\n"); got != want.rows {
+			t.Errorf("%s has the rows\n%s", resource, got)
+		}
+		if got := strings.Join(w.Header().Values("Warning"), "\n"); got != want.warnings {
+			t.Errorf("%s warns:\n%s", resource, got)
+		}
+	}
+}
+
 // TestFrontProxyThatEverybodyIs: a cluster in which others could pass for the API server has no door.
 func TestFrontProxyThatEverybodyIs(t *testing.T) {
 	for _, c := range []struct {

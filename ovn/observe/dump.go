@@ -59,7 +59,7 @@ func (s stream) send(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", s.kind)
 	w.Header().Set("Cache-Control", "no-store")
 	if s.warning != "" {
-		w.Header().Set("Warning", fmt.Sprintf("299 - %q", s.warning)) // as the API server warns
+		warning(w, s.warning)
 	}
 	if err := s.write(r.Context(), w); err != nil {
 		panic(http.ErrAbortHandler) // it has been logged

@@ -48,6 +48,9 @@ func (h *handler) networkFlows(r *http.Request, who user.Info, namespace string)
 		}
 		list.Items = append(list.Items, seen)
 	}
+	if asTable(r) {
+		return flowsTable(&list), nil
+	}
 	return &list, nil
 }
 

@@ -43,7 +43,7 @@ func (h *handler) policyHits(r *http.Request, who user.Info, namespace string) (
 	}
 	list := of(all, namespace)
 	if asTable(r) {
-		return table(list), nil
+		return hitsTable(list), nil
 	}
 	return list, nil
 }

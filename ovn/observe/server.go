@@ -58,6 +58,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.send(w, r)
 		return
 	}
+	if t, ok := answer.(*table); ok {
+		for _, text := range t.warnings {
+			warning(w, text)
+		}
+	}
 	code := http.StatusOK
 	if r.Method == http.MethodPost {
 		code = http.StatusCreated
@@ -151,9 +156,6 @@ func wholeList(r *http.Request, served ...string) error {
 	}
 	return nil
 }
-
-// asTable says whether `kubectl get` prints the answer.
-func asTable(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "as=Table") }
 
 // discovery answers what every API server is asked by its clients; nil where a path is none of that.
 func discovery(path string) any {

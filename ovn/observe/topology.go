@@ -30,7 +30,11 @@ func (h *handler) networkTopology(r *http.Request, who user.Info, namespace stri
 		slog.ErrorContext(r.Context(), "the topology cannot be read", "error", err)
 		return nil, apierrors.NewServiceUnavailable("the topology cannot be read now; the log of weft observe says why")
 	}
-	return topology.Of(all, namespace, node), nil
+	list := topology.Of(all, namespace, node)
+	if asTable(r) {
+		return topologyTable(list), nil
+	}
+	return list, nil
 }
 
 // selectedNode is the node of a request's field selector, and "" without one.

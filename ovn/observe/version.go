@@ -23,5 +23,9 @@ func (h *handler) networkVersion(r *http.Request, who user.Info) (any, error) {
 	if err := h.demandList(r.Context(), who, api.NetworkVersionResource, "", api.NetworkVersionRole); err != nil {
 		return nil, err
 	}
-	return h.versions(r.Context())
+	list, err := h.versions(r.Context())
+	if err == nil && asTable(r) {
+		return versionTable(list), nil
+	}
+	return list, err
 }
