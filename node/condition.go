@@ -76,7 +76,7 @@ func condition(reason *reasons.Condition, message error) corev1.NodeCondition {
 		c.Status = corev1.ConditionTrue
 	}
 	if message != nil {
-		c.Message = strings.ReplaceAll(message.Error(), "\n", "; ")
+		c.Message = strings.ReplaceAll(message.Error(), "\n", contract.AgentMessageSeparator)
 	}
 	return c
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/weftnet/weft/models/contract"
 )
 
 func TestConflist(t *testing.T) {
@@ -107,6 +109,30 @@ func TestNotesOfAReadyAgent(t *testing.T) {
 	for _, f := range findings {
 		if strings.Contains(f.Detail, "no br-") || strings.Contains(f.Detail, "IPv6") {
 			t.Errorf("it tells of what no connection fails by: %s", f.Detail)
+		}
+	}
+}
+
+// Each note is told by itself, and none is taken for a further line of the one before.
+func TestEveryNoteOfAReadyAgent(t *testing.T) {
+	text, states := "ok, but", "ok"
+	for _, note := range contract.Notes {
+		text += "\n" + note.Name + ": it is so"
+		if own, ours := ownNotes[note.Name]; !ours || own != "" {
+			states += " warning"
+		}
+	}
+	findings := checkAgent(t.Context(), Config{MetricsAddress: "127.0.0.1:9471"}, fakeAgent{readiness{true, text}, nil})
+	expect(t, findings, states, "encrypted-peers: it is so", "journalctl -u strongswan", "clear-tunnels: it is so",
+		"hns: it is so", "hns-calls", "mtu: it is so")
+	for _, f := range findings {
+		if strings.Count(f.Detail, "it is so") > 1 {
+			t.Errorf("two notes are one finding: %s", f.Detail)
+		}
+	}
+	for name := range ownNotes {
+		if _, known := contract.NoteOf(name + ": x"); !known {
+			t.Errorf("%s is no note of an agent", name)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/certificates"
 )
@@ -204,13 +205,13 @@ func checkAgent(ctx context.Context, config Config, agent agentReader) []Finding
 	return findings
 }
 
-// notes are what an agent tells though it is ready, with the remedies of those by which connections fail.
-var notes = map[string]string{
+// ownNotes are the notes for which the doctor has another remedy than others, as it has a check of its own. Those with
+// none are not told: no connection fails by them.
+var ownNotes = map[string]string{
 	"next-hops": "", "external-networks": "",
-	"refused-flows": "report it, with the log of ovs-vswitchd and the versions of Open vSwitch and of its driver; " +
-		"what depends on these flows does not work until then",
 	"conntrack-lookup": "see the check conntrack-lookup",
-	"connections":      "install Open vSwitch 3.3 or later; until then a pod can take the node's room for all connections",
+	"hns":              "see the check hns-calls",
+	"mtu":              "see the check mtu, and lower uplink-mtu, or raise the MTU of the interface",
 	"upcalls":          "see the check upcalls",
 }
 
@@ -219,10 +220,13 @@ func checkNotes(s subject, text string) (findings []Finding) {
 	told := false
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
-		name, _, _ := strings.Cut(line, ":")
-		switch remedy, begins := notes[name]; {
-		case begins && remedy != "":
-			findings, told = append(findings, s.warning(remedy, "%s", line)...), true
+		note, begins := contract.NoteOf(line)
+		if own, ours := ownNotes[note.Name]; ours {
+			note.Remedy = own
+		}
+		switch {
+		case begins && note.Remedy != "":
+			findings, told = append(findings, s.warning(note.Remedy, "%s", line)...), true
 		case begins:
 			told = false
 		case told:

@@ -41,6 +41,10 @@ const (
 	Upcalls         Condition = "upcalls"           // packets that the datapath has no flow for reach ovs-vswitchd
 )
 
+// notes are all of them. contract.Notes has what to do about each.
+var notes = []Condition{NextHops, RefusedFlows, ConntrackLookup, Connections, Mappings, ClearTunnels, EncryptedPeers, HNS,
+	UplinkMTU, Upcalls}
+
 // Problems maps conditions that do not hold to the reason.
 type Problems map[Condition]error
 

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/reasons"
 )
 
@@ -180,12 +181,27 @@ func (j *judgement) agent(n *api.NodeStatus, object string) {
 	switch c := n.AgentCondition; {
 	case c == nil || c.Ready && c.Message == "":
 	case c.Ready:
-		j.say(api.Warning, "AgentWarns", object, "do what the message says; on the node: `weft doctor`", "its agent says: %s",
-			c.Message)
+		j.say(api.Warning, "AgentWarns", object, agentRemedy(c.Message, false), "its agent says: %s", c.Message)
 	default:
-		j.say(api.Failed, "AgentNotReady", object, "do what the message says; on the node: `weft doctor`",
+		j.say(api.Failed, "AgentNotReady", object, agentRemedy(c.Message, true),
 			"its agent has not been able to attach new pods for %s: %s", j.ago(c.Changed.Time), c.Message)
 	}
+}
+
+// agentRemedy is what to do about the notes in a message of an agent. About what is no note, the message says it.
+func agentRemedy(message string, problems bool) string {
+	var remedies []string
+	notes := contract.NotesIn(message)
+	if problems || len(notes) == 0 {
+		remedies = append(remedies, "do what the message says")
+	}
+	for _, note := range notes {
+		if problems || len(notes) > 1 {
+			note.Remedy = note.Name + ": " + note.Remedy
+		}
+		remedies = append(remedies, note.Remedy)
+	}
+	return strings.Join(append(remedies, "on the node: `weft doctor`"), "; ")
 }
 
 // chassis judges the chassis of a node that has an agent.

@@ -94,7 +94,16 @@ var wrongs = []struct {
 		Changed: before(time.Minute)}), "failed AgentNotReady Node l1", "new pods for 60s: ovn-controller: it hangs",
 		"weft doctor"},
 	{"an agent knows of something else", agentSays(api.Condition{Ready: true, Reason: "AgentWarns",
-		Message: "next-hops: none"}), "warning AgentWarns Node l1", "its agent says: next-hops: none", "the message"},
+		Message: "next-hops: none"}), "warning AgentWarns Node l1", "its agent says: next-hops: none",
+		"give the host a default route by the external bridge, or set gateway-next-hops; on the node: `weft doctor`"},
+	{"an agent knows of two things", agentSays(api.Condition{Ready: true, Reason: "AgentWarns",
+		Message: "mtu: 1500 is too much; next-hops: none"}), "warning AgentWarns Node l1", "mtu: 1500",
+		"mtu: lower uplink-mtu, or raise the MTU of the interface; next-hops: give the host"},
+	{"an agent knows of something new", agentSays(api.Condition{Ready: true, Reason: "AgentWarns",
+		Message: "moon: full"}), "warning AgentWarns Node l1", "moon: full", "do what the message says; on the node"},
+	{"an agent cannot attach pods, and knows why", agentSays(api.Condition{Reason: "AgentNotReady",
+		Message: "uplink: no adapter; hns: it hangs", Changed: before(time.Minute)}), "failed AgentNotReady Node l1",
+		"uplink: no adapter", "do what the message says; hns: on the node: `Restart-Service hns`"},
 	{"an agent says that all is well", agentSays(api.Condition{Ready: true, Reason: "AgentReady"}), "", "", ""},
 	{"an agent has told of something before", func(s *api.NetworkStatus) {
 		agentSays(api.Condition{Ready: true, Reason: "AgentReady"})(s)
