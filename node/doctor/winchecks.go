@@ -88,7 +88,8 @@ func windowsPorts(config Config) []openPort {
 	}
 	if _, text, err := net.SplitHostPort(config.TunnelAddress); err == nil {
 		if port, err := strconv.ParseUint(text, 10, 16); err == nil && port > 0 {
-			ports = append(ports, openPort{protocol: protocolTCP, port: uint16(port), use: "chassis host"})
+			ports = append(ports, openPort{protocol: protocolTCP, port: uint16(port), use: "chassis host",
+				callers: "all chassis hosts and all hosts of weft observe"})
 		}
 	}
 	return ports

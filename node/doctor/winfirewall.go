@@ -23,9 +23,14 @@ type firewallRule struct {
 	Inbound  bool
 	Protocol int // IANA's number, 0 for all
 	Ports    []portRange
-	// Narrow: the rule asks for more than a port, such as a program, a service or addresses.
+	// From are the addresses to which the rule is limited, as the registry has them; none means all.
+	From []string
+	// Narrow: the rule asks for more than a port and its callers, such as a program, a service or an interface.
 	Narrow bool
 }
+
+// general says whether a rule is for all programs and callers.
+func (r firewallRule) general() bool { return !r.Narrow && len(r.From) == 0 }
 
 // portRange is a range of local ports; none means all.
 type portRange struct{ from, to uint16 }
@@ -83,7 +88,9 @@ func (r *firewallRule) set(key, value string) error {
 			return nil
 		}
 		r.Ports = append(r.Ports, ports)
-	case "App", "Svc", "RA4", "RA6", "LA4", "LA6", "RPort", "RPort2_10", "IF", "IFType", "AppPkgId", "LUAuth", "RUAuth",
+	case "RA4", "RA6", "RA42", "RA62":
+		r.From = append(r.From, value)
+	case "App", "Svc", "LA4", "LA6", "RPort", "RPort2_10", "IF", "IFType", "AppPkgId", "LUAuth", "RUAuth",
 		"RMauth", "Security":
 		r.Narrow = r.Narrow || !(key == "App" && value == "System")
 	}
@@ -119,7 +126,7 @@ func (r firewallRule) concerns(protocol int, port uint16) bool {
 			return true
 		}
 	}
-	return len(r.Ports) == 0 && !r.Narrow
+	return len(r.Ports) == 0 && r.general()
 }
 
 // Protocols, by IANA's numbers.
@@ -137,6 +144,8 @@ type openPort struct {
 	// switch before the host's stack, and so the firewall, sees them (OvsDetectTunnelRxPkt in Actions.c of
 	// 3.7.1). Antrea's users are told to switch the firewall off.
 	below bool
+	// callers are the only hosts that have to reach it; empty: all hosts of the cluster.
+	callers string
 }
 
 func (p openPort) String() string {
@@ -168,25 +177,26 @@ func assessPort(s subject, f firewall, p openPort) []Finding {
 	protocol := map[int]string{protocolTCP: "TCP", protocolUDP: "UDP"}[p.protocol]
 	open := fmt.Sprintf("`New-NetFirewallRule -DisplayName \"weft %s\" -Direction Inbound -Protocol %s -LocalPort %d "+
 		"-Action Allow`", p.use, protocol, p.port)
-	var narrow string
-	allowed := ""
+	var allowed, from, narrow string
 	for _, rule := range f.Rules {
 		switch {
 		case !rule.concerns(p.protocol, p.port):
-		case !rule.Allow && !rule.Narrow:
+		case !rule.Allow && rule.general():
 			return s.failed("remove that rule, or except the port from it", "the rule %q keeps %v out", rule.Name, p)
-		case rule.Allow && !rule.Narrow:
-			allowed = rule.Name
+		case rule.Allow && rule.general():
+			allowed, from = rule.Name, ""
+		case rule.Allow && !rule.Narrow && p.callers != "" && allowed == "":
+			allowed, from = rule.Name, fmt.Sprintf(" from %s alone, which must have %s", strings.Join(rule.From, ", "), p.callers)
 		default:
 			narrow = rule.Name
 		}
 	}
 	switch {
 	case allowed != "" && len(f.Unread) > 0:
-		return s.unknown("see that none of these blocks it", "the rule %q lets %v in, but %d rules are not understood: %s",
-			allowed, p, len(f.Unread), shorten(f.Unread, 3))
+		return s.unknown("see that none of these blocks it", "the rule %q lets %v in%s, but %d rules are not understood: "+
+			"%s", allowed, p, from, len(f.Unread), shorten(f.Unread, 3))
 	case allowed != "":
-		return s.ok("the rule %q lets %v in", allowed, p)
+		return s.ok("the rule %q lets %v in%s", allowed, p, from)
 	case narrow != "":
 		return s.unknown("see that the rule fits, or run "+open, "the rule %q concerns %v, for certain programs or "+
 			"addresses only", narrow, p)

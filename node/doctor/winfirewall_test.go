@@ -23,6 +23,9 @@ func TestParseRule(t *testing.T) {
 			Name: "x", Protocol: 6, Ports: []portRange{{80, 90}, {443, 443}}},
 		"v2.31|Action=Allow|Active=TRUE|Dir=In|Protocol=6|LPort=RPC|App=%SystemRoot%\\x.exe|Name=rpc|": {
 			Name: "rpc", Active: true, Allow: true, Inbound: true, Protocol: 6, Narrow: true},
+		"v2.31|Action=Allow|Active=TRUE|Dir=In|Protocol=6|LPort=1|RA4=192.0.2.1|RA6=2001:db8::1|RA42=IntErnet|Name=f|": {
+			Name: "f", Active: true, Allow: true, Inbound: true, Protocol: 6, Ports: []portRange{{1, 1}},
+			From: []string{"192.0.2.1", "2001:db8::1", "IntErnet"}},
 		"v2.31|Action=Allow|Active=TRUE|Dir=In|Name=all|": {Name: "all", Active: true, Allow: true, Inbound: true},
 	} {
 		got, err := parseRule(text)
@@ -56,11 +59,13 @@ func FuzzParseRule(f *testing.F) {
 func TestFirewall(t *testing.T) {
 	geneve := openPort{protocol: protocolUDP, port: 6081, use: "GENEVE", below: true}
 	kubelet := openPort{protocol: protocolTCP, port: 10250, use: "kubelet"}
+	tunnel := openPort{protocol: protocolTCP, port: 16642, use: "chassis host", callers: "all chassis hosts"}
+	const role = "v2|Action=Allow|Active=TRUE|Dir=In|Protocol=6|LPort=16642|RA4=192.0.2.1/255.255.255.255|RA4=192.0.2.2|Name=t|"
 	for _, c := range []struct {
 		name   string
 		rules  string // one a line
 		unread []string
-		states string // of GENEVE and kubelet
+		states string // of GENEVE, kubelet and, if there is a third one, the tunnel
 		words  string
 	}{
 		{"no rules", "", nil, "warning failed", "New-NetFirewallRule"},
@@ -72,6 +77,13 @@ func TestFirewall(t *testing.T) {
 		{"blocked", "v2|Action=Allow|Active=TRUE|Dir=In|Name=all|\nv2|Action=Block|Active=TRUE|Dir=In|Protocol=17|LPort=6081|Name=no|", nil, "failed ok", `"no" keeps UDP 6081`},
 		{"for a program", "v2|Action=Allow|Active=TRUE|Dir=In|Protocol=6|LPort=10250|App=C:\\k\\kubelet.exe|Name=k|", nil,
 			"warning unknown", "certain programs"},
+		{"for some callers", "v2|Action=Allow|Active=TRUE|Dir=In|Protocol=6|LPort=10250|RA4=192.0.2.1|Name=k|\n" + role, nil,
+			"warning unknown ok", `"t" lets TCP 16642 (chassis host) in from 192.0.2.1/255.255.255.255, 192.0.2.2 alone, which ` +
+				"must have all chassis hosts"},
+		{"for some callers of a program", strings.Replace(role, "Name", "App=C:\\x.exe|Name", 1), nil,
+			"warning failed unknown", "certain programs"},
+		{"some callers are kept out", strings.Replace(role, "Allow", "Block", 1), nil, "warning failed unknown", "t"},
+		{"for some callers, a rule not understood", role, []string{"{1}"}, "warning failed unknown", "{1}"},
 		{"other protocol", "v2|Action=Allow|Active=TRUE|Dir=In|Protocol=6|LPort=6081|Name=k|", nil, "warning failed", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -83,7 +95,8 @@ func TestFirewall(t *testing.T) {
 				}
 				f.Rules = append(f.Rules, rule)
 			}
-			expect(t, checkFirewall(fakeWindows{firewall: f}, []openPort{geneve, kubelet}), c.states, c.words)
+			ports := []openPort{geneve, kubelet, tunnel}[:len(strings.Fields(c.states))]
+			expect(t, checkFirewall(fakeWindows{firewall: f}, ports), c.states, c.words)
 		})
 	}
 	expect(t, checkFirewall(fakeWindows{}, []openPort{geneve}), "ok", "is off")
