@@ -35,7 +35,8 @@ func network() *api.NetworkStatus {
 			Version: "1.2.0", Chassis: name, Registered: true, Configuration: 7, Ports: 252 - free,
 			Subnets: []api.SubnetStatus{{CIDR: "10.244.1.0/24", Used: 252 - free, Free: free}}}
 	}
-	s := &api.NetworkStatus{
+	s := &api.NetworkStatus{NotJudged: "Not looked at: Services without endpoints, and policies or peers that select no " +
+		"pod. See `weft trace` and `weft policy explain`.",
 		TypeMeta:   metav1.TypeMeta{Kind: api.NetworkStatusKind, APIVersion: api.GroupVersion},
 		ObjectMeta: metav1.ObjectMeta{Name: api.NetworkStatusName},
 		Time:       metav1.NewMicroTime(threeAM), Door: "c1",

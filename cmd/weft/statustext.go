@@ -73,13 +73,9 @@ func shownLines(text string) string {
 // ago is how long before the answer something was.
 func (t statusText) ago(at time.Time) string { return duration.HumanDuration(t.Time.Sub(at)) }
 
-// notJudged is what a status does not look at, and a reader may take for a part of a network that is well.
-const notJudged = "Not looked at: Services without endpoints, and policies or peers that select no pod. See " +
-	"`weft trace` and `weft policy explain`."
-
 func (t statusText) findings() {
 	if len(t.Findings) == 0 {
-		fmt.Fprintf(t, "%s\n%s\n\n", t.coloured(api.OK, "All is well."), notJudged)
+		fmt.Fprintf(t, "%s\n%s\n\n", t.coloured(api.OK, "All is well."), shown(t.NotJudged))
 		return
 	}
 	count := map[string]int{}

@@ -73,7 +73,7 @@ func TestDiscoveryNeedsNoPlace(t *testing.T) {
 
 // TestKubectlPrintsFindings: a row for each, or one that there is none.
 func TestKubectlPrintsFindings(t *testing.T) {
-	list := &api.NetworkStatusList{Items: []api.NetworkStatus{{Result: api.OK}}}
+	list := &api.NetworkStatusList{Items: []api.NetworkStatus{{Result: api.OK, NotJudged: "Not looked at: x."}}}
 	asks := "nora"
 	h := &handler{limits: &limits{}, answered: func(int) {}, who: func(*http.Request) (user.Info, error) {
 		return &user.DefaultInfo{Name: asks}, nil
@@ -96,7 +96,7 @@ func TestKubectlPrintsFindings(t *testing.T) {
 		}
 		return strings.Join(lines, "\n")
 	}
-	if got := rows(); got != "okallall is well" {
+	if got := rows(); got != "okallall is wellNot looked at: x." {
 		t.Errorf("got %q", got)
 	}
 	list.Items[0].Findings = []api.Finding{{Severity: api.Failed, Object: "Node l1", Text: "it is gone", Remedy: "look",

@@ -93,7 +93,8 @@ func statusTable(list *api.NetworkStatusList) *table {
 	for _, status := range list.Items {
 		findings := status.Findings
 		if len(findings) == 0 {
-			findings = []api.Finding{{Severity: status.Result, Object: "all", Text: "all is well"}}
+			findings = []api.Finding{{Severity: status.Result, Object: "all", Text: "all is well",
+				Remedy: status.NotJudged}}
 		}
 		for _, f := range findings {
 			text := f.Text

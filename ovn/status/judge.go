@@ -27,6 +27,10 @@ const (
 	expiring = 30 * 24 * time.Hour
 )
 
+// notJudged is what a status does not look at, and a reader may take for a part of a network that is well.
+const notJudged = "Not looked at: Services without endpoints, and policies or peers that select no pod. See " +
+	"`weft trace` and `weft policy explain`."
+
 // mostOfReason is how many findings of one reason are listed.
 const mostOfReason = 5
 

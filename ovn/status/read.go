@@ -105,7 +105,7 @@ func (r *reading) miss(source string, err error) {
 func (r *reading) list() *api.NetworkStatusList {
 	status := r.status()
 	status.Findings = Judge(status)
-	status.Result = resultOf(status.Findings)
+	status.Result, status.NotJudged = resultOf(status.Findings), notJudged
 	status.Events, status.EventsLeftOut = listed(status.Events)
 	return &api.NetworkStatusList{
 		TypeMeta: metav1.TypeMeta{Kind: api.NetworkStatusKind + "List", APIVersion: api.GroupVersion},

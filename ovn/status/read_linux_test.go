@@ -62,6 +62,9 @@ func TestWhoIsBehind(t *testing.T) {
 		return nil
 	})
 	s := says("all is well", "NoLeader Lease kube-system/weft-controller")
+	if s.NotJudged != notJudged {
+		t.Errorf("it does not say what it has not looked at, and says %q", s.NotJudged)
+	}
 	if c := s.Configuration; c.OVN == "" || c.Northbound != 1 || c.Southbound != 1 || c.Chassis != 1 ||
 		time.Since(c.Translated.Time) > time.Hour || s.Nodes[0].Configuration != 1 {
 		t.Errorf("%+v, and the chassis has %d", c, s.Nodes[0].Configuration)

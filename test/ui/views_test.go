@@ -117,10 +117,13 @@ func TestWhatIsNotInForce(t *testing.T) {
 			t.Errorf("no card has %q: %q", text, cards)
 		}
 	}
-	c.change(func() { c.status = api.NetworkStatus{Result: api.OK, Policies: 4} })
+	c.change(func() {
+		c.status = api.NetworkStatus{Result: api.OK, Policies: 4, NotJudged: "Not looked at: `weft trace`."}
+	})
 	b.press("Refresh")
 	b.until("document.querySelector('.badge.ok') !== null")
-	if got := b.texts(".empty"); !slices.Equal(got, []string{"✓ All is well.", "✓ All 4 policies are in force."}) {
+	if got := b.texts(".empty"); !slices.Equal(got, []string{"✓ All is well. Not looked at: weft trace.",
+		"✓ All 4 policies are in force."}) {
 		t.Errorf("it says %q", got)
 	}
 }

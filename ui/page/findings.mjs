@@ -10,7 +10,8 @@ export function Findings({ status }) {
     .map((list) => list ?? []); // an empty list of Go's is null
   return html`<div class="findings">
     <section aria-labelledby="faults"><h2 id="faults">Faults <span class="number">${findings.length}</span></h2>
-      ${findings.length === 0 && html`<p class="empty ok"><span aria-hidden="true">${signs.ok}</span> All is well.</p>`}
+      ${findings.length === 0 && html`<p class="empty ok"><span aria-hidden="true">${signs.ok}</span>
+        ${" "}All is well. ${status.notJudged && prose(status.notJudged)}</p>`}
       <ul class="cards">${findings.map((f) => html`<li key=${`${f.object} ${f.reason}`} class=${`card ${f.severity}`}>
         <p class="head"><span class=${`badge ${f.severity}`}><span aria-hidden="true">${signs[f.severity]}</span>
           ${" "}${f.severity}</span> <strong>${f.object}</strong> <span class="reason">${f.reason}</span></p>

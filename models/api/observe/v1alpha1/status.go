@@ -36,6 +36,8 @@ type NetworkStatus struct {
 	Result string `json:"result"`
 	// Findings is the faults, the worst first.
 	Findings []Finding `json:"findings"`
+	// NotJudged is what findings are never about, in words: a status without findings does not say that it is well.
+	NotJudged string `json:"notJudged,omitempty"`
 	// Time is when the sources were read, by the clock of the door.
 	Time metav1.MicroTime `json:"time"`
 	// Door is the identity of the weft observe that has read the sources. The databases are those beside it.
