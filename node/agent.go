@@ -125,7 +125,7 @@ func (a *agent) newGateway() *gateway.Gateway {
 
 // encrypt gives the agent what keeps its tunnels.
 func (a *agent) encrypt(keeper encryption.Keeper) {
-	a.crypt = encryption.New(keeper, a.config.Encryption, a.ovs, a.health, a.rounds)
+	a.crypt = encryption.New(keeper, a.config.Encryption, a.ovs, a.health, a.rounds, a.node.windowsNodes)
 	a.registry.MustRegister(a.crypt.Collectors()...)
 }
 

@@ -224,3 +224,25 @@ func (n *ownNode) publish(ctx context.Context, facts contract.NodeFacts) error {
 	}
 	return nil
 }
+
+// windowsNodes are the addresses of all Windows nodes. An agent watches its own Node alone.
+func (n *ownNode) windowsNodes(ctx context.Context) (map[netip.Addr]struct{}, error) {
+	list, err := n.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0", // of the server's cache
+		LabelSelector: corev1.LabelOSStable + "=" + contract.Windows})
+	if err != nil {
+		return nil, fmt.Errorf("list Windows nodes: %w", err)
+	}
+	addresses := map[netip.Addr]struct{}{}
+	for i := range list.Items {
+		for _, address := range list.Items[i].Status.Addresses {
+			if parsed, err := netip.ParseAddr(address.Address); err == nil { // others are names
+				addresses[parsed] = struct{}{}
+			}
+		}
+		facts, _, _ := contract.Parse[contract.NodeFacts](list.Items[i].Annotations, contract.NodeFactsAnnotation) // else none
+		for _, address := range facts.Addresses {
+			addresses[address] = struct{}{}
+		}
+	}
+	return addresses, nil
+}

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -32,9 +30,6 @@ type Keeper interface {
 	Close()
 }
 
-// peerPatience is how long a peer may go without encryption before it is told: it may just join or start anew.
-const peerPatience = time.Minute
-
 // Guarded comes before all else: after a boot Open vSwitch has tunnels from before, and nothing waits for the
 // agent before it sends by them. What fails here is told by the first look.
 func Guarded(config nodeconfig.Config) (Keeper, error) {
@@ -55,26 +50,32 @@ type Tunnels struct {
 	ovs    *openvswitch.Database
 	health *health.Tracker
 	rounds *health.Rounds
+	peers  *peers
 
-	encrypted, unencrypted prometheus.Gauge
+	encrypted, unencrypted, windows prometheus.Gauge
 }
 
 func New(
 	keeper Keeper, mode ipsec.Mode, ovs *openvswitch.Database, state *health.Tracker, rounds *health.Rounds,
+	nodes WindowsNodes,
 ) *Tunnels {
 	return &Tunnels{
-		Keeper: keeper, mode: mode, ovs: ovs, health: state, rounds: rounds,
+		Keeper: keeper, mode: mode, ovs: ovs, health: state, rounds: rounds, peers: newPeers(nodes),
 		encrypted: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "weft_encrypted_peers", Help: "Nodes to which this node sends by ESP.",
 		}),
 		unencrypted: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "weft_unencrypted_peers", Help: "Nodes to which this node should send by ESP, and cannot.",
 		}),
+		windows: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "weft_unencrypted_windows_peers", Help: "Windows nodes to which this node sends without ESP, as encryption " +
+				"begin has it.",
+		}),
 	}
 }
 
 func (e *Tunnels) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{e.encrypted, e.unencrypted}
+	return []prometheus.Collector{e.encrypted, e.unencrypted, e.windows}
 }
 
 // wanted says whether tunnels are, or may be, encrypted.
@@ -82,15 +83,13 @@ func (e *Tunnels) wanted() bool { return e.mode == ipsec.Begin || e.mode == ipse
 
 // Reconcile keeps the tunnels until ctx ends.
 func (e *Tunnels) Reconcile(ctx context.Context) error {
-	since := map[netip.Addr]time.Time{}
 	e.Run(ctx, func(ctx context.Context) {
-		e.rounds.Do("encryption", func() { e.reconcileOnce(ctx, since) })
+		e.rounds.Do("encryption", func() { e.reconcileOnce(ctx) })
 	})
 	return nil
 }
 
-// reconcileOnce looks once; since is when a peer was first seen without encryption.
-func (e *Tunnels) reconcileOnce(ctx context.Context, since map[netip.Addr]time.Time) {
+func (e *Tunnels) reconcileOnce(ctx context.Context) {
 	if !e.ovs.Connected() {
 		return // and who the peers are is not known
 	}
@@ -104,31 +103,34 @@ func (e *Tunnels) reconcileOnce(ctx context.Context, since map[netip.Addr]time.T
 		e.health.Set(health.Encryption, err)
 	}
 	e.health.Note(health.ClearTunnels, encryptionImpossible, err)
+	missing := e.judge(ctx, status.Missing)
 	e.encrypted.Set(float64(status.Encrypted))
-	e.unencrypted.Set(float64(len(status.Missing)))
+	e.unencrypted.Set(float64(len(missing)))
 	if err == nil {
-		e.health.Note(health.EncryptedPeers, peersNotEncrypted, e.overdue(status.Missing, since))
+		e.health.Note(health.EncryptedPeers, peersNotEncrypted, e.overdue(missing))
 	}
 }
 
-// overdue tells of peers that have gone without encryption for long.
-func (e *Tunnels) overdue(missing []netip.Addr, since map[netip.Addr]time.Time) error {
-	for peer := range since {
-		if !slices.Contains(missing, peer) {
-			delete(since, peer)
-		}
+// judge leaves out the Windows nodes, to which nothing is encrypted. If tunnels must be encrypted, they are cut off, and
+// count as others.
+func (e *Tunnels) judge(ctx context.Context, missing []netip.Addr) []netip.Addr {
+	e.peers.observe(missing)
+	windows := 0
+	if e.mode == ipsec.Begin {
+		missing, windows = e.peers.split(ctx, missing)
 	}
+	e.windows.Set(float64(windows))
+	return missing
+}
+
+// overdue tells of peers that have gone without encryption for long.
+func (e *Tunnels) overdue(missing []netip.Addr) error {
 	var overdue []string
 	var reason error
-	for _, peer := range missing {
-		if _, known := since[peer]; !known {
-			since[peer] = time.Now()
-		}
-		if time.Since(since[peer]) > peerPatience {
-			overdue = append(overdue, peer.String())
-			if reason == nil {
-				reason = e.Problem(peer)
-			}
+	for _, peer := range e.peers.overdue(missing) {
+		overdue = append(overdue, peer.String())
+		if reason == nil {
+			reason = e.Problem(peer)
 		}
 	}
 	if len(overdue) == 0 {

@@ -6,7 +6,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/weftnet/weft/node/ipsec"
 )
@@ -25,17 +26,22 @@ func (f *fakeTunnels) Run(ctx context.Context, look func(context.Context)) { loo
 func (f *fakeTunnels) Enqueue()                                            {}
 func (f *fakeTunnels) Close()                                              {}
 
+// later has all peers wait for longer than anybody has patience.
+func (p *peers) later() {
+	for peer := range p.since {
+		p.since[peer] = p.since[peer].Add(-2 * peerPatience)
+	}
+	p.asked = p.asked.Add(-2 * peerPatience)
+}
+
 func TestUnencryptedPeersAreTold(t *testing.T) {
-	e := &Tunnels{mode: ipsec.Enforce, Keeper: &fakeTunnels{}}
+	e := New(&fakeTunnels{}, ipsec.Enforce, nil, nil, nil, nil)
 	first, second := netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")
-	since := map[netip.Addr]time.Time{}
-	if err := e.overdue([]netip.Addr{first, second}, since); err != nil {
+	if err := e.overdue(e.judge(t.Context(), []netip.Addr{first, second})); err != nil {
 		t.Errorf("told at once: %v", err)
 	}
-	for peer := range since {
-		since[peer] = since[peer].Add(-2 * peerPatience)
-	}
-	err := e.overdue([]netip.Addr{second}, since)
+	e.peers.later()
+	err := e.overdue(e.judge(t.Context(), []netip.Addr{second}))
 	if err == nil {
 		t.Fatal("nobody is told of a peer without encryption")
 	}
@@ -44,7 +50,39 @@ func TestUnencryptedPeersAreTold(t *testing.T) {
 			t.Errorf("%q does not say %q", err, part)
 		}
 	}
-	if _, kept := since[first]; kept {
+	if _, kept := e.peers.since[first]; kept {
 		t.Error("a peer that is encrypted is remembered as one that is not")
 	}
+}
+
+// TestWindowsNodesAreExpected to encrypt nothing while encryption begins: they are counted apart and no fault. They are
+// asked for once, when a peer is overdue, and again after a failure.
+func TestWindowsNodesAreExpected(t *testing.T) {
+	linux, windows := netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")
+	asked, failure := 0, errors.New("away")
+	e := New(&fakeTunnels{}, ipsec.Begin, nil, nil, nil, func(context.Context) (map[netip.Addr]struct{}, error) {
+		asked++
+		return map[netip.Addr]struct{}{windows: {}}, failure
+	})
+	look := func(name string, peers []netip.Addr, questions, apart int, told string) {
+		t.Helper()
+		err := e.overdue(e.judge(t.Context(), peers))
+		if asked != questions || testutil.ToFloat64(e.windows) != float64(apart) || (err == nil) != (told == "") ||
+			err != nil && !strings.Contains(err.Error(), told) {
+			t.Errorf("%s: asked %d times, %v Windows nodes, told: %v", name, asked, testutil.ToFloat64(e.windows), err)
+		}
+	}
+	both := []netip.Addr{linux, windows}
+	look("at first", both, 0, 0, "")
+	e.peers.later()
+	look("nobody answers", both, 1, 0, "192.0.2.2, 192.0.2.3 goes in the clear")
+	look("soon after that", both, 1, 0, "192.0.2.2, 192.0.2.3 goes in the clear")
+	failure = nil
+	e.peers.later()
+	look("it is known", both, 2, 1, "192.0.2.2 goes in the clear")
+	e.peers.later()
+	look("it stays known", both, 2, 1, "192.0.2.2 goes in the clear")
+	look("the other one is encrypted", both[1:], 2, 1, "")
+	e.mode = ipsec.Enforce
+	look("nothing may be in the clear", both[1:], 2, 0, "192.0.2.3 is dropped")
 }
