@@ -234,12 +234,13 @@ func (n *ownNode) windowsNodes(ctx context.Context) (map[netip.Addr]struct{}, er
 	}
 	addresses := map[netip.Addr]struct{}{}
 	for i := range list.Items {
-		for _, address := range list.Items[i].Status.Addresses {
+		node := &list.Items[i]
+		for _, address := range node.Status.Addresses {
 			if parsed, err := netip.ParseAddr(address.Address); err == nil { // others are names
 				addresses[parsed] = struct{}{}
 			}
 		}
-		facts, _, _ := contract.Parse[contract.NodeFacts](list.Items[i].Annotations, contract.NodeFactsAnnotation) // else none
+		facts, _, _ := contract.Parse[contract.NodeFacts](node.Annotations, contract.NodeFactsAnnotation) // else none
 		for _, address := range facts.Addresses {
 			addresses[address] = struct{}{}
 		}

@@ -117,7 +117,8 @@ func (r *reconciler) facts(ctx context.Context) (contract.NodeFacts, error) {
 		return contract.NodeFacts{}, err
 	}
 	facts := contract.NodeFacts{Chassis: root.ExternalIDs["system-id"], Version: version.Version(),
-		OpenVSwitch: r.switchVersion.of(ctx, r.config, root), SharedGateway: r.config.GatewayMode() == nodeconfig.GatewayShared}
+		OpenVSwitch:   r.switchVersion.of(ctx, r.config, root),
+		SharedGateway: r.config.GatewayMode() == nodeconfig.GatewayShared}
 	if runtime.GOOS != contract.Linux {
 		facts.OS = runtime.GOOS
 	}

@@ -43,7 +43,8 @@ func TestTheVersionOfASwitchThatIsRestarted(t *testing.T) {
 		}
 	}
 	version = switchVersion{}
-	if got := version.of(t.Context(), nodeconfig.Config{OVSDatabase: "tcp:127.0.0.1:1"}, &vswitch.OpenvSwitch{}); got != "" {
+	nowhere := nodeconfig.Config{OVSDatabase: "tcp:127.0.0.1:1"}
+	if got := version.of(t.Context(), nowhere, &vswitch.OpenvSwitch{}); got != "" {
 		t.Errorf("nobody tells it, and it is %q", got)
 	}
 }

@@ -74,10 +74,12 @@ func TestCapturesAreFiles(t *testing.T) {
 		code    int
 		says    string
 	}{
-		"whole":                      {whole, false, 3, 0, "Packets: 3, and 0 more were dropped.\nThe file is "},
-		"packets were dropped":       {packetsOf(t, 2, 7), false, 2, 1, "Packets: 2, and 7 more were dropped."},
-		"the connection breaks":      {whole[:len(whole)-90], true, 2, 1, "Packets: 2. They are those that came until the error.\nThe file is "},
-		"the API server breaks off":  {whole[:len(whole)-90], true, 2, 1, "weft: the capture broke off before its end: the connection to weft observe was lost"},
+		"whole":                {whole, false, 3, 0, "Packets: 3, and 0 more were dropped.\nThe file is "},
+		"packets were dropped": {packetsOf(t, 2, 7), false, 2, 1, "Packets: 2, and 7 more were dropped."},
+		"the connection breaks": {whole[:len(whole)-90], true, 2, 1,
+			"Packets: 2. They are those that came until the error.\nThe file is "},
+		"the API server breaks off": {whole[:len(whole)-90], true, 2, 1,
+			"\nthe capture broke off before its end: the connection to weft observe was lost"},
 		"the agent ends in a packet": {whole[:len(whole)-90], false, 2, 1, "broke off"},
 		"the agent ends early":       {packetsOf(t, 0, 0)[:len(packetsOf(t, 0, 0))-52], false, 0, 1, "broke off"},
 		"nothing":                    {nil, false, -1, 3, "broke off"},

@@ -88,10 +88,12 @@ func flowColumns(wide bool) []string {
 }
 
 func flowCells(f *api.Flow, wide bool) []string {
-	cells := []string{flows.EndText(&f.Source), flows.EndText(&f.Destination), flows.ServiceText(f.Service), f.Protocol, f.State}
+	cells := []string{flows.EndText(&f.Source), flows.EndText(&f.Destination), flows.ServiceText(f.Service), f.Protocol,
+		f.State}
 	if wide {
 		cells = append(cells,
-			flows.AddressText(f.Source.Address, f.Source.Port)+" to "+flows.AddressText(f.Destination.Address, f.Destination.Port), f.SeenAs,
+			flows.AddressText(f.Source.Address, f.Source.Port)+" to "+
+				flows.AddressText(f.Destination.Address, f.Destination.Port), f.SeenAs,
 			counts(f.Packets, f.ReplyPackets), counts(f.Bytes, f.ReplyBytes), strings.Join(f.Nodes, ","))
 	}
 	for i := range cells {

@@ -32,8 +32,8 @@ type packetFile struct {
 	whole   bool   // the statistics are there, which come last
 }
 
-var errBrokenOff = errors.New("the capture broke off before its end: the connection to weft observe was lost, or that " +
-	"from weft observe to the node's agent; their logs say why")
+var errBrokenOff = errors.New("the capture broke off before its end: the connection to weft observe was lost, or " +
+	"that from weft observe to the node's agent; their logs say why")
 
 // brokenOff is the error of a stream that ends within a block.
 func brokenOff(err error) error {

@@ -25,7 +25,7 @@ about answers. A counter begins anew when ovn-controller writes its rule's flows
 changes, or when ovs-vswitchd restarts. Of two rules that match the same, one counts for both. Counts may be some
 seconds old. Nodes that have not answered are told.
 
-The JSON and the YAML are what the API server answers, a PolicyHitsList. Its ` + "`items`" + ` have the same words as the table.`
+The JSON and the YAML are what the API server answers, a PolicyHitsList.`
 
 func hitsCommand() *cobra.Command {
 	cmd := &cobra.Command{

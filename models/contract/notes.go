@@ -16,14 +16,14 @@ type Note struct {
 // Notes are all of them.
 var Notes = []Note{
 	{"next-hops", "give the host a default route by the external bridge, or set gateway-next-hops"},
-	{"refused-flows", "report it to the developers of Weft, with the log of ovs-vswitchd and the versions of Open vSwitch " +
-		"and of its driver; what depends on these flows does not work until then"},
+	{"refused-flows", "report it to the developers of Weft, with the log of ovs-vswitchd and the versions of Open " +
+		"vSwitch and of its driver; what depends on these flows does not work until then"},
 	{"conntrack-lookup", "set conntrack-lookup to auto, and restart the agent"},
 	{"connections", "install Open vSwitch 3.3 or later; until then a pod can take the node's room for all connections"},
 	{"external-networks", "make the bridge, or correct bridge-mappings"},
 	{"clear-tunnels", "remove the cause that the message names"},
 	{"encrypted-peers", "look at the log of charon on both nodes: `journalctl -u strongswan`"},
-	{"hns", "on the node: `Restart-Service hns`, then `Restart-Service weft`; or restart the node"},
+	{"hns", "on the node: `Restart-Service hns`, then `Restart-Service weft-node`; or restart the node"},
 	{"mtu", "lower uplink-mtu, or raise the MTU of the interface"},
 	{"upcalls", "on the node: `systemctl restart ovs-vswitchd`; install Open vSwitch 3.1.1 or later"},
 }

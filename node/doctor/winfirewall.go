@@ -186,7 +186,8 @@ func assessPort(s subject, f firewall, p openPort) []Finding {
 		case rule.Allow && rule.general():
 			allowed, from = rule.Name, ""
 		case rule.Allow && !rule.Narrow && p.callers != "" && allowed == "":
-			allowed, from = rule.Name, fmt.Sprintf(" from %s alone, which must have %s", strings.Join(rule.From, ", "), p.callers)
+			allowed, from = rule.Name, fmt.Sprintf(" from %s alone, which must have %s",
+				strings.Join(rule.From, ", "), p.callers)
 		default:
 			narrow = rule.Name
 		}

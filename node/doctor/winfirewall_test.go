@@ -60,7 +60,8 @@ func TestFirewall(t *testing.T) {
 	geneve := openPort{protocol: protocolUDP, port: 6081, use: "GENEVE", below: true}
 	kubelet := openPort{protocol: protocolTCP, port: 10250, use: "kubelet"}
 	tunnel := openPort{protocol: protocolTCP, port: 16642, use: "chassis host", callers: "all chassis hosts"}
-	const role = "v2|Action=Allow|Active=TRUE|Dir=In|Protocol=6|LPort=16642|RA4=192.0.2.1/255.255.255.255|RA4=192.0.2.2|Name=t|"
+	const role = "v2|Action=Allow|Active=TRUE|Dir=In|Protocol=6|LPort=16642|RA4=192.0.2.1/255.255.255.255|" +
+		"RA4=192.0.2.2|Name=t|"
 	for _, c := range []struct {
 		name   string
 		rules  string // one a line

@@ -111,8 +111,8 @@ func (e *Tunnels) reconcileOnce(ctx context.Context) {
 	}
 }
 
-// judge leaves out the Windows nodes, to which nothing is encrypted. If tunnels must be encrypted, they are cut off, and
-// count as others.
+// judge leaves out the Windows nodes, to which nothing is encrypted. If tunnels must be encrypted, they are cut off,
+// and count as others.
 func (e *Tunnels) judge(ctx context.Context, missing []netip.Addr) []netip.Addr {
 	e.peers.observe(missing)
 	windows := 0

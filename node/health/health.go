@@ -42,8 +42,8 @@ const (
 )
 
 // notes are all of them. contract.Notes has what to do about each.
-var notes = []Condition{NextHops, RefusedFlows, ConntrackLookup, Connections, Mappings, ClearTunnels, EncryptedPeers, HNS,
-	UplinkMTU, Upcalls}
+var notes = []Condition{NextHops, RefusedFlows, ConntrackLookup, Connections, Mappings, ClearTunnels, EncryptedPeers,
+	HNS, UplinkMTU, Upcalls}
 
 // Problems maps conditions that do not hold to the reason.
 type Problems map[Condition]error

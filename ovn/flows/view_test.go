@@ -126,12 +126,13 @@ func TestFilter(t *testing.T) {
 // TestFlowsFromOwnNodes are what the host of a pod's node begins with the pod itself, and no others.
 func TestFlowsFromOwnNodes(t *testing.T) {
 	kubelet := api.FlowEnd{Kind: api.NodeEnd, Name: "n1", Address: "10.244.1.2", Port: 5}
+	web := service("shop", "web", "10.96.0.1")
 	for name, c := range map[string]struct {
 		flow api.Flow
 		want bool
 	}{
 		"a probe of kubelet":            {api.Flow{Source: kubelet, Destination: shopWeb}, true},
-		"the host by a Service":         {api.Flow{Source: kubelet, Destination: shopWeb, Service: service("shop", "web", "10.96.0.1")}, false},
+		"the host by a Service":         {api.Flow{Source: kubelet, Destination: shopWeb, Service: web}, false},
 		"the host of another node":      {api.Flow{Source: host, Destination: shopWeb}, false},
 		"a pod to its node":             {api.Flow{Source: shopWeb, Destination: kubelet}, false},
 		"a pod of the node":             {api.Flow{Source: shopWeb, Destination: shopWeb}, false},

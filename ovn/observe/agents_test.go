@@ -17,11 +17,11 @@ import (
 	"github.com/weftnet/weft/ovn/hits"
 )
 
-// TestWhyAnAgentIsNotReached: of an agent that does not know what is asked for, users are told the remedy. Of others the
-// log has the reason, since it tells of addresses.
+// TestWhyAnAgentIsNotReached: of an agent that does not know what is asked for, users are told the remedy. Of others
+// the log has the reason, since it tells of addresses.
 func TestWhyAnAgentIsNotReached(t *testing.T) {
 	for err, want := range map[error]string{
-		hits.ErrNoTarget:                     "node n1: its agent is of an earlier version, which cannot do this: upgrade the agent",
+		hits.ErrNoTarget:                     "node n1: " + hits.ErrNoTarget.Error(),
 		errors.New("192.0.2.60:16642: away"): "the agent of node n1 is not reached; the log of weft observe says why",
 	} {
 		for _, address := range []string{"192.0.2.60:16642", ""} {

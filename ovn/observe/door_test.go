@@ -144,11 +144,13 @@ func TestKubectlPrintsEveryList(t *testing.T) {
 					{Name: "rtoj", MAC: "0a:58", Networks: []string{"100.64.0.1/16", "fd98::1/64"}, Switch: "join"}}}},
 				Nodes: []api.NodeTopology{{Name: "l1", Host: &api.PortTopology{Name: "mgmt-l1", Up: true},
 					Gateway: &api.RouterTopology{Name: "gw-l1", Chassis: "l1", Ports: []api.RouterPortTopology{{Name: "p"}}},
-					Pods:    []api.PortTopology{{Namespace: "shop", Name: "web", Addresses: []string{"10.0.0.1"}, Chassis: "l1"}}}}}}}, nil
+					Pods: []api.PortTopology{{Namespace: "shop", Name: "web", Addresses: []string{"10.0.0.1"},
+						Chassis: "l1"}}}}}}}, nil
 		},
 	}
 	for resource, want := range map[string]struct{ columns, rows, warnings string }{
-		api.PolicyHitsResource: {"Policy|Rule|Action|Packets|Bytes|Nodes", "NetworkPolicy shop/db|spec.ingress[0]|Accept|3|9|0",
+		api.PolicyHitsResource: {"Policy|Rule|Action|Packets|Bytes|Nodes",
+			"NetworkPolicy shop/db|spec.ingress[0]|Accept|3|9|0",
 			`299 - "1 of 3 nodes have not answered, and what they know is missing"`},
 		api.NetworkFlowsResource: {"From|To|Service|Protocol|State|Seen As|Nodes",
 			"shop/web:4000|[2001:db8::7]:53 (outside)|-|UDP|-|-|l1,l2\n" +

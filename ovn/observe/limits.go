@@ -29,8 +29,8 @@ func who(user string) string {
 type limits struct {
 	// most and mostOfUser are other bounds than maxRequests and maxOfUser; 0: these.
 	most, mostOfUser int
-	// lasting is what takes a place for minutes, in the plural, and is refused without one. "" is of requests that are soon
-	// over: clients of the API server wait for a place, and say nothing of it.
+	// lasting is what takes a place for minutes, in the plural, and is refused without one. "" is of requests that are
+	// soon over: clients of the API server wait for a place, and say nothing of it.
 	lasting string
 
 	mu    sync.Mutex

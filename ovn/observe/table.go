@@ -158,8 +158,8 @@ func topologyTable(list *api.NetworkTopologyList) *table {
 			if p.Up {
 				up = "yes"
 			}
-			t.row(item.ObjectMeta, node, kind, strings.TrimPrefix(p.Namespace+"/"+p.Name, "/"), dash(strings.Join(p.Addresses, ",")), up,
-				dash(p.MAC), dash(p.Chassis))
+			t.row(item.ObjectMeta, node, kind, strings.TrimPrefix(p.Namespace+"/"+p.Name, "/"),
+				dash(strings.Join(p.Addresses, ",")), up, dash(p.MAC), dash(p.Chassis))
 		}
 		router := func(node, kind string, r api.RouterTopology) {
 			for _, p := range r.Ports {
