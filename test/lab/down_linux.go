@@ -60,13 +60,26 @@ func Down(dir string, keepLogs bool) error {
 			return err
 		}
 	}
-	if err := machine.RemoveCgroups(dir); err != nil {
+	if err := removeCgroups(namesDir, dir); err != nil {
 		return err
 	}
 	if keepLogs {
 		return removeAllButLogs(dir)
 	}
 	return os.RemoveAll(dir)
+}
+
+// removeCgroups removes those of a lab that has ended. If a lab of its name runs in another directory, they are that
+// one's now.
+func removeCgroups(names, dir string) error {
+	config, err := ReadConfig(dir)
+	if err == nil {
+		taken, err := isNameTaken(names, config.Name)
+		if taken || err != nil {
+			return err
+		}
+	}
+	return machine.RemoveCgroups(dir)
 }
 
 // removeLeftovers is Down for a lab that is not running. The directory itself stays: it may be the
@@ -82,7 +95,7 @@ func removeLeftovers(dir string) error {
 	if running {
 		return fmt.Errorf("a lab is running in %s", dir)
 	}
-	if err := machine.RemoveCgroups(dir); err != nil {
+	if err := removeCgroups(namesDir, dir); err != nil {
 		return err
 	}
 	entries, err := os.ReadDir(dir)

@@ -71,8 +71,10 @@ const (
 )
 
 // isLocked tells whether the first process of a lab lives: it holds the lock from its birth on.
-func isLocked(dir string) (bool, error) {
-	file, err := os.Open(filepath.Join(dir, lockFile))
+func isLocked(dir string) (bool, error) { return isFileLocked(filepath.Join(dir, lockFile)) }
+
+func isFileLocked(path string) (bool, error) {
+	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

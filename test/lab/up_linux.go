@@ -44,6 +44,11 @@ func Start(ctx context.Context, config Config, dir string, say func(string)) (*L
 	if err := removeLeftovers(dir); err != nil {
 		return nil, err
 	}
+	name, err := takeName(namesDir, config.Name, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer name.Close()
 	base, err := EnsureImages(ctx, config.Bin, say)
 	if err != nil {
 		return nil, err
@@ -64,7 +69,7 @@ func Start(ctx context.Context, config Config, dir string, say func(string)) (*L
 		return nil, err
 	}
 	defer used.Close()
-	pid, err := startInit(f, lock, used)
+	pid, err := startInit(f, lock, used, name)
 	if err != nil {
 		return nil, err
 	}

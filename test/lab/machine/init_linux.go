@@ -46,7 +46,7 @@ func LabInit(dir string) error {
 		return err
 	}
 	// The locks that were handed over are this process's alone.
-	for _, fd := range []int{3, 4} {
+	for _, fd := range []int{3, 4, 5} {
 		unix.CloseOnExec(fd)
 	}
 	if err := mount("proc", "/proc", "proc", 0, ""); err != nil {
