@@ -483,8 +483,7 @@ var Limits = []Limit{
 		Effect: "the driver has connections in 1,024 lists, translations in 1,024 and flows in 2,048. With tens of " +
 			"thousands of connections at the same time it is slow. More than 2,097,152 are not possible",
 		Answer: "by default every zone has a bound, and all bounds of a node together fit the table " +
-			"([connections](reference.md#connections-of-pods-on-windows-nodes)). A Service may have any number of " +
-			"endpoints",
+			"([connections](reference.md#connections-of-pods-on-windows-nodes))",
 		Source: "Conntrack.h: CT_HASH_TABLE_SIZE, CT_MAX_ENTRIES; Conntrack-nat.h: NAT_HASH_TABLE_SIZE; Flow.c: " +
 			"OVS_FLOW_TABLE_SIZE",
 	},
