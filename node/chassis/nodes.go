@@ -142,6 +142,6 @@ func (m *misread) say(object *corev1.Node, err error, report func(node, *reasons
 		m.said = map[string]string{}
 	}
 	m.said[object.Name] = err.Error()
-	slog.Error("a node is not hosted: its facts cannot be read", telemetry.Object("Node", "", object.Name), "error", err)
+	slog.Error("what a node says of its agent is not used", telemetry.Object("Node", "", object.Name), "error", err)
 	report(node{name: object.Name, uid: object.UID}, chassisFactsInvalid, err.Error())
 }

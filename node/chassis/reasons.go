@@ -21,9 +21,12 @@ var (
 	}
 	chassisFactsInvalid = &reasons.Event{
 		Name: "ChassisFactsInvalid", On: "Node",
-		Meaning: "The annotation weft.net/node-facts of the Node cannot be read. No chassis host runs its ovn-controller.",
-		Remedy:  "Remove the annotation. The agent writes it again.",
-		See:     "reference.md#chassis-hosts",
+		Meaning: "The annotation weft.net/node-facts of the Node cannot be read, or it has an address for the agent that " +
+			"chassis hosts refuse. No chassis host begins to run the node's ovn-controller. One that runs it already goes " +
+			"on, with the former address.",
+		Remedy: "If the message names a key of the agent, set that key. Otherwise remove the annotation. The agent writes " +
+			"it again.",
+		See: "reference.md#chassis-hosts",
 	}
 	chassisDatabaseRefused = &reasons.Event{
 		Name: "ChassisDatabaseRefused", On: "Node",

@@ -280,8 +280,8 @@ var lacks = map[string]struct{ reason, text, remedy string }{
 			"controller"},
 	lacksBinding: {"PodsWithoutBinding", "its port is in the Northbound, and ovn-northd has not made it known to " +
 		"chassis, or not that it is up", "on the central hosts: `systemctl status weft-northd`"},
-	lacksChassis: {"PodsUnclaimed", "no chassis has made its port work: its node's ovn-controller does not run or lags, " +
-		"or the kubelet has not asked for its network yet",
+	lacksChassis: {"PodsUnclaimed", "no chassis has made its port work: its node's agent or ovn-controller does not run " +
+		"or lags, or the kubelet has not asked for its network yet",
 		"`kubectl describe pod` tells what the kubelet waits for; on the node: `weft doctor`, and the logs of the agent " +
 			"and of ovn-controller"},
 }
