@@ -41,7 +41,7 @@ func nodeFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	f.StringSlice("gateway-addresses", nil, "addresses of the gateway router with their prefix lengths, at most one "+
 		"for each address family; empty: those that the host has on the external bridge")
 	f.StringSlice("gateway-next-hops", nil, "next hops of the gateway router's default routes; empty: those of the "+
-		"host's default routes")
+		"host's default routes by the external bridge")
 	f.StringSlice("bridge-mappings", nil, "bridges to further networks outside, each NETWORK:BRIDGE; the agent "+
 		"adds them to ovn-bridge-mappings")
 	f.String("cni-socket", defaults.CNISocket, "socket at which weft-cni finds the agent: a unix socket, on Windows a "+

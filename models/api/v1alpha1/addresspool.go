@@ -37,8 +37,8 @@ type AddressPoolSpec struct {
 	// NodeSelector selects the nodes that may announce the addresses; absent or empty selects all.
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 	// Network is the external network of the nodes that may announce the addresses, as gateway-network names it for
-	// their agents; empty means the controller's default-gateway-network where a node on it has the address in its subnet,
-	// else that of the oldest selected node that has.
+	// their agents; empty means, for each address, the controller's default-gateway-network where a selected node on it
+	// has the address in its subnet, else that of the oldest selected node that has.
 	Network string `json:"network,omitempty"`
 }
 

@@ -30,7 +30,7 @@ type EgressIPSpec struct {
 	// label weft.net/egress.
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 	// Network is the external network, as gateway-network names it for the nodes' agents; empty means the controller's
-	// default-gateway-network where a selected node on it has the addresses in its subnet, else that of the oldest
+	// default-gateway-network where a selected node on it has all the addresses in its subnets, else that of the oldest
 	// selected node that has.
 	Network string `json:"network,omitempty"`
 }
