@@ -135,6 +135,33 @@ func TestTheTrialIsUndone(t *testing.T) {
 	}
 }
 
+// TestTheTrialsEndLeavesNothing: what the trial changes of Windows is changed back at its end.
+func TestTheTrialsEndLeavesNothing(t *testing.T) {
+	steps, end, found := strings.Cut(section(t, "### A first trial, step by step"), "\nTo end the trial ")
+	if !found {
+		t.Fatal("the trial has no end")
+	}
+	const folders = `;C:\Program Files\weft;C:\openvswitch\usr\bin;C:\openvswitch\usr\sbin`
+	const trust = `Cert:\LocalMachine\TrustedPublisher, Cert:\LocalMachine\Root | ? Thumbprint -eq $thumbprint | Remove-Item`
+	for _, c := range []struct{ change, back string }{
+		{`"$path` + folders + `"`, ".Replace('" + folders + "', '')"},
+		{`package.cer -CertStoreLocation Cert:\LocalMachine\TrustedPublisher`, trust},
+		{`package.cer -CertStoreLocation Cert:\LocalMachine\Root`, trust},
+		{"bcdedit.exe /set testsigning on", "bcdedit.exe /set testsigning off"},
+		{"netcfg.exe -l ", "netcfg.exe -u "},
+		{"New-NetFirewallRule -DisplayName 'weft ", "Get-NetFirewallRule -DisplayName 'weft *' | Remove-NetFirewallRule"},
+		{"Add-MpPreference -ExclusionProcess C:", "Remove-MpPreference -ExclusionProcess C:"},
+		{"Disable-NetAdapterChecksumOffload -Name Ethernet", "Enable-NetAdapterChecksumOffload -Name Ethernet"},
+		{"New-Service ovsdb-server ", "sc.exe delete ovsdb-server"},
+		{"New-Service ovs-vswitchd ", "sc.exe delete ovs-vswitchd"},
+		{"weft.exe service install ", "weft.exe service uninstall"},
+	} {
+		if !strings.Contains(steps, c.change) || !strings.Contains(end, c.back) {
+			t.Errorf("%q is to be in a step, and %q at the end", c.change, c.back)
+		}
+	}
+}
+
 // powershell is a block of commands.
 var powershell = regexp.MustCompile("(?s)```powershell\n(.*?)```")
 
