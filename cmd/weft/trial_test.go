@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/weftnet/weft/node/ovsdriver"
 )
 
 // section is what docs/windows.md has below a heading.
@@ -119,6 +121,17 @@ func TestTheTrialIsTheRoles(t *testing.T) {
 		if !strings.Contains(trial, words) {
 			t.Errorf("the trial has not what the role does: %s", words)
 		}
+	}
+}
+
+// TestTheRoleRefusesWhatTheAgentRefuses: the oldest driver is the same for both.
+func TestTheRoleRefusesWhatTheAgentRefuses(t *testing.T) {
+	var ovs struct {
+		Oldest string `json:"weft_windows_ovs_oldest"`
+	}
+	roleVariables(t, "ovs_windows", &ovs)
+	if want := ovsdriver.FirstSound.String(); ovs.Oldest != want {
+		t.Errorf("the role refuses drivers before %q, and the agent those before %s", ovs.Oldest, want)
 	}
 }
 
