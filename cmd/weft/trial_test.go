@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/weftnet/weft/node/ovsdriver"
 )
 
 // section is what docs/windows.md has below a heading.
@@ -122,6 +124,17 @@ func TestTheTrialIsTheRoles(t *testing.T) {
 	}
 }
 
+// TestTheRoleRefusesWhatTheAgentRefuses: the oldest driver is the same for both.
+func TestTheRoleRefusesWhatTheAgentRefuses(t *testing.T) {
+	var ovs struct {
+		Oldest string `json:"weft_windows_ovs_oldest"`
+	}
+	roleVariables(t, "ovs_windows", &ovs)
+	if want := ovsdriver.FirstSound.String(); ovs.Oldest != want {
+		t.Errorf("the role refuses drivers before %q, and the agent those before %s", ovs.Oldest, want)
+	}
+}
+
 // TestTheTrialIsUndone: what keeps the service from starting while the host gets its network back is taken back where
 // the agent is to go on.
 func TestTheTrialIsUndone(t *testing.T) {
@@ -131,6 +144,33 @@ func TestTheTrialIsUndone(t *testing.T) {
 		on := strings.Index(text, "sc.exe config weft-node start= delayed-auto")
 		if off < 0 || on < off {
 			t.Errorf("%s: the service is switched off at %d and on at %d", heading, off, on)
+		}
+	}
+}
+
+// TestTheTrialsEndLeavesNothing: what the trial changes of Windows is changed back at its end.
+func TestTheTrialsEndLeavesNothing(t *testing.T) {
+	steps, end, found := strings.Cut(section(t, "### A first trial, step by step"), "\nTo end the trial ")
+	if !found {
+		t.Fatal("the trial has no end")
+	}
+	const folders = `;C:\Program Files\weft;C:\openvswitch\usr\bin;C:\openvswitch\usr\sbin`
+	const trust = `Cert:\LocalMachine\TrustedPublisher, Cert:\LocalMachine\Root | ? Thumbprint -eq $thumbprint | Remove-Item`
+	for _, c := range []struct{ change, back string }{
+		{`"$path` + folders + `"`, ".Replace('" + folders + "', '')"},
+		{`package.cer -CertStoreLocation Cert:\LocalMachine\TrustedPublisher`, trust},
+		{`package.cer -CertStoreLocation Cert:\LocalMachine\Root`, trust},
+		{"bcdedit.exe /set testsigning on", "bcdedit.exe /set testsigning off"},
+		{"netcfg.exe -l ", "netcfg.exe -u "},
+		{"New-NetFirewallRule -DisplayName 'weft ", "Get-NetFirewallRule -DisplayName 'weft *' | Remove-NetFirewallRule"},
+		{"Add-MpPreference -ExclusionProcess C:", "Remove-MpPreference -ExclusionProcess C:"},
+		{"Disable-NetAdapterChecksumOffload -Name Ethernet", "Enable-NetAdapterChecksumOffload -Name Ethernet"},
+		{"New-Service ovsdb-server ", "sc.exe delete ovsdb-server"},
+		{"New-Service ovs-vswitchd ", "sc.exe delete ovs-vswitchd"},
+		{"weft.exe service install ", "weft.exe service uninstall"},
+	} {
+		if !strings.Contains(steps, c.change) || !strings.Contains(end, c.back) {
+			t.Errorf("%q is to be in a step, and %q at the end", c.change, c.back)
 		}
 	}
 }
