@@ -119,6 +119,7 @@ func (e engine) Records(s *settings.Settings) records.Records {
 // Run runs a controller until ctx is done or it cannot go on. An API server or a Northbound that is
 // away is waited for, at start and later.
 func Run(ctx context.Context, config settings.Config) error {
+	collectSeldom()
 	access, err := kubernetesAccess(config.Kubeconfig)
 	if err != nil {
 		return err

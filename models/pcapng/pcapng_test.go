@@ -5,6 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,20 +20,36 @@ import (
 	"github.com/weftnet/weft/models/pcapng"
 )
 
+// TestNoProgramHasTheLibrary, which the tests read the files by.
+func TestNoProgramHasTheLibrary(t *testing.T) {
+	for _, system := range []string{"linux", "windows"} {
+		list := exec.Command("go", "list", "-deps", "./cmd/weft", "./cmd/weft-cni")
+		list.Dir, list.Env = "../..", append(os.Environ(), "GOOS="+system)
+		text, err := list.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if packages := strings.Fields(string(text)); !slices.Contains(packages, "github.com/weftnet/weft/models/pcapng") ||
+			slices.ContainsFunc(packages, func(name string) bool { return strings.HasPrefix(name, "github.com/gopacket/") }) {
+			t.Errorf("on %s the programs have gopacket, or none has this package", system)
+		}
+	}
+}
+
 var noon = time.Date(2026, 11, 26, 12, 0, 0, 123456789, time.UTC)
 
 // TestAnotherProgramReadsIt: all that is written is in the file, whatever the lengths.
 func TestAnotherProgramReadsIt(t *testing.T) {
 	var file bytes.Buffer
 	w, err := pcapng.NewWriter(&file, pcapng.Section{OS: "linux", Hardware: "amd64", Application: "weft 1.2.3",
-		Comment: "pod shop/web"}, pcapng.Interface{Name: "weft0", Comment: "pod shop/web", OS: "linux", Filter: "tcp and port 80",
-		SnapLength: 96})
+		Comment: "pod shop/web"}, pcapng.Interface{Name: "weft0", Comment: "pod shop/web", OS: "linux",
+		Filter: "tcp and port 80", SnapLength: 96})
 	for length := range 9 {
 		err = errors.Join(err, w.Packet(pcapng.Packet{Data: make([]byte, length), Length: 1500, At: noon,
 			Outgoing: length%2 == 1}))
 	}
-	err = errors.Join(err, w.Statistics(pcapng.Statistics{Start: noon, End: noon.Add(time.Hour), Received: 9, Dropped: 1 << 40}),
-		w.Flush())
+	err = errors.Join(err, w.Statistics(pcapng.Statistics{Start: noon, End: noon.Add(time.Hour), Received: 9,
+		Dropped: 1 << 40}), w.Flush())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,13 +189,14 @@ func TestBrokenFiles(t *testing.T) {
 	described := append(bytes.Clone(begin), block(pcapng.InterfaceDescription, 1, 0, 0, 0, 0, 0, 0, 0)...)
 	after := func(first []byte, more ...byte) []byte { return append(bytes.Clone(first), more...) }
 	for name, file := range map[string][]byte{
-		"another format":             []byte("{\"kind\": \"Status\"}"),
-		"another block first":        block(pcapng.InterfaceDescription, 1, 0, 0, 0, 0, 0, 0, 0),
-		"another order":              block(pcapng.SectionHeader, 0x1a, 0x2b, 0x3c, 0x4d, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
-		"another version":            block(pcapng.SectionHeader, 0x4d, 0x3c, 0x2b, 0x1a, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
-		"a section that is cut":      block(pcapng.SectionHeader, 0x4d, 0x3c, 0x2b, 0x1a),
-		"an interface that is cut":   after(begin, block(pcapng.InterfaceDescription, 1, 0)...),
-		"units that are too small":   after(begin, block(pcapng.InterfaceDescription, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 1, 0, 20)...),
+		"another format":           []byte("{\"kind\": \"Status\"}"),
+		"another block first":      block(pcapng.InterfaceDescription, 1, 0, 0, 0, 0, 0, 0, 0),
+		"another order":            block(pcapng.SectionHeader, 0x1a, 0x2b, 0x3c, 0x4d, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+		"another version":          block(pcapng.SectionHeader, 0x4d, 0x3c, 0x2b, 0x1a, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+		"a section that is cut":    block(pcapng.SectionHeader, 0x4d, 0x3c, 0x2b, 0x1a),
+		"an interface that is cut": after(begin, block(pcapng.InterfaceDescription, 1, 0)...),
+		"units that are too small": after(begin, block(pcapng.InterfaceDescription, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 1, 0,
+			20)...),
 		"a packet that is cut":       after(described, block(pcapng.EnhancedPacket, make([]byte, 16)...)...),
 		"a packet without interface": after(begin, block(pcapng.EnhancedPacket, make([]byte, 20)...)...),
 		"a packet that is too long": after(described, block(pcapng.EnhancedPacket, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
