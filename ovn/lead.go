@@ -171,12 +171,13 @@ func (l *leader) batch(ctx context.Context, entries map[part.Event]watch.Entry) 
 		return
 	}
 	changes := l.cluster.takeChanges()
+	owners := ownersOf(changes)
 	err := l.northbound.Apply(ctx, changes)
 	if lost(err) {
 		l.all(ctx, entries)
 		return
 	}
-	l.afterWrite(ctx, changes, err)
+	l.afterWrite(ctx, owners, err)
 	since(l.metrics.reconcile, start)
 	l.observe(entries)
 }
@@ -192,11 +193,12 @@ func (l *leader) all(ctx context.Context, entries map[part.Event]watch.Entry) bo
 		l.cluster.pods.Seen(l.ports())
 		l.fit()
 		changes := l.cluster.takeEverything()
-		err := l.northbound.Replace(ctx, changes)
+		owners := ownersOf(changes)
+		err := l.northbound.Replace(ctx, changes) // which frees the rows that it has made: nobody else has them
 		if lost(err) || ctx.Err() != nil {
 			return err
 		}
-		l.afterWrite(ctx, changes, err)
+		l.afterWrite(ctx, owners, err)
 		since(l.metrics.reconcile, start)
 		l.observe(entries)
 		return nil
@@ -221,15 +223,15 @@ func lost(err error) bool {
 }
 
 // afterWrite has refused owners tried again later, each at a pace of its own, and the others forgiven.
-func (l *leader) afterWrite(ctx context.Context, changes []ovsdb.Change, err error) {
+func (l *leader) afterWrite(ctx context.Context, owners []ovsdb.Owner, err error) {
 	var refused *ovsdb.RefusedError
 	errors.As(err, &refused)
-	l.cluster.policies.Written(changes, refused)
+	l.cluster.policies.Written(owners, refused)
 	l.handOut(refused)
 	l.publish(ctx)
 	if len(l.backoff) > 0 {
-		for i := range changes {
-			if owner := changes[i].Owner; refused == nil || refused.Owners[owner] == nil {
+		for _, owner := range owners {
+			if refused == nil || refused.Owners[owner] == nil {
 				delete(l.backoff, owner)
 			}
 		}
@@ -252,6 +254,14 @@ func (l *leader) afterWrite(ctx context.Context, changes []ovsdb.Change, err err
 		l.backoff[owner] = pause
 		l.later(ctx, part.Signal{What: part.Again, Name: string(owner)}, pause)
 	}
+}
+
+func ownersOf(changes []ovsdb.Change) []ovsdb.Owner {
+	owners := make([]ovsdb.Owner, len(changes))
+	for i := range changes {
+		owners[i] = changes[i].Owner
+	}
+	return owners
 }
 
 // object is the Kubernetes object that an owner's rows are for, nil when there is none.

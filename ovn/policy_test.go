@@ -255,7 +255,7 @@ func TestPoliciesOfAnOVNWithoutTiers(t *testing.T) {
 		t.Errorf("ACLs by kind of owner: %v", acls)
 	}
 	c.TakeNotes() // those of nodes and pods
-	c.policies.Written(changes, nil)
+	c.policies.Written(ownersOf(changes), nil)
 	for _, a := range c.TakeNotes() {
 		if cluster := a.Kind != objects.NetworkPolicyKind; cluster != strings.Contains(ovntest.Written(a), "OVN 23.06") {
 			t.Errorf("%v %s: %s", a.Kind, a.Name, ovntest.Written(a))
@@ -274,7 +274,7 @@ func TestPolicyStatuses(t *testing.T) {
 	if notes := c.TakeNotes(); len(notes) > 0 {
 		t.Fatalf("statuses before the rows: %v", notes)
 	}
-	c.policies.Written(changes,
+	c.policies.Written(ownersOf(changes),
 		&ovsdb.RefusedError{Owners: map[ovsdb.Owner]error{"NetworkPolicy/prod/web": errors.New("full")}})
 	got := map[string]string{}
 	for _, a := range c.TakeNotes() {
@@ -311,7 +311,7 @@ func TestPolicyStatuses(t *testing.T) {
 func (s *scene) written(keys []part.Event) (statuses map[string]string, acls map[ovsdb.Owner]int) {
 	s.c.update(keys, s.Get)
 	changes := s.c.takeChanges()
-	s.c.policies.Written(changes, nil)
+	s.c.policies.Written(ownersOf(changes), nil)
 	statuses, acls = map[string]string{}, map[ovsdb.Owner]int{}
 	for _, a := range s.c.TakeNotes() {
 		statuses[a.Name] = ovntest.Written(a)

@@ -146,7 +146,7 @@ func TestNamedPortsHaveABound(t *testing.T) {
 			keys := s.put(s.policies(t, "{kind: NetworkPolicy, metadata: {namespace: prod, name: it}, spec: "+c.text+"}")...)
 			s.c.update(keys, s.Get)
 			changes := s.c.takeChanges()
-			s.c.policies.Written(changes, nil)
+			s.c.policies.Written(ownersOf(changes), nil)
 			length := 0
 			for _, change := range changes {
 				for _, row := range change.Rows {
@@ -192,7 +192,7 @@ func TestANoteIsPutBack(t *testing.T) {
 		now = now.Add(time.Second)
 		s.c.update(s.put(policyOf(noted)), s.Get)
 		changes := s.c.takeChanges()
-		s.c.policies.Written(changes, nil)
+		s.c.policies.Written(ownersOf(changes), nil)
 		notes, made := s.c.TakeNotes(), len(changes)
 		s.absorb(s.c)
 		if len(notes) > 1 {
@@ -233,7 +233,7 @@ func TestStatusOfRefusedSets(t *testing.T) {
 			p.Labels = objects.NewLabelSet(map[string]string{"app": "db"})
 			s.do(s.namespace("prod"), n, p)
 			noted := func(err *ovsdb.RefusedError) (names []string) {
-				s.c.policies.Written(s.c.takeChanges(), err)
+				s.c.policies.Written(ownersOf(s.c.takeChanges()), err)
 				for _, a := range s.c.TakeNotes() {
 					names = append(names, a.Name)
 				}

@@ -45,7 +45,7 @@ func TestWriteBacks(t *testing.T) {
 	got := map[string]string{}
 	for len(events) > 0 {
 		s.c.update(events, s.Get)
-		s.c.policies.Written(s.c.takeChanges(), nil)
+		s.c.policies.Written(ownersOf(s.c.takeChanges()), nil)
 		for _, a := range s.c.Notes {
 			got[a.Key().String()] = string(a.JSON(written))
 		}

@@ -14,7 +14,7 @@ type attempt struct {
 	refused  map[Owner]error
 }
 
-// run makes the changes.
+// run makes the changes, and takes the rows out of those that are made. So the list is its own.
 func (a *attempt) run(ctx context.Context, changes []Change) error {
 	if _, err := a.pipeline.client.connection(ctx); err != nil {
 		return err
@@ -64,8 +64,10 @@ func (a *attempt) flush(ctx context.Context, b **batch, again *[]*Change, left i
 		a.pipeline.abandon(*b)
 		return err
 	}
+	text := (*b).ops[:0] // of which a message has a copy
 	a.pipeline.send(*b)
 	*b = newBatch()
+	(*b).ops = text
 	for len(a.pipeline.flight) > left {
 		done, outcome, err := a.pipeline.arrive(ctx)
 		if err != nil {

@@ -1,6 +1,8 @@
 package ovsdb
 
 import (
+	"crypto/sha1"
+
 	"github.com/google/uuid"
 	"github.com/ovn-kubernetes/libovsdb/model"
 )
@@ -52,7 +54,15 @@ type Change struct {
 var namespace = uuid.MustParse("6b0d6a6e-3a0e-5d0a-9d39-77656674b0d5")
 
 // ID is the UUID of an owner's row, known before the row exists: references between rows need no
-// look-up, a repeated insert cannot make a second row, and two controllers agree on every UUID.
+// look-up, a repeated insert cannot make a second row, and two controllers agree on every UUID. It is of version 5,
+// as [uuid.NewSHA1] makes it with more of what the garbage collector has to find.
 func ID(table string, owner Owner, key string) string {
-	return uuid.NewSHA1(namespace, []byte(table+"\x00"+string(owner)+"\x00"+key)).String()
+	text := append(make([]byte, 0, 256), namespace[:]...)
+	text = append(append(text, table...), 0)
+	text = append(append(append(text, owner...), 0), key...)
+	sum := sha1.Sum(text)
+	id := uuid.UUID(sum[:len(uuid.UUID{})])
+	id[6] = id[6]&0x0f | 0x50
+	id[8] = id[8]&0x3f | 0x80 // the variant of RFC 9562
+	return id.String()
 }

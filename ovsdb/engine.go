@@ -86,7 +86,7 @@ func (e *Engine) Apply(ctx context.Context, changes []Change) error {
 	}
 	defer e.leave()
 	work := e.attempt()
-	if err := work.run(ctx, changes); err != nil {
+	if err := work.run(ctx, slices.Clone(changes)); err != nil {
 		return err
 	}
 	return work.result()
@@ -98,6 +98,8 @@ func (e *Engine) Apply(ctx context.Context, changes []Change) error {
 //
 // It compares everything, so it is where Watch begins: what others changed before is put right
 // here, and is not told.
+//
+// It leaves changes as they are. But each row that it has made can be freed, unless the caller keeps it.
 func (e *Engine) Replace(ctx context.Context, changes []Change) error {
 	if err := e.enter(ctx); err != nil {
 		return err
@@ -116,18 +118,19 @@ func (e *Engine) Replace(ctx context.Context, changes []Change) error {
 		return err
 	}
 	e.doubt(changes)
+	all := e.withLeavers(changes)
 	work := e.attempt()
-	if err := work.run(ctx, e.withLeavers(changes)); err != nil {
+	if err := work.run(ctx, all); err != nil {
 		return err
 	}
-	if err := e.mender.sweep(ctx, changes, work.refused); err != nil {
+	if err := e.mender.sweep(ctx, all, work.refused); err != nil {
 		return err
 	}
 	e.audit.complete = true
 	return work.result()
 }
 
-// withLeavers adds the removal of all owners that have something and are not listed.
+// withLeavers is a list of the changes, and of the removal of all owners that have something and are not listed.
 func (e *Engine) withLeavers(changes []Change) []Change {
 	listed := make(map[Owner]struct{}, len(changes))
 	for i := range changes {

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/google/uuid"
 
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovsdb"
@@ -188,6 +191,36 @@ func TestThousandsInFewTransactions(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTheListStays: the caller may give the same list again.
+func TestTheListStays(t *testing.T) {
+	both(t, func(t *testing.T, s *stage) {
+		list := func() []ovsdb.Change { return []ovsdb.Change{node("l1"), pod("a", "l1", "10.244.1.3")} }
+		for name, do := range map[string]func(context.Context, []ovsdb.Change) error{"Apply": s.engine.Apply,
+			"Replace": s.engine.Replace} {
+			given := list()
+			for range 2 { // the second time nothing is left to do
+				if err := do(s.context(), given); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want := list(); !reflect.DeepEqual(given, want) {
+				t.Errorf("%s has made %+v of %+v", name, given, want)
+			}
+		}
+	})
+}
+
+// TestIDsAreOfVersion5: those of the rows that are in databases stay.
+func TestIDsAreOfVersion5(t *testing.T) {
+	namespace := uuid.MustParse("6b0d6a6e-3a0e-5d0a-9d39-77656674b0d5")
+	for _, key := range []string{"", "tcp", strings.Repeat("long", 100)} {
+		want := uuid.NewSHA1(namespace, []byte("Load_Balancer\x00Service/default/web\x00"+key))
+		if got := ovsdb.ID("Load_Balancer", "Service/default/web", key); got != want.String() || want.Version() != 5 {
+			t.Errorf("%q: %s, want %s", key, got, want)
+		}
+	}
 }
 
 // TestTogether: changes that belong together are one transaction, more of them than others get, up to a bound.

@@ -163,6 +163,27 @@ func TestForeignChangesWithinOurs(t *testing.T) {
 	}
 }
 
+// TestRowsThatAreMadeAreLetGo, and none that are to be tried again.
+func TestRowsThatAreMadeAreLetGo(t *testing.T) {
+	for name, c := range map[string]struct {
+		outcome outcome
+		again   bool
+	}{
+		"committed":         {outcome{at: -1}, false},
+		"committed in vain": {outcome{at: -1, missed: []int{0}}, true},
+		"refused":           {outcome{refused: &OperationError{Kind: "constraint violation"}}, true},
+	} {
+		f := takeoff(t)
+		change := f.batch.changes[0].change
+		change.Memberships = []Membership{{Table: "Logical_Switch"}}
+		again := f.engine.pipeline.finish(f.batch, c.outcome)
+		if c.again != slices.Equal(again, []*Change{change}) || c.again != (len(change.Rows) == 2) ||
+			c.again != (len(change.Memberships) == 1) {
+			t.Errorf("%s: %d are tried again, of %+v", name, len(again), change)
+		}
+	}
+}
+
 // ours is what the server tells of the transaction, an update a row.
 func ours(f *flight) [][]string {
 	return [][]string{

@@ -47,7 +47,7 @@ func (p *pipeline) send(b *batch) {
 	}
 	if len(b.infos) == 0 {
 		for _, it := range b.changes {
-			p.ledger.keep(it)
+			p.made(it)
 		}
 		return
 	}
@@ -60,18 +60,17 @@ func (p *pipeline) send(b *batch) {
 		b.answer <- reply{err: ErrDisconnected}
 		return
 	}
-	params := appendString(make([]byte, 0, len(b.ops)+256), p.client.config.Model.Name())
+	head := appendString(nil, p.client.config.Model.Name())
 	if p.fence != nil {
 		if p.fence.value == "" {
 			b.answer <- reply{err: ErrFenced}
 			return
 		}
-		params, b.fenced = p.fence.appendWait(params), true
+		head, b.fenced = p.fence.appendWait(head), true
 	}
 	p.events.expect(b.written)
-	params = append(params, b.ops...)
+	id, err := session.send("transact", func(r reply) { b.answer <- r }, head, b.ops)
 	b.ops = nil
-	id, err := session.send("transact", params, func(r reply) { b.answer <- r })
 	if err != nil {
 		b.answer <- reply{err: err}
 		return
@@ -140,17 +139,26 @@ func (p *pipeline) finish(b *batch, o outcome) []*Change {
 	for _, info := range b.infos {
 		p.client.stats.rows.WithLabelValues(info.table, info.kind).Add(float64(info.rows))
 	}
-	for _, it := range b.changes {
-		p.ledger.keep(it)
-	}
 	var again []*Change
 	for _, it := range b.changes {
 		if missed[it] {
+			p.ledger.keep(it)
 			again = append(again, it.change)
+		} else {
+			p.made(it)
 		}
 	}
 	p.audit.drain()
 	return again
+}
+
+// made remembers what an owner has been given, and lets go of the rows: those of all owners are a third of what a
+// controller has in memory at its start, and the replica has them by now.
+func (p *pipeline) made(it *planned) {
+	p.ledger.keep(it)
+	if it.change != nil {
+		it.change.Rows, it.change.Memberships = nil, nil
+	}
 }
 
 // abandon takes a batch out of flight whose fate is unknown. Its changes count as made: the next

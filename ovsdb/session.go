@@ -63,9 +63,9 @@ func (s *session) start() {
 	go s.write()
 }
 
-// send has a request written; params is the text between the brackets. The reader calls then with
-// the answer, before it reads on, or with the reason why there will be none.
-func (s *session) send(method string, params []byte, then func(reply)) (uint64, error) {
+// send has a request written; params are the parts of the text between the brackets, of which it keeps none. The
+// reader calls then with the answer, before it reads on, or with the reason why there will be none.
+func (s *session) send(method string, then func(reply), params ...[]byte) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -73,10 +73,16 @@ func (s *session) send(method string, params []byte, then func(reply)) (uint64, 
 	}
 	s.next++
 	s.pending[s.next] = then
-	text := make([]byte, 0, len(params)+64)
-	text = strconv.AppendUint(append(text, `{"id":`...), s.next, 10)
+	size := 64
+	for _, part := range params {
+		size += len(part)
+	}
+	text := strconv.AppendUint(append(make([]byte, 0, size), `{"id":`...), s.next, 10)
 	text = append(appendString(append(text, `,"method":`...), method), `,"params":[`...)
-	s.post(message{s.next, append(append(text, params...), "]}"...)})
+	for _, part := range params {
+		text = append(text, part...)
+	}
+	s.post(message{s.next, append(text, "]}"...)})
 	return s.next, nil
 }
 
@@ -158,14 +164,14 @@ func (s *session) fail(err error) {
 func (s *session) call(ctx context.Context, method string, params []byte, inline ...func([]byte) error) ([]byte,
 	error) {
 	answer := make(chan reply, 1)
-	id, err := s.send(method, params, func(r reply) {
+	id, err := s.send(method, func(r reply) {
 		for _, f := range inline {
 			if r.err == nil {
 				r.err = f(r.result)
 			}
 		}
 		answer <- r
-	})
+	}, params)
 	if err != nil {
 		return nil, err
 	}
@@ -323,7 +329,7 @@ func (s *session) probe() {
 			return
 		default:
 			asked = time.Now()
-			s.send("echo", nil, func(reply) {}) // fails only when the session has ended
+			s.send("echo", func(reply) {}) // fails only when the session has ended
 		}
 		timer.Reset(wait)
 	}

@@ -45,7 +45,7 @@ func TestTheReaderDoesNotWaitForTheWriter(t *testing.T) {
 	told := make(chan string, 1)
 	s.notify = func(method string, _ []byte) error { told <- method; return nil }
 	s.start()
-	if _, err := s.send("transact", []byte(`"`+strings.Repeat("x", 1<<20)+`"`), func(reply) {}); err != nil {
+	if _, err := s.send("transact", func(reply) {}, []byte(`"`+strings.Repeat("x", 1<<20)+`"`)); err != nil {
 		t.Fatal(err)
 	}
 	go server.Write([]byte(`{"id":"echo","method":"echo","params":[]}{"id":null,"method":"update2","params":[]}`))
@@ -74,7 +74,7 @@ func TestAServerThatTakesNothing(t *testing.T) {
 		s, _ := pipe(t, time.Second)
 		s.start() // without a probe
 		ended := make(chan error, 1)
-		if _, err := s.send("transact", nil, func(r reply) { ended <- r.err }); err != nil {
+		if _, err := s.send("transact", func(r reply) { ended <- r.err }); err != nil {
 			t.Fatal(err)
 		}
 		if err := await(t, "the end of the session", ended); !errors.Is(err, ErrDisconnected) || !errors.Is(err, errSilent) {
@@ -122,7 +122,7 @@ func TestProbing(t *testing.T) {
 func TestWithdrawnRequestsAreNotSent(t *testing.T) {
 	s, server := pipe(t, time.Hour)
 	send := func(method string) uint64 {
-		id, err := s.send(method, nil, func(reply) {})
+		id, err := s.send(method, func(reply) {})
 		if err != nil {
 			t.Fatal(err)
 		}

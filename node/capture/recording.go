@@ -9,12 +9,9 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/gopacket/gopacket"
-	"github.com/gopacket/gopacket/layers"
-	"github.com/gopacket/gopacket/pcapgo"
-
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/pcapng"
 	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/models/version"
 )
@@ -27,7 +24,7 @@ const flushPeriod = 100 * time.Millisecond
 type source interface {
 	io.Closer
 	// next gives a packet, whose data is in the buffer. [errGone] says that no more will come.
-	next(buffer []byte) (packet, error)
+	next(buffer []byte) (pcapng.Packet, error)
 	// counts are the packets that have passed the filter, and how many of them are lost since they were not read in time.
 	counts() (seen, lost uint64, err error)
 }
@@ -48,13 +45,6 @@ type keptSource interface {
 
 var errGone = errors.New("the device is gone or down, or has no more packets")
 
-type packet struct {
-	data     []byte
-	length   int // in bytes, of which data has the first
-	at       time.Time
-	outgoing bool // the host sends it by the device
-}
-
 // Device is what is captured.
 type Device struct {
 	// Name is the name of the device in the host's network.
@@ -72,7 +62,7 @@ type recording struct {
 	source source
 	device Device
 	spec   api.CaptureSpec
-	file   *pcapgo.NgWriter
+	file   *pcapng.Writer
 	// packets and bytes are written.
 	packets, bytes int64
 }
@@ -91,8 +81,7 @@ func record(ctx context.Context, w io.Writer, s source, d Device, spec api.Captu
 	if err != nil {
 		return r, err
 	}
-	err = r.file.WriteInterfaceStats(0, pcapgo.NgInterfaceStatistics{LastUpdate: time.Now(), StartTime: begin,
-		EndTime: time.Now(), PacketsReceived: seen, PacketsDropped: lost})
+	err = r.file.Statistics(pcapng.Statistics{Start: begin, End: time.Now(), Received: seen, Dropped: lost})
 	if err == nil {
 		err = r.file.Flush()
 	}
@@ -103,11 +92,10 @@ func record(ctx context.Context, w io.Writer, s source, d Device, spec api.Captu
 }
 
 func (r *recording) begin(w io.Writer) (err error) {
-	r.file, err = pcapgo.NewNgWriterInterface(w, pcapgo.NgInterface{
-		Name: r.device.Name, Comment: r.device.Comment, LinkType: layers.LinkTypeEthernet, OS: runtime.GOOS,
-		SnapLength: uint32(r.spec.SnapLength), Filter: r.spec.Filter.String(),
-	}, pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{OS: runtime.GOOS, Hardware: runtime.GOARCH,
-		Application: "weft " + version.Version(), Comment: r.device.Comment}})
+	r.file, err = pcapng.NewWriter(w, pcapng.Section{OS: runtime.GOOS, Hardware: runtime.GOARCH,
+		Application: "weft " + version.Version(), Comment: r.device.Comment},
+		pcapng.Interface{Name: r.device.Name, Comment: r.device.Comment, OS: runtime.GOOS, Filter: r.spec.Filter.String(),
+			SnapLength: r.spec.SnapLength})
 	if err != nil {
 		return err
 	}
@@ -169,11 +157,11 @@ func (r *recording) copyUntilDeadline(buffer []byte) (full bool, err error) {
 		case err != nil:
 			return false, fmt.Errorf("read packets of device %s: %w", r.device.Name, err)
 		}
-		size := int64(len(p.data) + packetOverhead)
+		size := int64(len(p.Data) + packetOverhead)
 		if r.bytes+size > r.spec.Bytes {
 			return true, nil
 		}
-		if err := r.write(p); err != nil {
+		if err := r.file.Packet(p); err != nil {
 			return false, fmt.Errorf("write a packet: %w", err)
 		}
 		r.bytes += size
@@ -185,12 +173,3 @@ func (r *recording) copyUntilDeadline(buffer []byte) (full bool, err error) {
 
 // packetOverhead is what pcapng needs for a packet at most, in bytes: an Enhanced Packet Block with flags and padding.
 const packetOverhead = 48
-
-func (r *recording) write(p packet) error {
-	direction := pcapgo.NgEpbFlagDirectionInbound
-	if p.outgoing {
-		direction = pcapgo.NgEpbFlagDirectionOutbound
-	}
-	return r.file.WritePacketWithOptions(gopacket.CaptureInfo{Timestamp: p.at, CaptureLength: len(p.data),
-		Length: p.length}, p.data, pcapgo.NgPacketOptions{Flags: &pcapgo.NgEpbFlags{Direction: direction}})
-}

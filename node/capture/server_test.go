@@ -18,6 +18,7 @@ import (
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/pcapng"
 )
 
 // steady is a source that has a packet whenever it is asked, until it is gone. Only the goroutine of its capture uses
@@ -35,18 +36,18 @@ func (s *steady) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-func (s *steady) next(buffer []byte) (packet, error) {
+func (s *steady) next(buffer []byte) (pcapng.Packet, error) {
 	switch {
 	case s.gone:
-		return packet{}, errGone
+		return pcapng.Packet{}, errGone
 	case s.silent:
 		time.Sleep(time.Until(s.deadline)) // of the test's own clock
-		return packet{}, os.ErrDeadlineExceeded
+		return pcapng.Packet{}, os.ErrDeadlineExceeded
 	case !time.Now().Before(s.deadline):
-		return packet{}, os.ErrDeadlineExceeded
+		return pcapng.Packet{}, os.ErrDeadlineExceeded
 	}
 	s.given++
-	return packet{data: buffer[:60], length: 1500, at: time.Now(), outgoing: s.given%2 == 0}, nil
+	return pcapng.Packet{Data: buffer[:60], Length: 1500, At: time.Now(), Outgoing: s.given%2 == 0}, nil
 }
 
 func (s *steady) counts() (seen, lost uint64, err error) { return s.given + 7, 7, nil }

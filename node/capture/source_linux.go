@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+	"github.com/weftnet/weft/models/pcapng"
 )
 
 // receiveBuffer bounds, in bytes, what the kernel keeps of packets that the agent has not read yet.
@@ -70,37 +71,37 @@ func networkOrder(v uint16) uint16 {
 	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, v))
 }
 
-func (s *packetSocket) next(buffer []byte) (packet, error) {
+func (s *packetSocket) next(buffer []byte) (pcapng.Packet, error) {
 	n, controls, _, from, err := s.Recvmsg(context.Background(), buffer, s.control, 0)
 	if errors.Is(err, unix.ENETDOWN) {
-		return packet{}, errGone
+		return pcapng.Packet{}, errGone
 	}
 	if err != nil {
-		return packet{}, err
+		return pcapng.Packet{}, err
 	}
-	p := packet{data: buffer[:n], length: n, at: time.Now()}
+	p := pcapng.Packet{Data: buffer[:n], Length: n, At: time.Now()}
 	if link, ok := from.(*unix.SockaddrLinklayer); ok {
-		p.outgoing = link.Pkttype == unix.PACKET_OUTGOING
+		p.Outgoing = link.Pkttype == unix.PACKET_OUTGOING
 	}
 	messages, err := unix.ParseSocketControlMessage(s.control[:controls])
 	if err != nil {
-		return packet{}, fmt.Errorf("read what the kernel says of a packet: %w", err)
+		return pcapng.Packet{}, fmt.Errorf("read what the kernel says of a packet: %w", err)
 	}
 	for _, m := range messages {
-		p.note(m)
+		note(&p, m)
 	}
 	return p, nil
 }
 
 // note reads when a packet was seen, and how long it was before the filter has cut it.
-func (p *packet) note(m unix.SocketControlMessage) {
+func note(p *pcapng.Packet, m unix.SocketControlMessage) {
 	switch {
 	case m.Header.Level == unix.SOL_SOCKET && m.Header.Type == unix.SO_TIMESTAMPNS &&
 		len(m.Data) >= int(unsafe.Sizeof(unix.Timespec{})):
-		p.at = time.Unix((*unix.Timespec)(unsafe.Pointer(&m.Data[0])).Unix())
+		p.At = time.Unix((*unix.Timespec)(unsafe.Pointer(&m.Data[0])).Unix())
 	case m.Header.Level == unix.SOL_PACKET && m.Header.Type == unix.PACKET_AUXDATA &&
 		len(m.Data) >= int(unsafe.Sizeof(unix.TpacketAuxdata{})):
-		p.length = max(p.length, int((*unix.TpacketAuxdata)(unsafe.Pointer(&m.Data[0])).Len))
+		p.Length = max(p.Length, int((*unix.TpacketAuxdata)(unsafe.Pointer(&m.Data[0])).Len))
 	}
 }
 

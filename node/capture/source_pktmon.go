@@ -11,12 +11,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gopacket/gopacket/layers"
-	"github.com/gopacket/gopacket/pcapgo"
 	"golang.org/x/net/bpf"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/pcapng"
 	"github.com/weftnet/weft/node/pktmon"
 )
 
@@ -80,7 +79,7 @@ type monitored struct {
 	device  Device
 	program *bpf.VM
 	file    *os.File
-	reader  *pcapgo.NgReader
+	reader  *pcapng.Reader
 	seen    uint64
 	lost    uint64
 }
@@ -94,35 +93,33 @@ func (m *monitored) finish(ctx context.Context) error {
 	if m.file, err = os.Open(name); err != nil {
 		return err
 	}
-	m.reader, err = pcapgo.NewNgReader(m.file, pcapgo.NgReaderOptions{WantMixedLinkType: true})
-	if err != nil {
-		return fmt.Errorf("read what pktmon has made of its packets: %w", err)
-	}
+	m.reader = pcapng.NewReader(m.file)
 	return nil
 }
 
-func (m *monitored) next(buffer []byte) (packet, error) {
+func (m *monitored) next(buffer []byte) (pcapng.Packet, error) {
 	for {
-		data, info, err := m.reader.ZeroCopyReadPacketData()
+		p, err := m.reader.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return packet{}, errGone
+			return p, errGone
 		case err != nil:
-			return packet{}, fmt.Errorf("read what pktmon has made of its packets: %w", err)
-		case len(info.AncillaryData) == 1 && info.AncillaryData[0] != layers.LinkTypeEthernet || !m.isOurs(data):
+			return p, fmt.Errorf("read what pktmon has made of its packets: %w", err)
+		case p.Link != pcapng.LinkEthernet || !m.isOurs(p.Data):
 			continue
 		}
-		length, err := m.program.Run(data)
+		length, err := m.program.Run(p.Data)
 		if err != nil {
-			return packet{}, fmt.Errorf("filter the packets of device %s: %w", m.device.Name, err)
+			return p, fmt.Errorf("filter the packets of device %s: %w", m.device.Name, err)
 		}
 		if length == dropped {
 			continue
 		}
 		m.seen++
 		// A pod's packets are seen from the host's side of its interface, those of the tunnels from the host.
-		return packet{data: buffer[:copy(buffer, data[:min(length, len(data))])], length: info.Length, at: info.Timestamp,
-			outgoing: bytes.Equal(data[6:12], m.device.MAC[:]) == m.device.Tunnels}, nil
+		p.Outgoing = bytes.Equal(p.Data[6:12], m.device.MAC[:]) == m.device.Tunnels
+		p.Data = buffer[:copy(buffer, p.Data[:min(length, len(p.Data))])]
+		return p, nil
 	}
 }
 

@@ -135,12 +135,13 @@ func (r *rows) balancer(s *objects.Service, f *frontend, v view) (uuid string) {
 	if slices.ContainsFunc(r.Rows, func(row ovsdb.Row) bool { return row.Key == key }) {
 		return id
 	}
+	protocol := string(f.protocol) // a copy: a pointer to the frontend's keeps all of it in memory as long as the row
 	row := &nb.LoadBalancer{
-		Name:    northbound.LoadBalancerName(s.Namespace, s.Name, where, f.protocol),
-		Options: f.options(v),
-		Vips:    make(map[string]string, len(v.vips)),
+		Name:     northbound.LoadBalancerName(s.Namespace, s.Name, where, f.protocol),
+		Options:  f.options(v),
+		Protocol: &protocol,
+		Vips:     make(map[string]string, len(v.vips)),
 	}
-	row.Protocol = (*string)(&f.protocol)
 	if s.ClientIP {
 		row.Options["affinity_timeout"] = s.AffinityTimeout()
 	}

@@ -4,13 +4,16 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"weak"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 )
 
@@ -85,6 +88,23 @@ func TestRows(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRowsKeepNoFrontends: the endpoints of all Services would be in memory until the rows are written.
+func TestRowsKeepNoFrontends(t *testing.T) {
+	nodes := &Nodes{Names: []string{"n1"}, Balanced: func(objects.Claim) bool { return false }}
+	s := &objects.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+		Ports:      []objects.ServicePort{{Name: "http", Protocol: "tcp", Port: 80}},
+		ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.10")}}
+	r := newRows(northbound.ServiceOwner("default/web"))
+	list := frontends(s, "tcp", nil, nodes, 10)
+	kept := weak.Make(&list[0])
+	r.serve(s, &list[0], nodes)
+	runtime.GC()
+	if len(r.Rows) != 1 || kept.Value() != nil {
+		t.Errorf("%d rows keep their frontend: %v", len(r.Rows), kept.Value() != nil)
+	}
+	runtime.KeepAlive(r)
 }
 
 func same(t *testing.T, what string, got, want []string) {

@@ -274,11 +274,10 @@ func (b *Part) later(p *policyState) {
 	b.unwritten[northbound.PolicyOwner(p.key)] = unwrittenStatus{p.key, p.note}
 }
 
-// Written takes in what has become of changes: a status speaks of rows that are there, and of sets that are
-// and have in them whom they should. Where the Northbound has refused one of these, it is asked for later.
-func (b *Part) Written(changes []ovsdb.Change, refused *ovsdb.RefusedError) {
-	for i := range changes {
-		owner := changes[i].Owner
+// Written takes in what has become of the changes of owners: a status speaks of rows that are there, and of sets that
+// are and have in them whom they should. Where the Northbound has refused one of these, it is asked for later.
+func (b *Part) Written(owners []ovsdb.Owner, refused *ovsdb.RefusedError) {
+	for _, owner := range owners {
 		status, ok := b.unwritten[owner]
 		if !ok {
 			continue
