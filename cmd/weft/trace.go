@@ -29,12 +29,12 @@ is a number, or the name of a Service's port. Without a port, a Service's only o
 echo (ICMP). An IPv6 address stands in brackets before its port.
 
 A connection from an address outside comes in by the gateway of a node, see --node, and goes to an address by which a
-Service is known outside.
+Service is known outside, or to a node. A NodePort is a port of a node, or of an address of it. The trace says whether
+the node's switch, its gateway router or its agent answers there.
 
 Without --live nothing is sent. ovn-trace, OVN's simulator, follows the packet through the logical flows of the live
-Southbound. It knows no connections: what the request has translated is taken to be translated back for the answer. Of a
-Service's endpoints it takes one by chance. NodePorts are not followed, as ovn-trace does not know the variables of
-nodes by which OVN has them.
+Southbound, with the values of the node for the variables of NodePorts. It knows no connections: what the request has
+translated is taken to be translated back for the answer. Of a Service's endpoints it takes one by chance.
 
 With --live, the agent of the pod's node sends a probe, too: one connection by TCP or SCTP, which it closes at once, or
 one datagram by UDP. It leaves from the pod's own network, with the pod's address, to the address and the port that were
@@ -51,7 +51,7 @@ func traceCommand() *cobra.Command {
 		Long:  traceHelp,
 		Example: "  weft trace shop/web svc/shop/db:3306\n  weft trace shop/web svc/shop/db:3306 --live\n" +
 			"  weft trace -n shop web 198.51.100.1:53 --protocol udp\n  weft trace node/l1 shop/db:3306 --family 6 --ovn\n" +
-			"  weft trace 198.51.100.9 203.0.113.80:443 --node l1",
+			"  weft trace 198.51.100.9 203.0.113.80:443 --node l1\n  weft trace shop/web node/l2:30080",
 	}
 	endsWith(cmd, exitCode{doctor.ExitOK, "the packet arrives, and so does its answer"},
 		exitCode{doctor.ExitWarning, "the packet or its answer is refused, or lost"},

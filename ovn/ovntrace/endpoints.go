@@ -44,6 +44,19 @@ func (f *Flow) Endpoints() (list []netip.AddrPort) {
 	return list
 }
 
+// ForcesSource says whether a router gives what the flow has balanced an address of its own as the source. It does so
+// in its egress pipeline, by a flag that ovn-trace forgets on the way there.
+func (f *Flow) ForcesSource() bool {
+	return slices.ContainsFunc(f.Actions, func(action string) bool {
+		return balances.MatchString(action) && strings.HasSuffix(action, "; force_snat);")
+	})
+}
+
+// LearnsClient says whether the flow notes which endpoint a client has got (ovn-sb(5), commit_lb_aff).
+func (f *Flow) LearnsClient() bool {
+	return slices.ContainsFunc(f.Actions, func(action string) bool { return strings.HasPrefix(action, "commit_lb_aff(") })
+}
+
 // Drops says whether the flow ends the packet.
 func (f *Flow) Drops() bool { return f.UUID == "" || slices.Contains(f.Actions, "drop;") }
 

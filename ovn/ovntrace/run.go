@@ -39,8 +39,9 @@ func New(path, southbound string, most int) *Program {
 
 // Run follows a packet and gives the output. Of a load balancer's endpoints one is taken by chance, and the output does
 // not say which. The option --lb-dst does not choose: flows that look up a known connection obey it too
-// (execute_ct_lb in utilities/ovn-trace.c), so that a new one never comes to the load balancer.
-func (p *Program) Run(ctx context.Context, packet Packet) (string, error) {
+// (execute_ct_lb in utilities/ovn-trace.c), so that a new one never comes to the load balancer. Flows that name
+// variables are followed if these are among the given ones, of the chassis that the packet meets.
+func (p *Program) Run(ctx context.Context, packet Packet, variables Variables) (string, error) {
 	expression, err := packet.Expression()
 	if err != nil {
 		return "", err
@@ -51,7 +52,12 @@ func (p *Program) Run(ctx context.Context, packet Packet) (string, error) {
 	case <-ctx.Done():
 		return "", fmt.Errorf("wait for other traces to end: %w", ctx.Err())
 	}
-	args := []string{"--db=" + p.Southbound, "--no-leader-only", "--detailed", "-voff", "-vconsole:emer"}
+	r, err := newRelay(ctx, p.Southbound, variables)
+	if err != nil {
+		return "", err
+	}
+	defer r.close()
+	args := []string{"--db=" + r.endpoint(), "--no-leader-only", "--detailed", "-voff", "-vconsole:emer"}
 	for range lookups {
 		args = append(args, "--ct="+packet.conntrack())
 	}

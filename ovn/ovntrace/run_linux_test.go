@@ -32,12 +32,12 @@ func TestBounds(t *testing.T) {
 		{"fails", "echo no database >&2; exit 1", "no database", time.Minute},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), c.within)
-		if text, err := program(t, c.script).Run(ctx, web()); err == nil || !strings.Contains(err.Error(), c.want) {
+		if text, err := program(t, c.script).Run(ctx, web(), nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %d bytes, %v, want %q", c.name, len(text), err, c.want)
 		}
 		cancel()
 	}
-	if _, err := New("no-such-ovn-trace", "unix:x", 1).Run(t.Context(), web()); !errors.Is(err, exec.ErrNotFound) ||
+	if _, err := New("no-such-ovn-trace", "unix:x", 1).Run(t.Context(), web(), nil); !errors.Is(err, exec.ErrNotFound) ||
 		!strings.Contains(err.Error(), "ovn-common") {
 		t.Errorf("a program that is not there: %v", err)
 	}
@@ -46,7 +46,7 @@ func TestBounds(t *testing.T) {
 // TestArguments: the packet is one argument, and no variable of the door's is handed on.
 func TestArguments(t *testing.T) {
 	t.Setenv("OVN_SB_DB", "tcp:192.0.2.9:6642")
-	text, err := program(t, `for argument; do echo "[$argument]"; done; echo "$OVN_SB_DB"`).Run(t.Context(), web())
+	text, err := program(t, `for argument; do echo "[$argument]"; done; echo "$OVN_SB_DB"`).Run(t.Context(), web(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,8 +55,8 @@ func TestArguments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lines[0] != "[--db=unix:/run/sb.sock]" || lines[len(lines)-1] != "["+expression+"]" ||
-		strings.Count(text, "--ct=trk,new") != lookups {
+	if !strings.HasPrefix(lines[0], "[--db=unix:"+filepath.Join(os.TempDir(), "weft-trace-")) ||
+		lines[len(lines)-1] != "["+expression+"]" || strings.Count(text, "--ct=trk,new") != lookups {
 		t.Errorf("the arguments are %s", text)
 	}
 }
@@ -67,11 +67,11 @@ func TestOneAtATime(t *testing.T) {
 	p.slots <- struct{}{}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := p.Run(gone, web()); !errors.Is(err, context.Canceled) {
+	if _, err := p.Run(gone, web(), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("without a place: %v", err)
 	}
 	<-p.slots
-	if text, err := p.Run(t.Context(), web()); err != nil || text != "it ran\n" {
+	if text, err := p.Run(t.Context(), web(), nil); err != nil || text != "it ran\n" {
 		t.Errorf("with a place: %q, %v", text, err)
 	}
 }

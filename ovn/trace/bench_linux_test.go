@@ -55,7 +55,7 @@ func BenchmarkTrace(b *testing.B) {
 		Dst: netip.MustParseAddr("10.244.1.5"), Protocol: ovntrace.TCP, SrcPort: clientPort, DstPort: 3307}
 	b.Run("ovn-trace alone", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := c.Program.Run(b.Context(), packet); err != nil {
+			if _, err := c.Program.Run(b.Context(), packet, nil); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -40,10 +40,10 @@ type node struct {
 }
 
 // allNodes are the Nodes by name. What cannot be read of one is left out.
-func (t *Tracer) allNodes() map[string]node {
-	found := map[string]node{}
+func (t *Tracer) allNodes() map[string]*node {
+	found := map[string]*node{}
 	for _, o := range t.Nodes() {
-		n := node{name: o.Name}
+		n := &node{name: o.Name}
 		n.facts, _, _ = contract.Parse[contract.NodeFacts](o.Annotations, contract.NodeFactsAnnotation)
 		n.network, _, _ = contract.Parse[contract.NodeNetwork](o.Annotations, contract.NodeNetworkAnnotation)
 		for _, a := range o.Status.Addresses {

@@ -112,11 +112,11 @@ func (w *way) named(addr netip.Addr) string {
 			return fmt.Sprintf("%s (%s)", e.text, addr)
 		}
 	}
-	if s := w.to.service; s != nil && addr == w.chosen.Addr() {
+	if s := w.askedService(); s != nil && addr == w.chosen.Addr() {
 		return fmt.Sprintf("the endpoint %s of Service %s", addr, s.key)
 	}
-	if name, found := w.nodeAt(addr); found {
-		return fmt.Sprintf("node %s (%s)", name, addr)
+	if n, found := w.nodeAt(addr); found {
+		return fmt.Sprintf("node %s (%s)", n.name, addr)
 	}
 	return addr.String()
 }

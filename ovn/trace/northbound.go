@@ -11,6 +11,7 @@ import (
 
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/explain"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -89,19 +90,54 @@ func (n *northboundServer) gatewaysOf(ctx context.Context, address netip.Addr) (
 	return nodes, err
 }
 
-// nodePort is the owner of the load balancer that has a port at the addresses of all nodes; "" is none.
-func (n *northboundServer) nodePort(ctx context.Context, protocol string, port uint16) (owner string, err error) {
+// nodePort is a Service's port at the addresses of all nodes.
+type nodePort struct {
+	service   string           // namespace/name
+	endpoints []netip.AddrPort // that clients within the cluster get, sorted
+}
+
+// nodePort finds whose a port of a family is; nil is nobody's. Load balancers of NodePorts have keys like
+// tcp/nodeport4@l1. Those of gateway routers may have fewer endpoints.
+func (n *northboundServer) nodePort(ctx context.Context, protocol string, ipv4 bool, port uint16) (*nodePort, error) {
 	rows, err := rowsOf(ctx, n.Client, libovsdb.Operation{Op: libovsdb.OperationSelect, Table: nb.LoadBalancerTable,
-		Columns: []string{"vips", "protocol", "external_ids"}, Where: []libovsdb.Condition{
-			libovsdb.NewCondition("options", libovsdb.ConditionIncludes,
-				libovsdb.OvsMap{GoMap: map[any]any{"template": "true"}}),
+		Columns: []string{"vips", "external_ids"}, Where: []libovsdb.Condition{
 			libovsdb.NewCondition("protocol", libovsdb.ConditionEqual, protocol)}})
+	if err != nil {
+		return nil, err
+	}
+	var found *nodePort
+	sort, end := protocol+"/nodeport"+northbound.IPVersion(ipv4), fmt.Sprintf(":%d", port)
 	for _, row := range rows {
-		for vip := range ovsdb.TextMap(row["vips"]) {
-			if strings.HasSuffix(vip, fmt.Sprintf(":%d", port)) {
-				return ovsdb.TextMap(row["external_ids"])[ovsdb.OwnerMark], err
+		ids := ovsdb.TextMap(row["external_ids"])
+		service, ofService := strings.CutPrefix(ids[ovsdb.OwnerMark], "Service/")
+		key, scope, _ := strings.Cut(ids[ovsdb.KeyMark], "@")
+		if !ofService || key != sort && key != sort+"/refused" {
+			continue
+		}
+		for vip, endpoints := range ovsdb.TextMap(row["vips"]) {
+			if !strings.HasSuffix(vip, end) {
+				continue
+			}
+			if found == nil {
+				found = &nodePort{service: service}
+			}
+			if !strings.HasPrefix(scope, "gw=") {
+				found.endpoints = append(found.endpoints, addrPorts(endpoints)...)
 			}
 		}
 	}
-	return "", err
+	if found != nil {
+		slices.SortFunc(found.endpoints, netip.AddrPort.Compare)
+		found.endpoints = slices.Compact(found.endpoints)
+	}
+	return found, nil
+}
+
+func addrPorts(text string) (list []netip.AddrPort) {
+	for one := range strings.SplitSeq(text, ",") {
+		if at, err := netip.ParseAddrPort(one); err == nil {
+			list = append(list, at)
+		}
+	}
+	return list
 }

@@ -23,7 +23,7 @@ func (t *tracing) rulesOf(trace *ovntrace.Trace) (map[string]*rule, error) {
 	for i := range trace.Visits {
 		for _, f := range trace.Visits[i].Flows {
 			if judges(f.Stage) && f.UUID != "" {
-				flows = append(flows, flow{f.Match, f.Priority, f.UUID})
+				flows = append(flows, t.flowOf(&f))
 			}
 		}
 	}

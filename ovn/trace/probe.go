@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
@@ -58,10 +59,30 @@ var findings = map[string]map[string]finding{
 var silent = finding{api.ProbeUnknown, "nobody refuses it, and a program need not answer a datagram",
 	"see by `weft capture` whether it comes to the destination"}
 
+// accepted are the findings where a node's agent has answered in the place of the destination.
+var accepted = map[string]finding{
+	api.Arrives: {api.ProbeAgrees, "a node's agent accepts the connection, whatever becomes of its own one", ""},
+	api.Refused: acceptedFirst,
+	api.Lost:    acceptedFirst,
+}
+
+var acceptedFirst = finding{api.ProbeUnknown, "a node's agent accepts each connection before it looks for an " +
+	"endpoint, and resets it where there is none", "ask with data, as by curl: a connection that is reset has no answer"}
+
+// byAgent says whether an agent takes part in a connection of TCP.
+func byAgent(s *api.TraceStatus) bool {
+	return s.Probe.Protocol == string(ovntrace.TCP) && slices.ContainsFunc(s.Request, func(step api.TraceStep) bool {
+		return step.Kind == api.StepHost && strings.HasPrefix(step.Object, "Service ")
+	})
+}
+
 // Compare says what a probe's result means beside the trace.
 func Compare(s *api.TraceStatus) {
 	probe := s.Probe
 	found := findings[s.Result][probe.Result]
+	if probe.Result == api.ProbeAnswered && byAgent(s) {
+		found = accepted[s.Result]
+	}
 	if s.Result == api.Arrives && probe.Result == api.ProbeUnanswered && probe.Protocol == string(ovntrace.UDP) {
 		found = silent
 	}

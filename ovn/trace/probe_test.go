@@ -39,6 +39,14 @@ func TestWhatAProbeSaysOfItsTrace(t *testing.T) {
 			Probe: &api.TraceProbe{Protocol: "tcp", Result: api.ProbeRefused}}, differs, "another of the 2 endpoints"},
 		"the only endpoint": {api.TraceStatus{Result: api.Arrives, Endpoints: []string{"10.244.0.4:80"},
 			Probe: &api.TraceProbe{Protocol: "tcp", Result: api.ProbeAnswered}}, agrees, "answers"},
+		"an agent that has no endpoint": {api.TraceStatus{Result: api.Refused, Request: []api.TraceStep{
+			{Kind: api.StepHost, Object: "Service shop/db"}}, Probe: &api.TraceProbe{Protocol: "tcp",
+			Result: api.ProbeAnswered}}, api.ProbeUnknown, "accepts each connection"},
+		"an agent that has one": {api.TraceStatus{Result: api.Arrives, Request: []api.TraceStep{
+			{Kind: api.StepHost, Object: "Service shop/db"}}, Probe: &api.TraceProbe{Protocol: "tcp",
+			Result: api.ProbeAnswered}}, agrees, "agent accepts"},
+		"a host": {api.TraceStatus{Result: api.Refused, Request: []api.TraceStep{{Kind: api.StepHost, Object: "Node l1"}},
+			Probe: &api.TraceProbe{Protocol: "tcp", Result: api.ProbeAnswered}}, differs, "the destination answers"},
 		"outside": {api.TraceStatus{Result: api.Arrives, Request: []api.TraceStep{{Kind: api.StepOutside}},
 			Probe: &api.TraceProbe{Protocol: "tcp", Result: api.ProbeUnanswered}}, differs, "beyond OVN"},
 	} {

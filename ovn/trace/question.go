@@ -103,9 +103,9 @@ func (q *question) checkSource() (err error) {
 		return questionErrorf("spec.node", "a %s does not come in by a gateway; leave it out", q.from.Kind)
 	case q.from.Kind != api.AddressEnd:
 		return nil
-	case q.to.Kind != api.AddressEnd:
+	case q.to.Kind != api.AddressEnd && q.to.Kind != api.NodeEnd:
 		return questionErrorf("spec.destination.kind", "a connection from outside goes to an address that is known there: "+
-			"give one of a Service's (`kubectl get services -A`)")
+			"give one of a Service's (`kubectl get services -A`), or a node and a NodePort")
 	}
 	q.client, err = readAddress("spec.source.name", q.from.Name)
 	return err

@@ -3,67 +3,103 @@ package trace
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/ovn/ovntrace"
 )
 
-// back follows the answer to a request that has arrived. Its addresses are those that the request had at its end, the
-// other way round.
+// back follows the answer to a request that has arrived: along the request's legs, the last one first. On each its
+// addresses are those that the request had at the leg's end, the other way round.
 func (t *tracing) back(request *way) error {
-	if request.out != nil && request.out.name == t.from.port.name {
+	legs := append(slices.Clone(request.done), request.leg)
+	if len(legs) == 1 && request.out != nil && request.sender != nil && request.out.name == request.sender.name {
 		t.status.Notes = append(t.status.Notes, t.from.text+" is its own endpoint: the answer does not leave it")
 		return nil
 	}
-	if t.q.from.Kind == api.AddressEnd {
-		return t.backOutside(request)
+	if slices.ContainsFunc(legs, func(l leg) bool { return !l.beyond && l.sender == nil && l.out == nil }) ||
+		request.beyond && !request.served {
+		t.status.Notes = append(t.status.Notes, "the answer begins outside of OVN, and is not traced")
+		return nil
 	}
-	packet := ovntrace.Packet{Src: request.dst.Addr(), Dst: t.backTo(request), Protocol: request.packet.Protocol,
-		SrcPort: request.dst.Port(), DstPort: request.packet.SrcPort, Reply: true}
-	from := end{text: request.dst.Addr().String(), node: request.node}
-	var err error
-	if request.out != nil {
-		err = t.answerOf(request.out, &packet, &from)
-	} else {
-		err = t.answerFromOutside(request, &packet)
+	reply := &way{tracing: t}
+	for i, l := range slices.Backward(legs) {
+		reply.onward = i > 0
+		back, err := reply.along(&l)
+		if err != nil {
+			return err
+		}
+		if t.answered(reply, &l, back); t.status.Result != api.Arrives || reply.result != "" {
+			return nil
+		}
 	}
-	if err != nil {
-		return err
-	}
-	trace, err := t.run(packet)
-	if err != nil {
-		return err
-	}
-	reply := t.wayOf(packet, from)
-	if request.src != request.packet.Src && request.out == nil {
-		reply.outside = request.src
-	}
-	if err := reply.tell(trace, from); err != nil {
-		return err
-	}
-	t.undo(request, reply)
-	t.answered(reply, reply.out != nil && reply.out.name == t.from.port.name)
 	return nil
 }
 
-// answered tells of an answer, and whether it has come back to whoever asked.
-func (t *tracing) answered(reply *way, back bool) {
+// answered tells of an answer, and whether it has come back to where a leg began.
+func (t *tracing) answered(reply *way, l *leg, back bool) {
 	t.status.Reply = reply.steps
 	switch {
-	case reply.result != api.Arrives:
+	case reply.result != api.Arrives && !(reply.onward && reply.result == ""):
 		t.status.Result, t.status.Reason, t.status.Remedy = reply.result, "the answer is lost: "+reply.reason, reply.remedy
+	case !back && !l.beyond && l.sender == nil:
+		t.status.Result, t.status.Reason = api.Lost, fmt.Sprintf("the answer does not come back to the gateway router of "+
+			"node %s, and so the client would see it come from %s, which it has not asked", l.entry, l.dst)
+		t.status.Remedy = "a client in the cluster asks the Service by its ClusterIP"
 	case !back:
 		t.status.Result, t.status.Reason = api.Lost, fmt.Sprintf("the answer does not come back to %s", t.from.text)
 		t.status.Remedy = seeOVN
 	}
 }
 
-// backTo is the address to which the answer goes once conntrack has given it back what the request had.
-func (t *tracing) backTo(request *way) netip.Addr {
-	if request.out == nil {
-		return request.packet.Src
+// along follows the answer along a leg of the request, and says whether it has come back to where that began.
+func (w *way) along(l *leg) (back bool, err error) {
+	switch {
+	case l.beyond:
+		w.alongHost(l)
+		return true, nil
+	case l.sender == nil:
+		return w.alongGateway(l)
 	}
-	return request.src
+	return w.alongPort(l)
+}
+
+// answer begins a leg of the answer, to an address that the request had.
+func (w *way) answer(l *leg, to netip.Addr) *ovntrace.Packet {
+	w.leg = legOf(ovntrace.Packet{Src: l.dst.Addr(), Dst: to, Protocol: l.packet.Protocol, SrcPort: l.dst.Port(),
+		DstPort: l.packet.SrcPort, Reply: true}, l.node)
+	w.last, w.outside, w.left = nil, netip.Addr{}, ""
+	return &w.packet
+}
+
+// alongPort follows the answer to the pod or the host that has sent the request.
+func (w *way) alongPort(l *leg) (back bool, err error) {
+	from := end{text: l.dst.Addr().String(), node: l.node}
+	if l.out != nil {
+		err = w.answerOf(l.out, w.answer(l, l.src), &from)
+	} else {
+		err = w.answerFromOutside(l, w.answer(l, l.packet.Src))
+	}
+	if err != nil {
+		return false, err
+	}
+	if l.src != l.packet.Src && l.out == nil {
+		w.outside = l.src
+	}
+	if len(w.steps) == 0 {
+		w.start(from)
+	} else {
+		w.restored()
+	}
+	trace, err := w.run(w.packet, from.node)
+	if err != nil {
+		return false, err
+	}
+	if err := w.tell(trace); err != nil {
+		return false, err
+	}
+	w.undo(l)
+	return w.out != nil && w.out.name == l.sender.name, nil
 }
 
 // answerOf completes an answer that a pod or a host gives.
@@ -78,7 +114,7 @@ func (t *tracing) answerOf(p *port, packet *ovntrace.Packet, from *end) (err err
 }
 
 // answerFromOutside completes an answer that has come through the gateway router by which the request left.
-func (t *tracing) answerFromOutside(request *way, packet *ovntrace.Packet) error {
+func (t *tracing) answerFromOutside(request *leg, packet *ovntrace.Packet) error {
 	router := routerPort(request.entered)
 	ports, err := t.south.ports(t.ctx, router, clusterJoin)
 	if err != nil {
@@ -92,13 +128,16 @@ func (t *tracing) answerFromOutside(request *way, packet *ovntrace.Packet) error
 const clusterJoin = "rtoj-cluster"
 
 // undo tells that conntrack gives the answer the Service's address back.
-func (t *tracing) undo(request, reply *way) {
-	asked := netip.AddrPortFrom(request.packet.Dst, request.packet.DstPort)
-	if asked == request.dst || reply.result != api.Arrives {
+func (w *way) undo(request *leg) {
+	asked, last := request.asked(), len(w.steps)
+	switch {
+	case asked == request.dst:
+		return
+	case w.result == api.Arrives:
+		last--
+	case w.result != "":
 		return
 	}
-	last := len(reply.steps) - 1
-	step := api.TraceStep{Kind: api.StepTranslation, Node: reply.node, Text: fmt.Sprintf(
-		"conntrack gives it its source %s back, in place of %s", asked, request.dst)}
-	reply.steps = append(reply.steps[:last:last], step, reply.steps[last])
+	w.steps = slices.Insert(w.steps, last, api.TraceStep{Kind: api.StepTranslation, Node: w.node, Text: fmt.Sprintf(
+		"conntrack gives it its source %s back, in place of %s", asked, request.dst)})
 }

@@ -10,6 +10,7 @@ import (
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	"github.com/weftnet/weft/models/sb"
+	"github.com/weftnet/weft/ovn/ovntrace"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -136,9 +137,25 @@ func (s *southboundServer) allChassis(ctx context.Context) (map[string]chassis, 
 	return found, nil
 }
 
+// variables are those of a chassis, by its name.
+func (s *southboundServer) variables(ctx context.Context, chassis string) (ovntrace.Variables, error) {
+	rows, err := rowsOf(ctx, s.Client, libovsdb.Operation{Op: libovsdb.OperationSelect, Table: sb.ChassisTemplateVarTable,
+		Columns: []string{"variables"}, Where: []libovsdb.Condition{
+			libovsdb.NewCondition("chassis", libovsdb.ConditionEqual, chassis)}})
+	found := ovntrace.Variables{}
+	for _, row := range rows {
+		for name, text := range ovsdb.TextMap(row["variables"]) {
+			if addr, err := netip.ParseAddr(text); err == nil {
+				found[name] = addr
+			}
+		}
+	}
+	return found, err
+}
+
 // flow is a logical flow as ovn-trace shows it.
 type flow struct {
-	match    string
+	matches  []string // as it may have its match: ovn-trace may have shown it with variables expanded
 	priority int
 	uuid     string // the first 32 bits, as eight digits
 }
@@ -147,10 +164,12 @@ type flow struct {
 func (s *southboundServer) hints(ctx context.Context, flows []flow) (map[string]string, error) {
 	var operations []libovsdb.Operation
 	for _, f := range flows {
-		operations = append(operations, libovsdb.Operation{Op: libovsdb.OperationSelect, Table: sb.LogicalFlowTable,
-			Columns: []string{"_uuid", "external_ids"}, Where: []libovsdb.Condition{
-				libovsdb.NewCondition("match", libovsdb.ConditionEqual, f.match),
-				libovsdb.NewCondition("priority", libovsdb.ConditionEqual, f.priority)}})
+		for _, match := range f.matches {
+			operations = append(operations, libovsdb.Operation{Op: libovsdb.OperationSelect, Table: sb.LogicalFlowTable,
+				Columns: []string{"_uuid", "external_ids"}, Where: []libovsdb.Condition{
+					libovsdb.NewCondition("match", libovsdb.ConditionEqual, match),
+					libovsdb.NewCondition("priority", libovsdb.ConditionEqual, f.priority)}})
+		}
 	}
 	rows, err := rowsOf(ctx, s.Client, operations...)
 	found := map[string]string{}

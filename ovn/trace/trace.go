@@ -3,7 +3,9 @@ package trace
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,7 +54,7 @@ func (t *Tracer) Trace(ctx context.Context, spec api.TraceSpec, may May) (status
 	err = ovsdb.Ask(ctx, north, func(n *ovsdb.Client) error {
 		return ovsdb.Ask(ctx, south, func(s *ovsdb.Client) error {
 			run := &tracing{Tracer: t, ctx: ctx, q: q, may: may, north: northboundServer{n}, south: southboundServer{s},
-				nodes: t.allNodes(), status: &api.TraceStatus{}}
+				nodes: t.allNodes(), status: &api.TraceStatus{}, variables: map[string]ovntrace.Variables{}}
 			status = run.status
 			return run.answer()
 		})
@@ -88,20 +90,22 @@ type tracing struct {
 	may    May
 	north  northboundServer
 	south  southboundServer
-	nodes  map[string]node
+	nodes  map[string]*node
 	status *api.TraceStatus
 
 	from, to end
 	hosts    map[string]chassis
 	acls     map[string]*rule // nil until they are read
+	// variables are those of nodes' chassis, by the names of the nodes that packets have met.
+	variables map[string]ovntrace.Variables
 }
 
 // answer fills the status.
 func (t *tracing) answer() (err error) {
-	if t.from, err = t.source(); err != nil {
+	if t.to, err = t.destination(); err != nil {
 		return err
 	}
-	if t.to, err = t.destination(); err != nil {
+	if t.from, err = t.source(); err != nil {
 		return err
 	}
 	packet, err := t.first()
@@ -113,7 +117,7 @@ func (t *tracing) answer() (err error) {
 			return err
 		}
 	}
-	if t.from.port.has(packet.Dst) {
+	if t.from.port != nil && t.from.port.has(packet.Dst) {
 		t.toItself(packet)
 		return nil
 	}
@@ -142,15 +146,8 @@ func (t *tracing) toItself(packet ovntrace.Packet) {
 
 // first is the first packet of the connection.
 func (t *tracing) first() (p ovntrace.Packet, err error) {
-	p = ovntrace.Packet{Inport: t.from.port.name, EthSrc: t.from.port.mac}
 	if p.Src, p.Dst, err = t.addresses(); err != nil {
 		return p, err
-	}
-	if t.q.from.Kind != api.AddressEnd && t.from.port.owner == t.hostOwner() {
-		if n := t.nodes[t.from.node]; !n.inside(p.Dst) {
-			return p, questionErrorf("spec.destination", "the host of node %s reaches %s by its own routes, and not by OVN; "+
-				"ask about a pod or a Service", n.name, p.Dst)
-		}
 	}
 	if s := t.to.service; s != nil {
 		p.Protocol, p.DstPort = protocolOf(s.port), uint16(s.port.Port)
@@ -160,35 +157,19 @@ func (t *tracing) first() (p ovntrace.Packet, err error) {
 	if p.Protocol != ovntrace.ICMP {
 		p.SrcPort = clientPort
 	}
-	if err := t.noNodePort(p); err != nil {
-		return p, err
+	switch {
+	case t.from.port == nil:
+		return p, nil
+	case t.byRoutes(p.Dst):
+		return t.byHost(p)
 	}
+	p.Inport, p.EthSrc = t.from.port.name, t.from.port.mac
 	if t.q.from.Kind == api.AddressEnd {
 		p.EthDst, err = t.macOf(outerPrefix + t.from.node)
 	} else {
 		p.EthDst, err = t.firstHop(t.from.port.datapath, p.Dst)
 	}
 	return p, err
-}
-
-// noNodePort refuses NodePorts. OVN knows them by variables of nodes (Chassis_Template_Var), of which ovn-trace expands
-// none: it would show the way to the host itself.
-func (t *tracing) noNodePort(p ovntrace.Packet) error {
-	if p.Protocol == ovntrace.ICMP {
-		return nil
-	}
-	for _, n := range t.nodes {
-		if !n.has(p.Dst) {
-			continue
-		}
-		owner, err := t.north.nodePort(t.ctx, string(p.Protocol), p.DstPort)
-		if key, ok := strings.CutPrefix(owner, "Service/"); ok && err == nil {
-			err = questionErrorf("spec.port", "%d is a NodePort of Service %s, and ovn-trace does not know the variables of "+
-				"nodes by which OVN has it; trace the Service", p.DstPort, key)
-		}
-		return err
-	}
-	return nil
 }
 
 // addresses are those of the two ends, of one family.
@@ -218,30 +199,44 @@ func texts(list []netip.AddrPort) (texts []string) {
 // follow has a packet followed from an end on.
 func (t *tracing) follow(packet ovntrace.Packet, from end) (*way, error) {
 	w := t.wayOf(packet, from)
-	if packet.EthDst == nil {
-		w.start(from)
+	w.start(from)
+	switch {
+	case t.from.port == nil:
+		w.beyond = true
+		return w, w.come(t.nodes[from.node])
+	case t.q.from.Kind != api.AddressEnd && t.byRoutes(packet.Dst):
+		return w, w.leaveHost()
+	case packet.EthDst == nil:
 		w.end(api.Lost, fmt.Sprintf("nobody on node %s has the address %s", w.node, packet.Dst), gone)
 		return w, nil
 	}
-	trace, err := t.run(packet)
+	trace, err := t.run(packet, from.node)
 	switch {
 	case err != nil:
 		return nil, err
 	case t.q.from.Kind == api.AddressEnd:
-		return w, w.comeIn(trace, from)
+		return w, w.comeIn(trace)
 	}
-	return w, w.tell(trace, from)
+	return w, w.tell(trace)
 }
 
 // wayOf is that of a packet that nobody has followed yet.
 func (t *tracing) wayOf(packet ovntrace.Packet, from end) *way {
-	return &way{tracing: t, packet: packet, src: packet.Src, dst: netip.AddrPortFrom(packet.Dst, packet.DstPort),
-		node: from.node}
+	w := &way{tracing: t, leg: legOf(packet, from.node)}
+	if t.q.from.Kind != api.AddressEnd {
+		w.sender = from.port
+	}
+	return w
 }
 
-// run follows a packet.
-func (t *tracing) run(packet ovntrace.Packet) (*ovntrace.Trace, error) {
-	text, err := t.Program.Run(t.ctx, packet)
+// run follows a packet from a node on, with the variables of the node's chassis. Their values are addresses of the
+// node, so what is for another node's meets none of that one's NodePorts on the way there.
+func (t *tracing) run(packet ovntrace.Packet, node string) (*ovntrace.Trace, error) {
+	variables, err := t.variablesOf(node)
+	if err != nil {
+		return nil, err
+	}
+	text, err := t.Program.Run(t.ctx, packet, variables)
 	if err != nil {
 		return nil, err
 	}
@@ -250,6 +245,28 @@ func (t *tracing) run(packet ovntrace.Packet) (*ovntrace.Trace, error) {
 		t.status.OVN = append(t.status.OVN, api.TraceOutput{Packet: expression, Text: text})
 	}
 	return ovntrace.Parse(text)
+}
+
+// variablesOf are those of a node's chassis.
+func (t *tracing) variablesOf(node string) (ovntrace.Variables, error) {
+	variables, known := t.variables[node]
+	if known {
+		return variables, nil
+	}
+	variables, err := t.south.variables(t.ctx, t.chassisOf(node))
+	t.variables[node] = variables
+	return variables, err
+}
+
+// flowOf is a flow as the Southbound may have it.
+func (t *tracing) flowOf(f *ovntrace.Flow) flow {
+	found := flow{[]string{f.Match}, f.Priority, f.UUID}
+	for _, node := range slices.Sorted(maps.Keys(t.variables)) {
+		if match := t.variables[node].Unexpanded(f.Match); !slices.Contains(found.matches, match) {
+			found.matches = append(found.matches, match)
+		}
+	}
+	return found
 }
 
 // hostOwner is the owner of the row of the source's management port.

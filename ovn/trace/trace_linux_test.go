@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/ovntest/translated"
 	"github.com/weftnet/weft/ovn/ovntrace"
 	"github.com/weftnet/weft/ovsdb"
@@ -46,6 +47,8 @@ func spec(t testing.TB, text string) api.TraceSpec {
 			s.Live = true
 		case "l1", "l9":
 			s.Node = word
+		case "OVN":
+			s.OVN = true
 		default:
 			s.Port = word
 		}
@@ -157,6 +160,95 @@ func TestTracesOfTheOutside(t *testing.T) {
 	})
 }
 
+// nodePorts is a cluster whose nodes have all kinds of gateways, see [translated.NodePorts].
+func nodePorts(t *testing.T) *translated.Cluster {
+	t.Helper()
+	objects := translated.Read(t, translated.NodePorts)
+	translated.Gateways(objects, map[string]func(*contract.NodeFacts){
+		"l1": translated.SharesAddresses, "l2": translated.SharesAddresses,
+		"l4": func(f *contract.NodeFacts) { f.Gateway = nil },
+		"l5": func(f *contract.NodeFacts) { f.Gateway.Routed = true },
+		"w1": func(f *contract.NodeFacts) { translated.SharesAddresses(f); f.OS = contract.Windows },
+	})
+	return translated.Start(t, objects)
+}
+
+// TestTracesOfNodePorts asks about NodePorts, by all who may answer: the client's own switch, the gateway router of the
+// node that is asked, and its agent.
+func TestTracesOfNodePorts(t *testing.T) {
+	c := tracer(t, nodePorts(t))
+	for _, ask := range []asked{
+		{"nodeport-own-node", "Pod shop/two > Node l2 30080", api.Arrives},
+		{"nodeport-own-node-elsewhere", "Pod shop/one > Node l1 30080", api.Arrives},
+		{"nodeport-own-node-local", "Pod shop/one > Node l1 30081", api.Arrives},
+		{"nodeport-own-node-without-a-gateway", "Pod shop/four > Node l4 30080", api.Arrives},
+		{"nodeport-own-node-windows-sctp", "Pod shop/six > Node w1 30090 sctp", api.Refused},
+		{"nodeport-other-node", "Pod shop/one > Node l2 30080", api.Arrives},
+		{"nodeport-other-node-ipv6", "Pod shop/one > Node l2 30080 IPv6", api.Arrives},
+		{"nodeport-other-node-udp", "Pod shop/one > Node l2 30053 udp", api.Arrives},
+		{"nodeport-other-node-sctp", "Pod shop/one > Address 192.0.2.2 30090 sctp", api.Arrives},
+		{"nodeport-other-node-and-back", "Pod bank/teller > Node l1 30080", api.Arrives},
+		{"nodeport-other-node-local", "Pod shop/one > Node l2 30081", api.Arrives},
+		{"nodeport-other-node-local-without", "Pod shop/two > Node l1 30081", api.Refused},
+		{"nodeport-other-node-without-endpoints", "Pod shop/one > Node l2 30084", api.Refused},
+		{"nodeport-other-node-sticky", "Pod shop/one > Node l2 30083", api.Arrives},
+		{"nodeport-other-node-at-its-router", "Pod shop/one > Address 203.0.113.3 30080", api.Arrives},
+		{"nodeport-other-node-at-its-host", "Pod shop/one > Node l3 30080", api.Arrives},
+		{"nodeport-other-node-at-its-host-local", "Pod shop/one > Node l4 30081", api.Refused},
+		{"nodeport-other-node-at-its-host-sctp", "Pod shop/one > Node l4 30090 sctp", api.Refused},
+		{"nodeport-without-a-gateway", "Pod shop/four > Node l1 30080", api.Lost},
+		{"nodeport-routed", "Pod shop/five > Node l2 30080", api.Arrives},
+		{"nodeport-routed-local", "Pod shop/five > Node l2 30081", api.Lost},
+		{"nodeport-routed-at-a-host", "Pod shop/five > Node l3 30080", api.Refused},
+		{"nodeport-windows-sctp", "Pod shop/one > Node w1 30090 sctp", api.Refused},
+		{"nodeport-of-a-host", "Pod shop/one > Node l1 30082", api.Arrives},
+		{"nodeport-of-its-host", "Pod shop/one > Node l2 30082", api.Arrives},
+		{"nodeport-as-an-endpoint", "Pod shop/one > Service shop/round", api.Arrives},
+		{"nodeport-in-circles", "Pod shop/two > Node l1 30086", api.Lost},
+		{"nodeport-of-nobody", "Pod shop/one > Node l2 30099", api.Arrives},
+		{"nodeport-outside", "Address 198.51.100.9 > Node l2 30080", api.Arrives},
+		{"nodeport-outside-elsewhere", "Address 198.51.100.9 > Node w1 30080", api.Arrives},
+		{"nodeport-outside-ipv6", "Address 2001:db8:9::1 > Node l1 30081", api.Refused},
+		{"nodeport-outside-local", "Address 192.0.2.77 > Node l2 30081", api.Arrives},
+		{"nodeport-outside-by-another-node", "Address 198.51.100.9 > Node l2 30080 l1", api.Arrives},
+		{"nodeport-outside-at-a-router", "Address 198.51.100.9 > Address 203.0.113.3 30080", api.Arrives},
+		{"nodeport-outside-at-a-host", "Address 198.51.100.9 > Node l3 30080", api.Arrives},
+		{"nodeport-outside-of-its-host", "Address 198.51.100.9 > Node l2 30085", api.Arrives},
+		{"nodeport-outside-of-nobody", "Address 198.51.100.9 > Node l1 22", api.Arrives},
+		{"nodeport-outside-windows-sctp", "Address 198.51.100.9 > Node w1 30090 sctp", api.Refused},
+		{"nodeport-outside-source-ranges", "Address 192.0.2.77 > Address 203.0.113.81 80", api.Refused},
+		{"nodeport-host-itself", "Node l1 > Node l1 30080", api.Arrives},
+		{"nodeport-host-itself-local", "Node l2 > Node l2 30081", api.Arrives},
+		{"nodeport-host-itself-local-elsewhere", "Node w1 > Node w1 30081", api.Arrives},
+		{"nodeport-host-itself-local-and-endpoint", "Node l2 > Node l2 30085", api.Arrives},
+		{"nodeport-host-itself-sctp", "Node l1 > Node l1 30090 sctp", api.Refused},
+		{"nodeport-host-other-node", "Node l1 > Node l2 30080 IPv6", api.Arrives},
+		{"nodeport-host-other-node-at-its-host", "Node l1 > Node l4 30080", api.Arrives},
+		{"nodeport-host-its-own-router", "Node l3 > Address 203.0.113.3 30080", api.Arrives},
+	} {
+		t.Run(ask.name, func(t *testing.T) { c.tells(t, ask) })
+	}
+	t.Run("rights", func(t *testing.T) {
+		only := func(_ context.Context, namespace string) (bool, error) { return namespace == "shop", nil }
+		for _, service := range []string{"round", "passed"} {
+			status, err := c.Trace(t.Context(), spec(t, "Pod shop/one > Service shop/"+service), only)
+			var forbidden *ForbiddenError
+			if !errors.As(err, &forbidden) || strings.Contains(err.Error(), "bank") {
+				t.Errorf("an endpoint of %s that is a NodePort of another namespace: %+v, %v", service, status, err)
+			}
+		}
+	})
+	t.Run("the output of ovn-trace", func(t *testing.T) {
+		status, err := c.Trace(t.Context(), spec(t, "Pod shop/one > Node l1 30080 IPv6 OVN"), everything)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := status.OVN[0].Text; !strings.Contains(text, "ip6.dst == 2001:db8:1::1 && tcp.dst == 30080") {
+			t.Errorf("it shows no flow of the NodePort:\n%s", text)
+		}
+	})
+}
+
 // mistyped are policies in whose rules labels are mistyped.
 const mistyped = `
 ---
@@ -251,38 +343,37 @@ func (c *Tracer) plans(t *testing.T) {
 // unanswered: the error names the field and the remedy.
 func (c *Tracer) unanswered(t *testing.T) {
 	for question, want := range map[string]string{
-		"Pod shop/gone > Pod shop/db 80":                   "spec.source: there is no pod shop/gone",
-		"Pod shop/web > Service shop/gone":                 "spec.destination: there is no Service shop/gone",
-		"Pod shop/web > Service shop/both":                 "2 ports of Service shop/both fit; name one of: http 80/tcp",
-		"Pod shop/web > Service shop/both 81":              "has no port 81; name one that it has, by number or name",
-		"Pod shop/web > Service shop/both htp":             "has no port htp; name one that it has",
-		"Pod shop/web > Service shop/both 80 udp":          "no port 80/udp; name one that it has, by number or name, and",
-		"Pod shop/web > Service shop/both sctp":            "no port by sctp; name one that it has, by number or name, and",
-		"Pod shop/web > Service shop/headless 80":          "headless",
-		"Pod shop/web > Service shop/db IPv6":              "Service shop/db have no addresses of the family IPv6",
-		"Pod shop/web > Pod shop/db http":                  "spec.port: \"http\" is not a number",
-		"Pod shop/web > Pod shop/db 65536":                 "spec.port",
-		"Pod shop/web > Pod shop/db udp":                   "spec.port: is empty",
-		"Pod shop/web > Node l2 30080":                     "spec.port: 30080 is a NodePort of Service shop/both",
-		"Pod shop/web > Node l9 22":                        "spec.destination: there is no node l9",
-		"Pod shop/web > Address localhost 22":              "spec.destination.name: \"localhost\" is not an address",
-		"Pod shop/web > Address 224.0.0.1 22":              "spec.destination.name: 224.0.0.1 is not the address of one host",
-		"Pod shop/web > Address fe80::1%eth0 22":           "spec.destination.name",
-		"Node l1 > Address 198.51.100.1 22":                "spec.destination: the host of node l1 reaches 198.51.100.1",
-		"Service shop/db > Pod shop/db 22":                 "spec.source.kind: a trace begins at a Pod, a Node or an Address",
-		"Address 198.51.100.9 > Pod shop/db 22":            "spec.destination.kind: a connection from outside",
-		"Address 10.0.0.x > Address 203.0.113.80 80":       "spec.source.name: \"10.0.0.x\" is not an address",
-		"Pod shop/web > Pod shop/db 22 l1":                 "spec.node: a Pod does not come in by a gateway",
-		"Address 198.51.100.9 > Address 8.8.8.8 80 l9":     "spec.node: there is no node l9 that has a gateway",
-		"Address 198.51.100.9 > Address 203.0.113.2 30080": "spec.port: 30080 is a NodePort of Service shop/both",
-		"Pod shop/web\"||1 > Pod shop/db 22":               "spec.source: \"shop/web\\\"||1\" is not the name of a Pod",
-		"Pod Shop/web > Pod shop/db 22":                    "spec.source",
-		"Pod shop/web > Gateway l1 22":                     "spec.destination.kind: \"Gateway\" is none of",
-		"Pod shop/web > Service shop/db --ovs=x":           "spec.port",
-		"Pod shop/web > Address --db=tcp:192.0.2.9 1":      "spec.destination.name",
-		"Node l1 > Pod shop/cart 80 live":                  "spec.live: a probe is sent from the network of a Pod",
-		"Pod shop/web > Pod shop/cart live":                "spec.live: a probe is a connection and no echo",
-		"Pod shop/monitor > Pod shop/cart 80 live":         "spec.live: pod shop/monitor in the network of node l1 has",
+		"Pod shop/gone > Pod shop/db 80":               "spec.source: there is no pod shop/gone",
+		"Pod shop/web > Service shop/gone":             "spec.destination: there is no Service shop/gone",
+		"Pod shop/web > Service shop/both":             "2 ports of Service shop/both fit; name one of: http 80/tcp",
+		"Pod shop/web > Service shop/both 81":          "has no port 81; name one that it has, by number or name",
+		"Pod shop/web > Service shop/both htp":         "has no port htp; name one that it has",
+		"Pod shop/web > Service shop/both 80 udp":      "no port 80/udp; name one that it has, by number or name, and",
+		"Pod shop/web > Service shop/both sctp":        "no port by sctp; name one that it has, by number or name, and",
+		"Pod shop/web > Service shop/headless 80":      "headless",
+		"Pod shop/web > Service shop/db IPv6":          "Service shop/db have no addresses of the family IPv6",
+		"Pod shop/web > Pod shop/db http":              "spec.port: \"http\" is not a number",
+		"Pod shop/web > Pod shop/db 65536":             "spec.port",
+		"Pod shop/web > Pod shop/db udp":               "spec.port: is empty",
+		"Pod shop/web > Node l9 22":                    "spec.destination: there is no node l9",
+		"Pod shop/web > Address localhost 22":          "spec.destination.name: \"localhost\" is not an address",
+		"Pod shop/web > Address 224.0.0.1 22":          "spec.destination.name: 224.0.0.1 is not the address of one host",
+		"Pod shop/web > Address fe80::1%eth0 22":       "spec.destination.name",
+		"Node l1 > Address 198.51.100.1 22":            "spec.destination: the host of node l1 reaches 198.51.100.1",
+		"Service shop/db > Pod shop/db 22":             "spec.source.kind: a trace begins at a Pod, a Node or an Address",
+		"Address 198.51.100.9 > Pod shop/db 22":        "spec.destination.kind: a connection from outside",
+		"Address 10.0.0.x > Address 203.0.113.80 80":   "spec.source.name: \"10.0.0.x\" is not an address",
+		"Pod shop/web > Pod shop/db 22 l1":             "spec.node: a Pod does not come in by a gateway",
+		"Address 198.51.100.9 > Address 8.8.8.8 80 l9": "spec.node: there is no node l9 that has a gateway",
+		"Node l1 > Node l2 22":                         "about a pod, a Service or a NodePort",
+		"Pod shop/web\"||1 > Pod shop/db 22":           "spec.source: \"shop/web\\\"||1\" is not the name of a Pod",
+		"Pod Shop/web > Pod shop/db 22":                "spec.source",
+		"Pod shop/web > Gateway l1 22":                 "spec.destination.kind: \"Gateway\" is none of",
+		"Pod shop/web > Service shop/db --ovs=x":       "spec.port",
+		"Pod shop/web > Address --db=tcp:192.0.2.9 1":  "spec.destination.name",
+		"Node l1 > Pod shop/cart 80 live":              "spec.live: a probe is sent from the network of a Pod",
+		"Pod shop/web > Pod shop/cart live":            "spec.live: a probe is a connection and no echo",
+		"Pod shop/monitor > Pod shop/cart 80 live":     "spec.live: pod shop/monitor in the network of node l1 has",
 	} {
 		status, err := c.Trace(t.Context(), spec(t, question), everything)
 		var wrong *QuestionError

@@ -15,12 +15,8 @@ import (
 // way is what becomes of a packet.
 type way struct {
 	*tracing
-	packet ovntrace.Packet
-	// src and dst are the addresses that the packet has by now.
-	src netip.Addr
-	dst netip.AddrPort
-	// node is where the packet is by now.
-	node string
+	leg        // the one that it is on
+	done []leg // those before
 	// endpoints are those among which a load balancer has chosen, and chosen is that one, if it is known.
 	endpoints []netip.AddrPort
 	chosen    netip.AddrPort
@@ -31,11 +27,9 @@ type way struct {
 	// last is the pipeline that the packet passed last; nil is none. ports are those of the pipelines with it, by name.
 	last  *ovntrace.Visit
 	ports map[string]port
-	// entered is the port of the join switch behind which the gateway router is that the packet has entered.
-	entered string
-	// out is the port of a pod or a host at which it has left OVN, and left that to the outside, if it has.
-	out  *port
-	left string
+	// left is the port to the outside by which it has left OVN, if it has. Onward: another leg follows there.
+	left   string
+	onward bool
 	// outside is the address to which an answer from outside comes; conntrack gives it the one of the packet.
 	outside                netip.Addr
 	result, reason, remedy string
@@ -51,9 +45,8 @@ func (w *way) end(result, reason, remedy string) {
 	w.step(api.StepEnd, "", "%s", reason)
 }
 
-// tell makes steps of a trace.
-func (w *way) tell(trace *ovntrace.Trace, from end) error {
-	w.start(from)
+// tell makes steps of the rest of a leg.
+func (w *way) tell(trace *ovntrace.Trace) error {
 	if err := w.pass(trace); err != nil {
 		return err
 	}
@@ -106,6 +99,11 @@ func (w *way) start(from end) {
 	}
 	w.step(api.StepStart, from.object, "%s sends %s from %s to %s", from.text, w.what(),
 		w.target(netip.AddrPortFrom(w.packet.Src, w.packet.SrcPort)), w.target(to))
+	w.restored()
+}
+
+// restored tells what conntrack does to an answer that comes back from outside.
+func (w *way) restored() {
 	if w.outside.IsValid() {
 		w.step(api.StepTranslation, "", "conntrack gives it its destination %s back, in place of %s", w.dst.Addr(), w.outside)
 	}
@@ -216,9 +214,17 @@ func (w *way) move(to string) {
 // tunnel is the address at which the tunnels of a node end; "" where the Southbound has none.
 func (t *tracing) tunnel(node string) string {
 	for _, c := range t.hosts {
-		if c.name == t.nodes[node].facts.Chassis {
+		if c.name == t.chassisOf(node) {
 			return c.tunnel
 		}
+	}
+	return ""
+}
+
+// chassisOf is the name of a node's chassis; "" is none.
+func (t *tracing) chassisOf(node string) string {
+	if n, there := t.nodes[node]; there {
+		return n.facts.Chassis
 	}
 	return ""
 }
@@ -234,6 +240,10 @@ func (w *way) flow(f *ovntrace.Flow, rules map[string]*rule) error {
 	if r := rules[f.UUID]; r != nil {
 		return w.decided(r)
 	}
+	if f.LearnsClient() {
+		w.note("of a Service with session affinity the first packet of a client is lost, as OVN learns its endpoint: this " +
+			"is the way of the packet that the client sends again")
+	}
 	if len(f.Endpoints()) > 0 && w.dst != w.chosen {
 		return w.balanced(f)
 	} else if addr, source, ok := f.Translation(); ok && source && addr != w.src {
@@ -241,6 +251,13 @@ func (w *way) flow(f *ovntrace.Flow, rules map[string]*rule) error {
 		w.src = addr
 	}
 	return nil
+}
+
+// note adds a remark that nobody has made yet.
+func (t *tracing) note(text string) {
+	if !slices.Contains(t.status.Notes, text) {
+		t.status.Notes = append(t.status.Notes, text)
+	}
 }
 
 // balanced tells which endpoint of which Service the packet has got.
@@ -288,23 +305,39 @@ func (w *way) choose(trace *ovntrace.Trace, ports map[string]port) netip.AddrPor
 // hostHas says whether a management port leads to the host that has an address.
 func (w *way) hostHas(managementPort string, addr netip.Addr) bool {
 	node, ok := strings.CutPrefix(managementPort, contract.ManagementPort(""))
-	return ok && (slices.Contains(w.nodes[node].addresses, addr) || slices.Contains(w.nodes[node].facts.Addresses, addr))
+	n, there := w.nodes[node]
+	return ok && there && n.owns(addr)
 }
 
-// serviceOf is the Service whose load balancer a flow is of.
-func (w *way) serviceOf(f *ovntrace.Flow) (string, error) {
-	if w.to.service != nil {
-		return "Service " + w.to.service.key, nil
+// askedService is the Service that the question names, as long as the packet has met no other one.
+func (w *way) askedService() *service {
+	if len(w.done) > 0 {
+		return nil
 	}
-	hints, err := w.south.hints(w.ctx, []flow{{f.Match, f.Priority, f.UUID}})
+	return w.to.service
+}
+
+// serviceOf is the Service whose load balancer a flow is of. Another one than that of the question is named to those
+// who may see it.
+func (w *way) serviceOf(f *ovntrace.Flow) (string, error) {
+	if s := w.askedService(); s != nil {
+		return "Service " + s.key, nil
+	}
+	hints, err := w.south.hints(w.ctx, []flow{w.flowOf(f)})
 	if err != nil {
 		return "", err
 	}
 	owners, err := w.north.owners(w.ctx, nb.LoadBalancerTable)
-	if key, ok := strings.CutPrefix(owners[hints[f.UUID]], "Service/"); ok {
-		return "Service " + key, err
+	if err != nil {
+		return "", err
 	}
-	return "a load balancer", err
+	if key, ok := strings.CutPrefix(owners[hints[f.UUID]], "Service/"); ok {
+		namespace, _, _ := strings.Cut(key, "/")
+		if allowed, err := w.may(w.ctx, namespace); err != nil || allowed {
+			return "Service " + key, err
+		}
+	}
+	return "a load balancer", nil
 }
 
 // refused ends a packet in whose place OVN sends a refusal to its sender.
@@ -317,7 +350,7 @@ func (w *way) refused(last *ovntrace.Visit) error {
 		if err != nil {
 			return err
 		}
-		if s := w.to.service; s != nil && s.local {
+		if s := w.askedService(); s != nil && s.local {
 			w.end(api.Refused, fmt.Sprintf("%s has internalTrafficPolicy Local, and no ready endpoint at %s on node %s: the "+
 				"client is refused", what, w.target(w.dst), w.node), fmt.Sprintf("run a pod of the Service on node %s, or set "+
 				"spec.internalTrafficPolicy of the Service to Cluster", w.node))
@@ -346,7 +379,12 @@ func (w *way) finish() error {
 	out := last.Outputs[len(last.Outputs)-1]
 	p, there := w.ports[out.Port]
 	switch {
-	case out.Type == "localnet" && w.q.from.Kind == api.AddressEnd && !w.packet.Reply && !w.chosen.IsValid():
+	case out.Type == "localnet" && w.notBalanced():
+		if n := w.nodes[w.entry]; n.shares(w.asked().Addr()) {
+			w.step(api.StepHost, "Node "+n.name, "flows on the node's external bridge give it to the host: its gateway router "+
+				"has no load balancer at %s by %s", w.target(w.asked()), strings.ToUpper(string(w.packet.Protocol)))
+			return w.reachHost(n)
+		}
 		w.end(api.Lost, fmt.Sprintf("no Service is known at %s by %s outside, so it leaves the cluster again",
 			w.target(w.dst), strings.ToUpper(string(w.packet.Protocol))), seeServices)
 		return nil
@@ -361,11 +399,20 @@ func (w *way) finish() error {
 	return w.arrive(&p)
 }
 
+// notBalanced says whether a packet that has come in by a gateway leaves again and is for no other node.
+func (w *way) notBalanced() bool {
+	n, found := w.nodeAt(w.asked().Addr())
+	return w.sender == nil && !w.packet.Reply && !w.chosen.IsValid() && (!found || n.name == w.entry)
+}
+
 // gone is the remedy where nobody has an address.
 const gone = "see whether the pod that had the address is gone, and what has told its clients the address"
 
 // seeServices is the remedy where no Service has an address.
 const seeServices = "see `kubectl get services -A`: the address, the port and the protocol"
+
+// comeByAnother is the remedy where a node has no endpoint, and needs one.
+const comeByAnother = "have clients come by a node that has one, or let the Service's policy be Cluster"
 
 // seeOVN is the remedy of what Weft has no words for.
 const seeOVN = "weft trace --ovn shows the flows of it"
@@ -377,19 +424,28 @@ func (w *way) arrive(p *port) error {
 		who = "pod " + namespace + "/" + name
 	} else if node, ok := strings.CutPrefix(p.name, contract.ManagementPort("")); ok {
 		who = "the host of node " + node
+		if met, err := w.metAgent(node); met || err != nil {
+			return err
+		}
 	}
 	if p.chassis == "" {
 		w.end(api.Lost, fmt.Sprintf("no chassis has the port of %s: it has no interface in the network", who),
 			"see whether the pod's sandbox is there, and whether the node's ovn-controller runs: weft status")
 		return nil
 	}
-	w.end(api.Arrives, who+" receives it", "")
+	if !w.onward {
+		w.end(api.Arrives, who+" receives it", "")
+	}
 	return nil
 }
 
 // leave ends the packet outside of the cluster.
 func (w *way) leave(last *ovntrace.Visit, out ovntrace.Output) error {
-	if n, there := w.nodes[strings.TrimPrefix(last.Datapath, outsidePrefix+"-")]; there {
+	host := strings.TrimPrefix(last.Datapath, outsidePrefix+"-")
+	if w.dst.Addr() == contract.OfFamily(contract.HostAliases, w.dst.Addr()) {
+		return w.toAlias(host)
+	}
+	if n, there := w.nodes[host]; there {
 		if g := n.facts.Gateway; g != nil && g.HostAddresses && !w.packet.Reply {
 			for _, own := range g.Addresses {
 				if own.Addr().Is4() == w.src.Is4() && own.Addr() != w.src {
@@ -402,24 +458,30 @@ func (w *way) leave(last *ovntrace.Visit, out ovntrace.Output) error {
 		}
 	}
 	w.step(api.StepOutside, "", "it leaves OVN by the port %s, with the source %s", out.Port, w.src)
-	if name, found := w.nodeAt(w.dst.Addr()); found {
-		w.end(api.Arrives, fmt.Sprintf("it goes from %s to node %s (%s) by the nodes' network; the way there is not traced",
-			w.src, name, w.target(w.dst)), "")
+	if w.onward {
 		return nil
+	}
+	n, found := w.nodeAt(w.dst.Addr())
+	switch {
+	case found && w.packet.Reply:
+		w.untraced(n)
+		return nil
+	case found:
+		return w.come(n)
 	}
 	w.end(api.Arrives, fmt.Sprintf("it leaves the cluster from %s to %s; the way beyond is not traced", w.src,
 		w.target(w.dst)), "")
 	return nil
 }
 
-// nodeAt is the Node that has an address outside of OVN.
-func (t *tracing) nodeAt(addr netip.Addr) (name string, found bool) {
+// nodeAt is the Node that has an address outside of OVN, by its host or its gateway router.
+func (t *tracing) nodeAt(addr netip.Addr) (n *node, found bool) {
 	for _, n := range t.nodes {
-		if n.has(addr) {
-			return n.name, true
+		if n.owns(addr) || n.routes(addr) {
+			return n, true
 		}
 	}
-	return "", false
+	return nil, false
 }
 
 // drop ends a packet that is given to nobody.
@@ -440,8 +502,7 @@ func (w *way) drop(last *ovntrace.Visit) error {
 			return err
 		}
 		w.end(api.Refused, fmt.Sprintf("%s has no ready endpoint on node %s, and serves clients at %s by those of their "+
-			"node alone (Local)", what, w.node, w.target(w.dst)), "have clients come by a node that has one, or let the "+
-			"Service's policy be Cluster")
+			"node alone (Local)", what, w.node, w.target(w.dst)), comeByAnother)
 	case f.Stage == "ls_in_l2_unknown":
 		w.end(api.Lost, fmt.Sprintf("nobody on node %s has the address %s", w.node, w.dst.Addr()), gone)
 	case strings.Contains(f.Stage, "port_sec"):

@@ -51,8 +51,9 @@ func TestAWayIsWhatATraceSays(t *testing.T) {
 	b.picture("way")
 	c.change(func() {
 		c.trace.Result, c.trace.Remedy = api.Arrives, ""
-		c.trace.Reply = []api.TraceStep{{Kind: api.StepStart, Node: "l2", Text: "the answer"}, {Kind: api.StepEnd, Node: "l1",
-			Text: "it arrives at <b>pod</b>"}}
+		c.trace.Reply = []api.TraceStep{{Kind: api.StepStart, Node: "l2", Text: "the answer"},
+			{Kind: api.StepHost, Node: "l1", Text: "the agent passes it on"},
+			{Kind: api.StepEnd, Node: "l1", Text: "it arrives at <b>pod</b>"}}
 	})
 	b.press("Follow")
 	b.until("document.querySelector('.verdict.arrives') !== null")
@@ -60,8 +61,11 @@ func TestAWayIsWhatATraceSays(t *testing.T) {
 		t.Errorf("its directions are %q", titles)
 	}
 	if got := b.texts(".way:last-child .step > div > p:first-child"); !slices.Equal(got, []string{"the answer",
-		"it arrives at <b>pod</b>"}) {
+		"the agent passes it on", "it arrives at <b>pod</b>"}) {
 		t.Errorf("the answer's steps are %q", got)
+	}
+	if signs := b.texts(".way:last-child .step > .sign"); !slices.Equal(signs, []string{"●", "▣", "■"}) {
+		t.Errorf("the signs of the answer's steps are %q", signs)
 	}
 	if deciding := b.texts(".step.decides"); len(deciding) > 0 {
 		t.Errorf("something has refused what arrives: %q", deciding)

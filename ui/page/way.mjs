@@ -7,7 +7,7 @@ import { trace } from "./session.mjs";
 const results = { arrives: ["✓", "It arrives, and so does the answer"], refused: ["✕", "It is refused"], lost: ["▲", "It is lost"] };
 
 /** Signs of a trace's steps. */
-const signs = { start: "●", policy: "§", service: "◇", tunnel: "⇢", gateway: "⌂", translation: "⇄", outside: "↗", end: "■" };
+const signs = { start: "●", policy: "§", service: "◇", tunnel: "⇢", gateway: "⌂", translation: "⇄", outside: "↗", host: "▣", end: "■" };
 
 /**
  * An end of a connection, of what a user writes: [pod/]NAMESPACE/NAME, svc/NAMESPACE/NAME, node/NAME or an address.

@@ -148,7 +148,7 @@ spec:
         resources: {{- toYaml .values.resources | nindent 10 }}
         volumeMounts:
         {{- range $volumes }}
-        - {name: {{ .name }}, mountPath: {{ .path | quote }}, readOnly: true}
+        - {name: {{ .name }}, mountPath: {{ .path | quote }}, readOnly: {{ not .writable }}}
         {{- end }}
       volumes:
       {{- range $volumes }}

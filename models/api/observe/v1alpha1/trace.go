@@ -66,6 +66,7 @@ const (
 	StepGateway     = "gateway"     // into a gateway router
 	StepTranslation = "translation" // another source or destination address
 	StepOutside     = "outside"     // out of the cluster
+	StepHost        = "host"        // by a node's host, or its agent, outside of OVN
 	StepEnd         = "end"         // where the packet ends, and why
 )
 
@@ -156,7 +157,7 @@ type TraceProbe struct {
 
 // TraceStep is something that happens to a packet.
 type TraceStep struct {
-	// Kind is one of start, policy, service, tunnel, gateway, translation, outside and end.
+	// Kind is one of start, policy, service, tunnel, gateway, translation, outside, host and end.
 	Kind string `json:"kind"`
 	// Node is the Node on which it happens.
 	Node string `json:"node,omitempty"`
