@@ -314,7 +314,7 @@ func TestReleaseClearsTheOperatorsBridge(t *testing.T) {
 	}
 	h.ovn.VS("set", "bridge", testBridge, "external_ids:"+openvswitch.FlowsKey+"=true", "--", "set", "port", testBridge,
 		"protected=true")
-	if said, err := Release(t.Context(), h.config); err == nil || !strings.Contains(err.Error(), patch) {
+	if said, err := Release(t.Context(), h.config); err == nil || !strings.Contains(err.Error(), "del-port "+patch) {
 		t.Errorf("beside a gateway router: %q, %v", said, err)
 	}
 	h.ovn.VS("del-port", patch)

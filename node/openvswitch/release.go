@@ -63,8 +63,9 @@ func withoutChassisSettings(config nodeconfig.Config, now map[string]string) map
 func (o *Database) ReleaseFlows(ctx context.Context, config nodeconfig.Config, limit time.Duration) error {
 	for _, b := range ovsdb.List(o.Client, func(b *vswitch.Bridge) bool { return b.ExternalIDs[FlowsKey] != "" }) {
 		if o.Holds(b, PatchName(config.NodeName)) {
-			return fmt.Errorf("bridge %s keeps its flows as long as it has the node's gateway router (port %s): delete the "+
-				"Node or stop ovn-controller, and repeat this", b.Name, PatchName(config.NodeName))
+			return fmt.Errorf("bridge %s keeps its flows as long as it has the port of the node's gateway router: stop "+
+				"ovn-controller and run `ovs-vsctl del-port %s`, or delete the Node; then repeat this", b.Name,
+				PatchName(config.NodeName))
 		}
 		installer := &extbridge.Installer{Program: config.OVSOfctl, Timeout: limit}
 		if err := o.ClearFlows(ctx, config, installer, b); err != nil {
