@@ -39,10 +39,10 @@ const (
 
 // Win32 errors of iphlpapi.
 const (
-	Win32FileNotFound     Error = 2    // ERROR_FILE_NOT_FOUND: no such interface
+	Win32FileNotFound     Error = 2    // ERROR_FILE_NOT_FOUND: no such interface, to a call for interfaces
 	Win32NotSupported     Error = 50   // ERROR_NOT_SUPPORTED
 	Win32InvalidParameter Error = 87   // ERROR_INVALID_PARAMETER
-	Win32NotFound         Error = 1168 // ERROR_NOT_FOUND: no such address or route
+	Win32NotFound         Error = 1168 // ERROR_NOT_FOUND: no such address, route or neighbour, or no interface for one
 	Win32ObjectExists     Error = 5010 // ERROR_OBJECT_ALREADY_EXISTS
 )
 

@@ -39,7 +39,7 @@ func (h linuxHost) Interfaces() ([]Interface, error) {
 func (h linuxHost) AddAddress(index int, address netip.Prefix) error {
 	link, err := netlink.LinkByIndex(index)
 	if err != nil {
-		return Win32FileNotFound
+		return Win32NotFound
 	}
 	// Windows refuses an address that the interface has, whatever the length of its prefix.
 	has, err := netlink.AddrList(link, netlink.FAMILY_ALL)
@@ -58,7 +58,7 @@ func (h linuxHost) AddAddress(index int, address netip.Prefix) error {
 func (h linuxHost) DeleteAddress(index int, address netip.Addr) error {
 	link, err := netlink.LinkByIndex(index)
 	if err != nil {
-		return Win32FileNotFound
+		return Win32NotFound
 	}
 	has, err := netlink.AddrList(link, netlink.FAMILY_ALL)
 	if err != nil {
@@ -92,7 +92,7 @@ func (h linuxHost) Routes() ([]InterfaceRoute, error) {
 // metric 0 is the best, and Linux, where 0 is the default, has it as 0 too.
 func (h linuxHost) AddRoute(r InterfaceRoute) error {
 	if _, err := netlink.LinkByIndex(r.Index); err != nil {
-		return Win32FileNotFound
+		return Win32NotFound
 	}
 	if found, err := h.route(r); err != nil || found != nil {
 		return errors.Join(err, errIf(found != nil, Win32ObjectExists))
@@ -156,7 +156,7 @@ func (h linuxHost) SetNeighbour(n InterfaceNeighbour) error {
 // neighbour says whether the interface has one with a MAC address.
 func neighbour(n InterfaceNeighbour) (bool, error) {
 	if _, err := netlink.LinkByIndex(n.Index); err != nil {
-		return false, Win32FileNotFound
+		return false, Win32NotFound
 	}
 	list, err := netlink.NeighList(n.Index, netlink.FAMILY_ALL)
 	for _, has := range list {
@@ -204,10 +204,8 @@ func code(err error) error {
 		return nil
 	case errors.Is(err, unix.EEXIST):
 		return Win32ObjectExists
-	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.EADDRNOTAVAIL):
+	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.EADDRNOTAVAIL), errors.Is(err, unix.ENODEV):
 		return Win32NotFound
-	case errors.Is(err, unix.ENODEV):
-		return Win32FileNotFound
 	}
 	return errors.Join(err, Win32InvalidParameter)
 }

@@ -132,7 +132,7 @@ func TestAddresses(t *testing.T) {
 		}
 	}
 	if err := winipcfg.LUID(0x6000fff000000).AddIPAddress(netip.MustParsePrefix("192.0.2.7/24")); !errors.Is(err,
-		windows.ERROR_FILE_NOT_FOUND) {
+		windows.ERROR_NOT_FOUND) {
 		t.Errorf("add to nobody: %v", err)
 	}
 }
@@ -180,7 +180,7 @@ func TestNeighbours(t *testing.T) {
 	}
 	nobody := hostnet.Adapter{LUID: 0x6000fff000000}
 	if err := (hostnet.Native{}).SetNeighbour(nobody, netip.MustParseAddr("172.30.0.77"), net.HardwareAddr{2, 0, 0, 0, 0,
-		7}); !errors.Is(err, windows.ERROR_FILE_NOT_FOUND) {
+		7}); !errors.Is(err, windows.ERROR_NOT_FOUND) {
 		t.Errorf("on nobody's: %v", err)
 	}
 }
