@@ -33,8 +33,8 @@ var (
 	doubt = part.NewSignal("look at PodNetworks of Node", part.Patience/2)
 )
 
-// Networks is the part that takes in the objects PodNetworks. It takes before nodes, whose agents are told whether there
-// are any.
+// Networks is the part that takes in the objects PodNetworks. It takes before nodes, whose agents are told whether
+// there are any.
 func (b *Part) Networks() part.Part { return networks{of: b} }
 
 type networks struct {

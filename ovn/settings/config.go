@@ -198,7 +198,8 @@ func (c Config) Settings() (*Settings, error) {
 		Services: prefixes("service-cidrs", c.ServiceCIDRs),
 		Joins:    prefixes("join-cidrs", c.JoinCIDRs),
 		Allocate: c.AllocateNodeCIDRs, mask4: c.NodeCIDRMaskIPv4, mask6: c.NodeCIDRMaskIPv6,
-		AllocateBalancers: c.AllocateLoadBalancerAddresses, PodNetworks: c.PodNetworks, DNSServices: c.DNSServices, DNSNodes: c.DNSNodes,
+		AllocateBalancers: c.AllocateLoadBalancerAddresses, PodNetworks: c.PodNetworks,
+		DNSServices: c.DNSServices, DNSNodes: c.DNSNodes,
 		DefaultNetwork: c.DefaultGatewayNetwork,
 		PodConnections: c.WindowsPodConnections, NodeConnections: c.WindowsNodeConnections,
 	}

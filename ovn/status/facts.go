@@ -227,8 +227,8 @@ func (r *reading) pods(p *api.PodsStatus) {
 	p.Longest = p.Longest[:min(len(p.Longest), mostWaiting)]
 }
 
-// told says whether a pod's node is told its addresses without an annotation. Its PodNetworks has all pods whose port is
-// in the Northbound.
+// told says whether a pod's node is told its addresses without an annotation. Its PodNetworks has all pods whose port
+// is in the Northbound.
 func (r *reading) told(o *pod, reading map[string]struct{}) bool {
 	_, reads := reading[o.Spec.NodeName]
 	owner := northbound.PodOwner(o.Metadata.Namespace + "/" + o.Metadata.Name)

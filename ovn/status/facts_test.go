@@ -172,8 +172,10 @@ func TestPodsOfNodesThatReadPodNetworks(t *testing.T) {
 	l1, ports := switchOf("l1", portOf("sandbox"), portOf("chassis"))
 	for reads, want := range map[bool]string{true: "chassis lacks chassis, sandbox lacks sandbox, address lacks address",
 		false: "chassis lacks address, sandbox lacks address, address lacks address"} {
-		r := &reading{at: now, nodes: []*corev1.Node{nodeObject("l1", contract.NodeFacts{PodNetworks: reads}, "10.244.0.0/29")},
-			northbound: north{switches: map[string][]string{l1: ports}, down: map[string]string{portOf("chassis"): "shop_chassis"}},
+		node := nodeObject("l1", contract.NodeFacts{PodNetworks: reads}, "10.244.0.0/29")
+		r := &reading{at: now, nodes: []*corev1.Node{node},
+			northbound: north{switches: map[string][]string{l1: ports},
+				down: map[string]string{portOf("chassis"): "shop_chassis"}},
 			southbound: south{unclaimed: map[string]struct{}{"shop_chassis": {}}},
 			waiting: waitingPods{pods: []pod{waiter("address", false, 2*time.Minute), waiter("sandbox", false, 3*time.Minute),
 				waiter("chassis", false, 4*time.Minute)}},

@@ -81,7 +81,8 @@ func (s *customSource) IsWatchListSemanticsUnSupported() bool { return true }
 
 func newCustomSource(own dynamic.Interface, k *objects.Kind) *customSource {
 	resource := k.Resource()
-	return &customSource{resource: own.Resource(resource).Namespace(k.Within()), pause: absencePause, told: func(err error) {
+	within := own.Resource(resource).Namespace(k.Within())
+	return &customSource{resource: within, pause: absencePause, told: func(err error) {
 		slog.Info("the API server does not let the controller read objects of this kind, which is left out until it does; "+
 			"give permission, and create the CustomResourceDefinition of a kind of weft's own, if they are wanted",
 			"resource", resource.GroupResource().String(), "error", err)

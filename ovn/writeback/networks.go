@@ -74,10 +74,10 @@ func grant(ctx context.Context, core rest.Interface, n part.Networks) error {
 	if err := apply(ctx, core, rolesPath, meta.Name, &role); err != nil {
 		return err
 	}
+	node := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "system:node:" + n.Node.Name}
 	return apply(ctx, core, bindingsPath, meta.Name, &rbacv1.RoleBinding{TypeMeta: typeOf("RoleBinding"),
-		ObjectMeta: meta,
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "system:node:" + n.Node.Name}}})
+		ObjectMeta: meta, Subjects: []rbacv1.Subject{node},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}})
 }
 
 func typeOf(kind string) metav1.TypeMeta {

@@ -24,8 +24,8 @@ import (
 	"github.com/weftnet/weft/test/apiserver"
 )
 
-// TestNodesReadTheirOwnPodNetworks of a real API server, written with the controller's rights: each node its own, and no
-// other node's, by no verb.
+// TestNodesReadTheirOwnPodNetworks of a real API server, written with the controller's rights: each node its own, and
+// no other node's, by no verb.
 func TestNodesReadTheirOwnPodNetworks(t *testing.T) {
 	s := apiserver.Start(t)
 	install(t, s)
@@ -134,7 +134,8 @@ func TestNodesReadTheirOwnPodNetworks(t *testing.T) {
 	if err := tell("n1", &object, part.Networks{Gone: true}); err != nil {
 		t.Error(err)
 	}
-	for _, path := range []string{networksPath + "/n1", rolesPath + "/" + rightOf("n1"), bindingsPath + "/" + rightOf("n1")} {
+	for _, path := range []string{networksPath + "/n1", rolesPath + "/" + rightOf("n1"),
+		bindingsPath + "/" + rightOf("n1")} {
 		if _, err := s.Do(http.MethodGet, path, "", nil); err == nil || !strings.Contains(err.Error(), "not found") {
 			t.Errorf("%s is still there: %v", path, err)
 		}

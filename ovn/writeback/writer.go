@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -89,7 +90,8 @@ type Writer struct {
 	order   []objects.Key         // of wanted that do not rest, each once, the longest wanted first
 	writing map[objects.Key]*wish
 	paced   map[objects.Key]time.Time // when the PodNetworks of a node may be written again
-	gate    time.Time                 // when any PodNetworks may be
+	limit   *rate.Limiter             // of writes of all PodNetworks
+	opens   time.Time                 // when it admits the next one, if it has refused one
 	wake    signal.Signal
 }
 
@@ -117,11 +119,12 @@ const (
 
 // The pace of writes of PodNetworks. The first of some pods does not wait, and those that follow soon go together: to
 // write the addresses of 100 pods, the API server needs twice as much as to write those of one. Between two writes of
-// one node there is the spacing. Between those of any nodes there is the pause, or the part of a second that has as many
-// parts as nodes wait: 400 nodes are told within four seconds.
+// one node there is the spacing. All nodes together have so many writes at once, and then as many in a second as nodes
+// wait, or the rate if that is more: else a burst of pods would make the API server slower for those who create them.
 const (
-	networksSpacing = 100 * time.Millisecond
-	networksPause   = 25 * time.Millisecond
+	networksSpacing            = 100 * time.Millisecond
+	networksRate    rate.Limit = 20 // in a second
+	networksBurst              = 40
 )
 
 // New makes by write the patches that are wanted of objects that are there. failed is told of each write that fails,
@@ -130,7 +133,7 @@ func New(write Write, there func(objects.Key) bool, failed func(part.Patch, erro
 	refused func(objects.Problem)) *Writer {
 	return &Writer{write: write, there: there, failed: failed, refused: refused,
 		wanted: map[objects.Key]*wish{}, writing: map[objects.Key]*wish{}, paced: map[objects.Key]time.Time{},
-		wake: signal.New()}
+		limit: rate.NewLimiter(networksRate, networksBurst), wake: signal.New()}
 }
 
 // Set has patches made; one that is being made is not made again.
@@ -224,11 +227,8 @@ func (w *Writer) next() *wish {
 		if w.writing[k] != nil { // its writer looks again when it is done
 			continue
 		}
-		if k.Kind == objects.PodNetworksKind {
-			if now.Before(w.gate) { // it wakes a worker when it opens
-				continue
-			}
-			w.shut(now)
+		if k.Kind == objects.PodNetworksKind && !w.admit(now) {
+			continue
 		}
 		it := w.wanted[k]
 		w.forget(k)
@@ -274,17 +274,27 @@ func (w *Writer) one(ctx context.Context, it *wish) {
 	}
 }
 
-// shut has all other PodNetworks wait for a moment; w.mu is held.
-func (w *Writer) shut(now time.Time) {
-	waiting := time.Duration(0)
+// admit says whether PodNetworks may be written now; w.mu is held. Where they may not, a worker is woken when they may.
+func (w *Writer) admit(now time.Time) bool {
+	if now.Before(w.opens) {
+		return false
+	}
+	waiting := 0
 	for _, k := range w.order {
 		if k.Kind == objects.PodNetworksKind {
 			waiting++
 		}
 	}
-	pause := min(networksPause, time.Second/waiting)
-	w.gate = now.Add(pause)
+	w.limit.SetLimitAt(now, max(networksRate, rate.Limit(waiting)))
+	if w.limit.AllowN(now, 1) {
+		return true
+	}
+	next := w.limit.ReserveN(now, 1)
+	pause := next.DelayFrom(now)
+	next.CancelAt(now)
+	w.opens = now.Add(pause)
 	time.AfterFunc(pause, w.wake.Set)
+	return false
 }
 
 // pace has the next write of an object wait; w.mu is held. Newer is what is wanted of it already, nil for nothing.

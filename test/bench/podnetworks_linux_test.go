@@ -49,7 +49,7 @@ func BenchmarkTelling(b *testing.B) {
 		cost := spent(b, server.kube, server.etcd) - spent(b) - before
 		r.add(form, "CPU of one write", "ms", cost.Seconds()*1000/tellings)
 	}
-	stop := server.watched(b, "/api/v1/pods", "spec.nodeName")
+	stop := server.watched(b, "/api/v1/pods", "spec.nodeName", "application/vnd.kubernetes.protobuf;stream=watch")
 	measure("annotation", func(i int) error {
 		pod := &pods.Items[i]
 		return server.api.Patch(context.Background(), "/api/v1/namespaces/"+pod.Namespace+"/pods/"+pod.Name,
@@ -57,7 +57,7 @@ func BenchmarkTelling(b *testing.B) {
 				Format(contract.NewPodNetwork(string(pod.UID), toldAddresses(i, 0)))}}})
 	})
 	stop()
-	stop = server.watched(b, networksPath, "metadata.name")
+	stop = server.watched(b, networksPath, "metadata.name", "application/json")
 	for _, n := range []int{1, 10, 100, 250} {
 		object := func(node, change int) v1alpha1.PodNetworks {
 			o := v1alpha1.PodNetworks{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodNetworks"},
@@ -96,7 +96,7 @@ func toldAddresses(i, change int) []netip.Prefix {
 }
 
 // watched has a client watch all objects of a collection, and others those of each node, by a field with its name.
-func (s *apiserver) watched(b *testing.B, path, field string) (stop func()) {
+func (s *apiserver) watched(b *testing.B, path, field, accept string) (stop func()) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	queries := []string{""}
@@ -109,6 +109,7 @@ func (s *apiserver) watched(b *testing.B, path, field string) (stop func()) {
 		if err != nil {
 			b.Fatal(err)
 		}
+		request.Header.Set("Accept", accept)
 		response, err := client.Do(request)
 		if err != nil {
 			b.Fatal(err)

@@ -57,7 +57,8 @@ func run(m *testing.M) int {
 	}
 	if !*keep || !cluster.Running() {
 		options := []string{"--linux", "2", "--windows", "2", "--dual", "--controllers", "2", "--gateway", *gateway, "--mtu",
-			strconv.Itoa(uplinkMTU), "--windows-datapath", *windowsDatapath, "--pod-networks=" + strconv.FormatBool(*podNetworks)}
+			strconv.Itoa(uplinkMTU), "--windows-datapath", *windowsDatapath,
+			"--pod-networks=" + strconv.FormatBool(*podNetworks)}
 		if emulated() {
 			options = append(options, "--windows-faults", *windowsFaults)
 		}

@@ -16,8 +16,9 @@ import (
 func told(t testing.TB, node string) map[string]contract.PodAddresses {
 	t.Helper()
 	lines := map[string]contract.PodAddresses{}
-	for text := range strings.Lines(cluster.Kubectl(t, "get", "podnetworks", "-n", contract.PodNetworksNamespace, node, "-o",
-		`jsonpath={range .pods[*]}{@}{"\n"}{end}`)) {
+	list := cluster.Kubectl(t, "get", "podnetworks", "-n", contract.PodNetworksNamespace, node, "-o",
+		`jsonpath={range .pods[*]}{@}{"\n"}{end}`)
+	for text := range strings.Lines(list) {
 		line, err := contract.ParsePodAddresses(text)
 		if err != nil {
 			t.Fatal(err)
@@ -34,8 +35,8 @@ func TestPodsWithoutAnnotations(t *testing.T) {
 		t.Skip("pods have annotations in this cluster: -pod-networks is not given")
 	}
 	asNode := func(node, object string) error {
-		_, err := cluster.Try("kubectl", "--", "--as=system:node:"+node, "--as-group=system:nodes", "get", "podnetworks", "-n",
-			contract.PodNetworksNamespace, object)
+		_, err := cluster.Try("kubectl", "--", "--as=system:node:"+node, "--as-group=system:nodes", "get", "podnetworks",
+			"-n", contract.PodNetworksNamespace, object)
 		return err
 	}
 	create := func(node string) (uid string) {
