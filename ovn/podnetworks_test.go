@@ -204,8 +204,8 @@ func TestAgentThatReadsNoPodNetworks(t *testing.T) {
 	}
 }
 
-// TestBackToAnnotations: with the key off, pods get their annotations first. Then the object goes, and then the agent is
-// told so.
+// TestBackToAnnotations: with the key off, pods get their annotations first. Then the object goes, and then the agent
+// is told so.
 func TestBackToAnnotations(t *testing.T) {
 	s := newScene(t, withNetworks)
 	s.do(s.reading(true), s.pod("default", "a", "l1"), s.pod("default", "b", "l1"))

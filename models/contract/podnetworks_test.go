@@ -36,7 +36,8 @@ func TestLinesOfPodNetworks(t *testing.T) {
 
 // FuzzParsePodAddresses wants of any line an error, or what is written as it is read. All of its addresses can be used.
 func FuzzParsePodAddresses(f *testing.F) {
-	for _, line := range []string{"shop/web u 10.244.1.3/24 fd00::3/64", "a b 255.255.255.255/32", "a b ::/0", "", "a b c"} {
+	for _, line := range []string{"shop/web u 10.244.1.3/24 fd00::3/64", "a b 255.255.255.255/32", "a b ::/0", "",
+		"a b c"} {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line string) {

@@ -21,8 +21,8 @@ import (
 	"github.com/weftnet/weft/models/telemetry"
 )
 
-// refusedPatience is how long the API server may refuse a node its PodNetworks before the agent says that it cannot read
-// it. An API server that has just started refuses more than it must.
+// refusedPatience is how long the API server may refuse a node its PodNetworks before the agent says that it cannot
+// read it. An API server that has just started refuses more than it must.
 const refusedPatience = 15 * time.Second
 
 // networks follow the node's PodNetworks while the controller keeps one.

@@ -109,7 +109,8 @@ func (n *told) becomes(name, want string) {
 
 func (n *told) reads(want bool) {
 	n.t.Helper()
-	n.until(func() bool { return n.ReadsNetworks(!want) == want }, func() string { return "what the agent says of itself" })
+	n.until(func() bool { return n.ReadsNetworks(!want) == want },
+		func() string { return "what the agent says of itself" })
 }
 
 func (n *told) until(condition func() bool, what func() string) {

@@ -254,8 +254,8 @@ func (p *Watcher) told(pod *corev1.Pod) (network contract.PodNetwork, where stri
 }
 
 // notAllocated is what a pod without addresses waits for.
-const notAllocated = "the controller has not allocated its address; see the pod's events, and whether `weft controller` " +
-	"runs"
+const notAllocated = "the controller has not allocated its address; see the pod's events, and whether " +
+	"`weft controller` runs"
 
 // Leaving says whether the pod is on its way out, or gone.
 func (p *Watcher) Leaving(pod cni.Pod) bool {
