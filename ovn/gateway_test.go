@@ -131,7 +131,7 @@ func TestGatewayNodes(t *testing.T) {
 			[]string{"NotAGatewayNode", "runs Windows"}},
 		{"no gateway", withShared, func(n *objects.Node) {
 			n.Facts = ovntest.EditFacts(1, false, func(f *contract.NodeFacts) { f.Gateway = nil })
-		}, []string{"NotAGatewayNode", "gateway-addresses for the agent"}},
+		}, []string{"NotAGatewayNode", "the agent's key gateway"}},
 		{"another network", withShared, func(n *objects.Node) {
 			n.Facts = ovntest.EditFacts(1, false, func(f *contract.NodeFacts) { f.Gateway.Network = "storage" })
 		}, []string{"NotAGatewayNode", `"storage"`, `shared-gateway-network "external"`}},
