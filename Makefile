@@ -213,7 +213,7 @@ test-ansible: lab-official lab-hosts bin/steady bin/ask ## servers with a system
 e2e: lab-official bin/steady bin/ask bin/judge ## the official Kubernetes network tests on a mixed cluster, and what takes long of ours
 	test/e2e/official.sh
 	test/e2e/policies.sh
-	go test -tags cluster -count 1 -timeout 25m -v -run 'TestEveryComponentMayDie|TestBadCertificates|TestHostsOwnTrafficSurvives|TestPacketsAgreeWithPolicyOracles' ./test/e2e -args -thorough
+	go test -tags cluster -count 1 -timeout 25m -v -run 'TestEveryComponentMayDie|TestBadCertificates|TestHostsOwnTrafficSurvives|TestPacketsAgreeWithPolicyOracles|TestNodePortsAnswerAsTraced' ./test/e2e -args -thorough
 
 .PHONY: e2e-mended-driver
 e2e-mended-driver: export WINDOWS_FAULTS := all,-flush-nat,-protocols
