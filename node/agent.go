@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weftnet/weft/cni"
@@ -60,6 +61,7 @@ const (
 
 func newAgent(
 	c nodeconfig.Config, system platform.Platform, ovs *openvswitch.Database, client kubernetes.Interface,
+	own dynamic.Interface,
 ) (*agent, error) {
 	a := &agent{events: newEvents(c.NodeName), reconciler: &reconciler{
 		config: c, platform: system, ovs: ovs, rounds: health.NewRounds(), attention: signal.New(),
@@ -74,7 +76,7 @@ func newAgent(
 			return 1
 		})
 	var err error
-	if a.pods, err = pods.New(client, c.NodeName); err != nil {
+	if a.pods, err = pods.New(client, own, c.NodeName); err != nil {
 		return nil, err
 	}
 	if a.node, err = newOwnNode(client, c.NodeName, a.enqueue); err != nil {
@@ -176,7 +178,8 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 			}
 		})
 	}
-	parts.Go(func() { a.pods.Informer.RunWithContext(ctx) })
+	parts.Go(func() { a.pods.Run(ctx) })
+	part("pod networks", a.watchNetworks)
 	parts.Go(func() { a.node.informer.RunWithContext(ctx) })
 	a.listening.Store(true)
 	part("cni", func(ctx context.Context) error {

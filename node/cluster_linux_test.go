@@ -154,7 +154,7 @@ func (c *cluster) startAgent() {
 	if err != nil {
 		c.tb.Fatal(err)
 	}
-	if c.agent, err = newAgent(c.config, system, ovs, c.client); err != nil {
+	if c.agent, err = newAgent(c.config, system, ovs, c.client, c.own); err != nil {
 		c.tb.Fatal(err)
 	}
 	c.agent.gateway.HyperV = c.extension != nil

@@ -166,7 +166,7 @@ func (s *firstStart) agentOver(system *windows.Platform) *agent {
 	s.Helper()
 	config := s.n.config
 	config.Chassis, config.EncapAddress = nodeconfig.ChassisHosted, hnstest.NodeAddress
-	a, err := newAgent(config, system, s.n.ovs, s.n.client)
+	a, err := newAgent(config, system, s.n.ovs, s.n.client, nil)
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -188,17 +188,17 @@ func (n *ownNode) network() (contract.NodeNetwork, error) {
 	return network, nil
 }
 
-// listeners are the host's daemons as they stand at the Node; none where nobody can read them.
-func (n *ownNode) listeners() contract.Listeners {
+// facts are those that stand at the Node; none where nobody can read them.
+func (n *ownNode) facts() contract.NodeFacts {
 	annotations, err := n.annotations()
 	if err != nil {
-		return nil
+		return contract.NodeFacts{}
 	}
 	facts, _, err := contract.Parse[contract.NodeFacts](annotations, contract.NodeFactsAnnotation)
 	if err != nil {
-		return nil
+		return contract.NodeFacts{}
 	}
-	return facts.Listeners
+	return facts
 }
 
 // publish writes the facts to the Node unless they stand there already.

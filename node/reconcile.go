@@ -83,6 +83,7 @@ func (r *reconciler) reconcileOnce(ctx context.Context) {
 	network, err := r.node.network()
 	r.health.Set(health.Network, err)
 	if err == nil {
+		r.pods.KeepsNetworks(network.PodNetworks, r.node.facts().PodNetworks)
 		r.setSubnets(network.PodCIDRs)
 		r.gateway.ObserveNetwork(network)
 		r.gateway.BoundConnections(ctx, network)
@@ -143,8 +144,26 @@ func (r *reconciler) facts(ctx context.Context) (contract.NodeFacts, error) {
 		return facts, err
 	}
 	facts.Listeners = r.services.listeners()
+	facts.PodNetworks = r.pods.ReadsNetworks(r.node.facts().PodNetworks)
 	facts.Gateway, err = r.gateway.Facts()
 	return facts, err
+}
+
+// watchNetworks has the cluster told whether the agent reads PodNetworks.
+func (r *reconciler) watchNetworks(ctx context.Context) error {
+	said := false
+	for {
+		changed := r.pods.Changes()
+		if reads := r.pods.ReadsNetworks(said); reads != said {
+			said = reads
+			r.enqueue()
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 // uplinkMTU is that of the key, or else of the uplink's interface.

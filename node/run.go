@@ -62,7 +62,7 @@ func Run(ctx context.Context, config nodeconfig.Config) error {
 		return err
 	}
 	defer ovs.Close()
-	if a, err = newAgent(config, system, ovs, client); err != nil {
+	if a, err = newAgent(config, system, ovs, client, own); err != nil {
 		return fmt.Errorf("start the node's agent: %w", err)
 	}
 	a.services.apiServer = server

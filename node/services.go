@@ -93,7 +93,7 @@ func (s *services) report(facts contract.NodeFacts, network contract.NodeNetwork
 func (s *services) listeners() contract.Listeners {
 	list, known := s.Listeners()
 	if !known {
-		return s.node.listeners()
+		return s.node.facts().Listeners
 	}
 	return list
 }

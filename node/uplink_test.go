@@ -283,7 +283,7 @@ func TestChassisHostWaitsForTheUplink(t *testing.T) {
 	n := newUplinkNode(t, &openvswitchtest.Vswitchd{})
 	config := n.config
 	config.Chassis, config.OVSDatabase = nodeconfig.ChassisHosted, daemon(t, "database")
-	fresh, err := newAgent(config, n.platform, n.ovs, n.client)
+	fresh, err := newAgent(config, n.platform, n.ovs, n.client, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,10 +13,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/attach/attachtest"
@@ -38,6 +42,7 @@ type bareNode struct {
 	t        *testing.T
 	platform *platformtest.Fake
 	client   *fake.Clientset
+	own      *dynamicfake.FakeDynamicClient
 }
 
 var bareNetwork = contract.NodeNetwork{ID: 1, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")},
@@ -64,13 +69,16 @@ func newBareNodeWith(t *testing.T, change func(*nodeconfig.Config, *platformtest
 	n.client = nodetest.FakeAPI(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{
 		contract.NodeNetworkAnnotation: contract.Format(bareNetwork),
 	}}})
+	n.own = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{v1alpha1.PodNetworksResource: "PodNetworksList"})
+	nodetest.WithoutGaps(n.own)
 	var err error
-	if n.agent, err = newAgent(config, n.platform, ovs, n.client); err != nil {
+	if n.agent, err = newAgent(config, n.platform, ovs, n.client, n.own); err != nil {
 		t.Fatal(err)
 	}
 	n.Node = &attachtest.Node{T: t, Platform: n.platform, Client: n.client, Database: ovs, Health: n.health,
 		Attach: func(ctx context.Context, call *cni.Call) error { _, err := n.attacher.Add(ctx, call); return err }}
-	go n.pods.Informer.RunWithContext(t.Context())
+	go n.pods.Run(t.Context())
 	go n.node.informer.RunWithContext(t.Context())
 	if !cache.WaitForCacheSync(t.Context().Done(), n.pods.Informer.HasSynced, n.node.informer.HasSynced) {
 		t.Fatal("informers")

@@ -91,10 +91,11 @@ func newCluster(s *settings.Settings) *cluster {
 
 	// All that there is. Parts take in this order, and settle in the opposite one.
 	//
-	// Nodes take first, since most depend on where they are, and Services last, since they depend on most. Policies take
-	// before pods: the sets of a named port go a step at a time, each after the pods of an earlier batch. EgressIPs settle
-	// after pools: they get no address that a Service has.
+	// Nodes take first, after what they are told by PodNetworks, since most depend on where they are, and Services last,
+	// since they depend on most. Policies take before pods: the sets of a named port go a step at a time, each after the
+	// pods of an earlier batch. EgressIPs settle after pools: they get no address that a Service has.
 	c.parts = []wired{
+		{c.pods.Networks(), takes{objects.PodNetworksKind}, nil},
 		{c.nodes, takes{objects.NodeKind}, gives{"Node"}},
 		{&c.topology, nil, gives{"Cluster"}},
 		{&c.gateway, nil, gives{"Gateway"}},

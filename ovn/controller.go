@@ -295,7 +295,12 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 		c.log.Warn(p.Message, telemetry.Object(p.Kind.String(), p.Object.Namespace, p.Object.Name), "reason", p.Reason)
 		recorder.AnnotatedEventf(p.Reference(), p.Annotations(), corev1.EventTypeWarning, p.Reason, "%s", p.Message)
 	}
-	there := func(k objects.Key) bool { return c.informers.Get(k) != nil }
+	there := func(k objects.Key) bool {
+		if _, node, _ := strings.Cut(k.Name, "/"); k.Kind == objects.PodNetworksKind { // Weft makes it, for a Node
+			k = objects.Key{Kind: objects.NodeKind, Name: node}
+		}
+		return c.informers.Get(k) != nil
+	}
 	notes := writeback.New(c.annotate, there, writeback.Log(c.log, c.metrics.failed), report)
 	chassis := c.database.Hosting()
 	source := hosting.NewSource(c.informers, chassis)

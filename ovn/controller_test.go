@@ -18,6 +18,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -112,6 +113,9 @@ func (d *deployment) startThrough(dial func(*controller, context.Context) (datab
 // annotateThroughFake is writeback.Through for clients without a REST client underneath.
 func annotateThroughFake(client kubernetes.Interface, own dynamic.Interface) writeback.Write {
 	return func(ctx context.Context, p part.Patch) (err error) {
+		if networks, ok := p.Body.(part.Networks); ok {
+			return networksThroughFake(ctx, own, p, networks)
+		}
 		text, options, subresources := p.JSON(time.Now()), metav1.PatchOptions{}, []string{}
 		if p.Subresource != "" {
 			subresources = append(subresources, p.Subresource)
@@ -129,6 +133,25 @@ func annotateThroughFake(client kubernetes.Interface, own dynamic.Interface) wri
 		}
 		return writeback.Gone(err)
 	}
+}
+
+// networksThroughFake writes PodNetworks. The fake API server needs no rights.
+func networksThroughFake(ctx context.Context, own dynamic.Interface, p part.Patch, networks part.Networks) error {
+	resource := own.Resource(p.Kind.Resource()).Namespace(p.Namespace)
+	switch {
+	case networks.Gone:
+		return writeback.Gone(resource.Delete(ctx, p.Name, metav1.DeleteOptions{}))
+	case p.UID != "":
+		_, err := resource.Patch(ctx, p.Name, types.MergePatchType, p.JSON(time.Now()), metav1.PatchOptions{})
+		return writeback.Gone(err)
+	}
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(p.JSON(time.Now())); err != nil {
+		return err
+	}
+	object.SetUID("networks-of-" + types.UID(p.Name))
+	_, err := resource.Create(ctx, object, metav1.CreateOptions{})
+	return err
 }
 
 // eventually waits until condition holds.

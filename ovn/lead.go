@@ -227,8 +227,6 @@ func (l *leader) afterWrite(ctx context.Context, owners []ovsdb.Owner, err error
 	var refused *ovsdb.RefusedError
 	errors.As(err, &refused)
 	l.cluster.policies.Written(owners, refused)
-	l.handOut(refused)
-	l.publish(ctx)
 	if len(l.backoff) > 0 {
 		for _, owner := range owners {
 			if refused == nil || refused.Owners[owner] == nil {
@@ -236,6 +234,8 @@ func (l *leader) afterWrite(ctx context.Context, owners []ovsdb.Owner, err error
 			}
 		}
 	}
+	l.handOut(refused)
+	l.publish(ctx)
 	if refused == nil {
 		return
 	}
@@ -286,10 +286,13 @@ func (l *leader) later(ctx context.Context, e part.Event, pause time.Duration) {
 	})
 }
 
-// handOut has objects annotated once the Northbound has what the annotations say: a leader that ends before has
+// handOut has objects written once the Northbound has what they say: a leader that ends before has
 // told nobody of an address that the next one may give to somebody else. What was refused is noted again when it is
 // tried again, and a pod without a port waits until it has one.
 func (l *leader) handOut(refused *ovsdb.RefusedError) {
+	l.cluster.pods.NoteNetworks(func(owner ovsdb.Owner) bool {
+		return l.backoff[owner] > 0 || refused != nil && refused.Owners[owner] != nil
+	})
 	var notes []part.Patch
 	for _, a := range l.cluster.TakeNotes() {
 		k := objects.Key{Kind: a.Kind, Name: objects.FullName(a.Namespace, a.Name)}

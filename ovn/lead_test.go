@@ -180,15 +180,8 @@ func lead(t *testing.T, m *memory, w *lockedWorld) (*leader, *[]string) {
 func leadUntil(t *testing.T, ctx context.Context, m *memory, w *lockedWorld) (*leader, *[]string) {
 	ctx, cancel := context.WithCancel(ctx)
 	reports := &[]string{}
-	l := &leader{
-		disabled: func() []string { return nil },
-		entitled: func(context.Context) error { return nil },
-		records:  func() records.Records { return records.Records{} },
-		ports:    func() map[types.UID][]netip.Addr { return nil },
-		cluster:  newCluster(ovntest.Settings(t, nil)), source: w, queue: w.queue, northbound: m,
-		metrics: newMetrics(w.queue), log: ovsdbtest.Logger(t), annotate: m.annotate, disputes: map[ovsdb.Owner]dispute{},
-		report: func(p objects.Problem) { *reports = append(*reports, p.String()) },
-	}
+	l := newLeader(t, m, w)
+	l.report = func(p objects.Problem) { *reports = append(*reports, p.String()) }
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -202,6 +195,19 @@ func leadUntil(t *testing.T, ctx context.Context, m *memory, w *lockedWorld) (*l
 		}
 	})
 	return l, reports
+}
+
+// newLeader is a leader over a memory, which does not run yet.
+func newLeader(t *testing.T, m *memory, w *lockedWorld) *leader {
+	return &leader{
+		disabled: func() []string { return nil },
+		entitled: func(context.Context) error { return nil },
+		records:  func() records.Records { return records.Records{} },
+		ports:    func() map[types.UID][]netip.Addr { return nil },
+		cluster:  newCluster(ovntest.Settings(t, nil)), source: w, queue: w.queue, northbound: m,
+		metrics: newMetrics(w.queue), log: ovsdbtest.Logger(t), annotate: m.annotate, disputes: map[ovsdb.Owner]dispute{},
+		report: func(objects.Problem) {},
+	}
 }
 
 func counted(c prometheus.Counter) float64 {

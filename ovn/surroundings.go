@@ -63,6 +63,7 @@ func (c *cluster) NodesChanged(touched []*topology.Node) {
 	for _, n := range touched {
 		c.topology.Update(n)
 		c.gateway.Update(n)
+		c.pods.NodeChanged(n)
 		c.pools.UpdateNode(n)
 		c.services.UpdateHosts(n)
 		c.serviceCIDRs.UpdateOccupants(n)

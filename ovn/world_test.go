@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
@@ -88,6 +89,8 @@ func (w *world) put(given ...any) []part.Event {
 			k = objects.Key{Kind: objects.PoolKind, Name: o.Name}
 		case *objects.ResolvedNames:
 			k = objects.Key{Kind: objects.ResolvedKind, Name: o.Name}
+		case *objects.PodNetworks:
+			k = objects.Key{Kind: objects.PodNetworksKind, Name: objects.FullName(o.Namespace, o.Name)}
 		case *objects.ServiceCIDR:
 			k = objects.Key{Kind: objects.ServiceCIDRKind, Name: o.Name}
 		case *objects.PolicyObject:
@@ -131,12 +134,17 @@ func ready(addr, node string) objects.Endpoint {
 	return objects.Endpoint{Addr: netip.MustParseAddr(addr), Node: node, Ready: true, Serving: true}
 }
 
-// absorb does to the objects what the API server would: annotations are written.
+// absorb does to the objects what the API server would: annotations and PodNetworks are written.
 func (w *world) absorb(c *cluster) (touched []part.Event) {
+	c.pods.NoteNetworks(func(ovsdb.Owner) bool { return false })
 	for _, a := range c.TakeNotes() {
 		k := a.Key()
 		if a.Subresource == part.Status {
 			touched = append(touched, w.absorbStatus(k, a)...)
+			continue
+		}
+		if networks, ok := a.Body.(part.Networks); ok {
+			touched = append(touched, w.absorbNetworks(k, a, networks)...)
 			continue
 		}
 		switch o := w.objects[k].(type) {
@@ -156,6 +164,27 @@ func (w *world) absorb(c *cluster) (touched []part.Event) {
 	}
 	w.problems = append(w.problems, c.TakeProblems()...)
 	return touched
+}
+
+// absorbNetworks makes PodNetworks, or what it is then.
+func (w *world) absorbNetworks(k objects.Key, p part.Patch, networks part.Networks) []part.Event {
+	before, there := w.objects[k].(*objects.PodNetworks)
+	switch {
+	case there != (p.UID != "") || there && before.UID != p.UID: // of an object that is not there any more
+		return nil
+	case networks.Gone:
+		delete(w.objects, k)
+		return []part.Event{k}
+	}
+	o := &objects.PodNetworks{ObjectMeta: w.meta(p.Namespace, p.Name), Node: networks.Node.UID,
+		Lines: map[types.UID]contract.PodAddresses{}}
+	if there {
+		o.UID = before.UID
+	}
+	for _, line := range networks.Pods {
+		o.Lines[types.UID(line.UID)] = line
+	}
+	return w.put(o)
 }
 
 // reasons are the problems since the last call, and forgets them.

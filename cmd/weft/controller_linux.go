@@ -55,6 +55,8 @@ func controllerCommand() *cobra.Command {
 		"zones that all pods of a Windows node have in common; 0: no bound")
 	f.Bool("allocate-load-balancer-addresses", defaults.AllocateLoadBalancerAddresses, "give Services of type "+
 		"LoadBalancer that have no loadBalancerClass addresses of AddressPools")
+	f.Bool("pod-networks", defaults.PodNetworks, "tell nodes the addresses of their pods by one object PodNetworks for "+
+		"each node, in place of an annotation of each pod; an agent that cannot read it still gets annotations")
 	f.StringSlice("dns-services", defaults.DNSServices, "the cluster's DNS Services, each NAMESPACE/NAME; answers of "+
 		"their pods say which addresses the domain names in policies have")
 	f.StringSlice("dns-server-nodes", defaults.DNSNodes, "nodes whose DNS answers for domain names in policies "+
@@ -102,6 +104,7 @@ func controllerConfig(s *settings) (ovnsettings.Config, error) {
 		WindowsPodConnections:         s.integer("windows-pod-connections"),
 		WindowsNodeConnections:        s.integer("windows-node-connections"),
 		AllocateLoadBalancerAddresses: s.boolean("allocate-load-balancer-addresses"),
+		PodNetworks:                   s.boolean("pod-networks"),
 		DNSServices:                   s.list("dns-services"),
 		DNSNodes:                      s.list("dns-server-nodes"),
 		MetricsAddress:                s.text("metrics-address"),

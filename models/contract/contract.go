@@ -68,6 +68,8 @@ type NodeNetwork struct {
 	// windows-node-connections. Each zone that all pods of a Windows node have in common may have one, two or three
 	// shares. Without the field there is no limit.
 	Connections int `json:"connections,omitempty"`
+	// PodNetworks is true if the controller keeps an object PodNetworks for the node, which its agent is to watch.
+	PodNetworks bool `json:"podNetworks,omitempty"`
 }
 
 // NodeFacts is what a node's agent has found out about its node.
@@ -97,6 +99,9 @@ type NodeFacts struct {
 	Version string `json:"version,omitempty"`
 	// OpenVSwitch is the version of the node's Open vSwitch, as its database has it.
 	OpenVSwitch string `json:"openVSwitch,omitempty"`
+	// PodNetworks is true if the node's agent reads the addresses of its pods from the node's PodNetworks. Then they need
+	// no annotations.
+	PodNetworks bool `json:"podNetworks,omitempty"`
 }
 
 // Operating systems of nodes, as Kubernetes' label kubernetes.io/os has them.
@@ -191,6 +196,15 @@ type PodNetwork struct {
 	Addresses []netip.Prefix `json:"addresses"`
 	// Gateways are the next hops of the pod's default routes, one for each address family.
 	Gateways []netip.Addr `json:"gateways"`
+}
+
+// NewPodNetwork is the network of a pod with these addresses: all else follows from them.
+func NewPodNetwork(uid string, addresses []netip.Prefix) PodNetwork {
+	network := PodNetwork{UID: uid, MAC: MAC(Addrs(addresses)...).String(), Addresses: addresses}
+	for _, a := range addresses {
+		network.Gateways = append(network.Gateways, GatewayAddress(a))
+	}
+	return network
 }
 
 // Parse reads the JSON of an annotation into T. ok is false when the annotation is absent. The addresses of a value

@@ -10,8 +10,8 @@ import (
 func TestAnnotationsSurviveTheirJSON(t *testing.T) {
 	v4, v6 := netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:10:244:1::/64")
 	node := NodeNetwork{ID: 3, PodCIDRs: []netip.Prefix{v4, v6}, ClusterCIDRs: []netip.Prefix{v4},
-		ServiceCIDRs: []netip.Prefix{v6}, Connections: 49152}
-	facts := NodeFacts{Chassis: "c", MTU: 1400, Addresses: []netip.Addr{v4.Addr()}, Gateway: &Gateway{
+		ServiceCIDRs: []netip.Prefix{v6}, Connections: 49152, PodNetworks: true}
+	facts := NodeFacts{Chassis: "c", MTU: 1400, PodNetworks: true, Addresses: []netip.Addr{v4.Addr()}, Gateway: &Gateway{
 		Network: "external", MAC: "0a:58:01:02:03:04", Addresses: []netip.Prefix{v4}, NextHops: []netip.Addr{v6.Addr()}}}
 	pod := PodNetwork{UID: "u", MAC: "0a:58:01:02:03:04", Addresses: []netip.Prefix{v4}, Gateways: []netip.Addr{v6.Addr()}}
 	roundTrip(t, node)

@@ -59,6 +59,7 @@ var warnings = []string{
 	"NotAGatewayNode",
 	"PeersNotEncrypted",
 	"PodNetworkRestored",
+	"PodNetworksRefused",
 	"PriorityFull",
 	"RowsRefused",
 	"SamePriority",

@@ -62,7 +62,7 @@ func newBareNodeWith(t *testing.T, change func(*nodeconfig.Config, *platformtest
 	if change != nil {
 		change(&config, n.platform)
 	}
-	watcher, err := pods.New(n.client, config.NodeName)
+	watcher, err := pods.New(n.client, nil, config.NodeName)
 	if err != nil {
 		t.Fatal(err)
 	}

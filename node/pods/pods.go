@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -31,12 +32,14 @@ const mirrorHash = "kubernetes.io/config.hash"
 // Watcher follows the Pods of this node.
 type Watcher struct {
 	Informer cache.SharedIndexInformer
+	networks *networks // nil where the agent reads none
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and renewed at each change
 }
 
-func New(client kubernetes.Interface, node string) (*Watcher, error) {
+// New follows the Pods of a node, and its PodNetworks where own is not nil. It does nothing until [Watcher.Run].
+func New(client kubernetes.Interface, own dynamic.Interface, node string) (*Watcher, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
@@ -49,8 +52,33 @@ func New(client kubernetes.Interface, node string) (*Watcher, error) {
 		UpdateFunc: func(any, any) { p.Wake() },
 		DeleteFunc: func(any) { p.Wake() },
 	})
+	if own != nil {
+		p.networks = newNetworks(own, node, p.Wake)
+	}
 	return p, err
 }
+
+// Run follows until ctx ends.
+func (p *Watcher) Run(ctx context.Context) {
+	var parts sync.WaitGroup
+	parts.Go(func() { p.Informer.RunWithContext(ctx) })
+	if p.networks != nil {
+		parts.Go(func() { p.networks.run(ctx) })
+	}
+	parts.Wait()
+}
+
+// KeepsNetworks takes in whether the controller keeps PodNetworks for this node, and whether the agent has said at the
+// Node that it reads it.
+func (p *Watcher) KeepsNetworks(keeps, said bool) {
+	if p.networks != nil {
+		p.networks.set(keeps, said)
+	}
+}
+
+// ReadsNetworks is what the agent says of itself: whether it reads PodNetworks. While it does not know, that is what it
+// has said before.
+func (p *Watcher) ReadsNetworks(said bool) bool { return p.networks != nil && p.networks.reads(said) }
 
 // keepPodEssentials drops what the agent does not read before it is stored.
 func keepPodEssentials(object any) (any, error) {
@@ -101,7 +129,7 @@ func (p *Watcher) Changes() <-chan struct{} {
 	return p.changed
 }
 
-// Network is a pod's annotation, read and checked.
+// Network is what the controller has given a pod, read and checked.
 type Network struct {
 	UID       string // in the API, which differs from kubelet's for a static pod
 	MAC       net.HardwareAddr
@@ -186,27 +214,48 @@ func (p *Watcher) LookUp(pod cni.Pod, subnets []netip.Prefix) (*Network, error) 
 	if found.Spec.HostNetwork {
 		return nil, ErrHostsNetwork
 	}
-	annotation, present, err := contract.Parse[contract.PodNetwork](found.Annotations, contract.PodNetworkAnnotation)
+	told, where, err := p.told(found)
 	if err != nil {
 		return nil, err
 	}
-	if !present {
-		return nil, fmt.Errorf("it has no annotation %s: the controller has not allocated its address; see the pod's "+
-			"events, and whether `weft controller` runs", contract.PodNetworkAnnotation)
-	}
-	if annotation.UID != string(found.UID) {
-		return nil, fmt.Errorf("it has an annotation %s for UID %q and is %s itself: the controller did not write that, "+
-			"and has not allocated the pod's address yet; see the pod's events, and whether `weft controller` runs",
-			contract.PodNetworkAnnotation, annotation.UID, found.UID)
-	}
-	network, err := checkPodNetwork(annotation, subnets)
+	network, err := checkPodNetwork(told, subnets)
 	if err != nil {
-		return nil, fmt.Errorf("its annotation %s: %w; the controller writes it again when it is removed",
-			contract.PodNetworkAnnotation, err)
+		return nil, fmt.Errorf("its %s: %w; the controller writes it again when it is removed", where, err)
 	}
 	network.UID = string(found.UID)
 	return network, nil
 }
+
+// told is what the controller has told of a pod, and where. Where the node has PodNetworks, that alone counts.
+func (p *Watcher) told(pod *corev1.Pod) (network contract.PodNetwork, where string, err error) {
+	if p.networks != nil {
+		line, counts, known := p.networks.lineOf(string(pod.UID))
+		where = "line in PodNetworks " + contract.PodNetworksNamespace + "/" + p.networks.node
+		switch {
+		case counts && !known:
+			return network, where, fmt.Errorf("the node's PodNetworks was not read yet: see whether the API server answers")
+		case counts && len(line.Addresses) == 0:
+			return network, where, fmt.Errorf("it has no %s: %s", where, notAllocated)
+		case counts:
+			return contract.NewPodNetwork(line.UID, line.Addresses), where, nil
+		}
+	}
+	where = "annotation " + contract.PodNetworkAnnotation
+	network, present, err := contract.Parse[contract.PodNetwork](pod.Annotations, contract.PodNetworkAnnotation)
+	switch {
+	case err != nil:
+	case !present:
+		err = fmt.Errorf("it has no %s: %s", where, notAllocated)
+	case network.UID != string(pod.UID):
+		err = fmt.Errorf("it has an %s for UID %q and is %s itself: the controller did not write that; %s", where,
+			network.UID, pod.UID, notAllocated)
+	}
+	return network, where, err
+}
+
+// notAllocated is what a pod without addresses waits for.
+const notAllocated = "the controller has not allocated its address; see the pod's events, and whether " +
+	"`weft controller` runs"
 
 // Leaving says whether the pod is on its way out, or gone.
 func (p *Watcher) Leaving(pod cni.Pod) bool {
@@ -214,25 +263,25 @@ func (p *Watcher) Leaving(pod cni.Pod) bool {
 	return err == nil && (!exists || object.(*corev1.Pod).DeletionTimestamp != nil)
 }
 
-func checkPodNetwork(annotation contract.PodNetwork, subnets []netip.Prefix) (*Network, error) {
-	mac, err := net.ParseMAC(annotation.MAC)
+func checkPodNetwork(told contract.PodNetwork, subnets []netip.Prefix) (*Network, error) {
+	mac, err := net.ParseMAC(told.MAC)
 	if err != nil || len(mac) != 6 {
-		return nil, fmt.Errorf("mac %q is not an Ethernet address", annotation.MAC)
+		return nil, fmt.Errorf("mac %q is not an Ethernet address", told.MAC)
 	}
-	if len(annotation.Addresses) == 0 {
+	if len(told.Addresses) == 0 {
 		return nil, errors.New("addresses is empty")
 	}
-	for _, address := range annotation.Addresses {
+	for _, address := range told.Addresses {
 		if !within(address, subnets) {
 			return nil, fmt.Errorf("addresses has %v, which is not in the node's pod subnets %v", address, subnets)
 		}
 	}
-	for _, gateway := range annotation.Gateways {
+	for _, gateway := range told.Gateways {
 		if !gateway.IsValid() || gateway.IsUnspecified() {
 			return nil, fmt.Errorf("gateways has %v, which is no address of a router", gateway)
 		}
 	}
-	return &Network{MAC: mac, Addresses: annotation.Addresses, Gateways: annotation.Gateways}, nil
+	return &Network{MAC: mac, Addresses: told.Addresses, Gateways: told.Gateways}, nil
 }
 
 func within(address netip.Prefix, subnets []netip.Prefix) bool {

@@ -386,10 +386,18 @@ func (b *Part) NoteAll() {
 	}
 }
 
+// NoteNode has a node's annotation written if it is not what it must be.
+func (b *Part) NoteNode(name string) {
+	if n := b.all[name]; n != nil && n.Object != nil && n.Placed {
+		b.noteNode(&n.Node)
+	}
+}
+
 func (b *Part) noteNode(n *topology.Node) {
 	network := contract.NodeNetwork{ID: n.ID, PodCIDRs: n.Subnets, ClusterCIDRs: b.settings.Pods,
 		ServiceCIDRs: b.settings.Services, JoinCIDRs: b.settings.Joins,
-		HostPorts: b.settings.ToldHostPorts, HostExternalIPs: b.settings.HostExternals, Hosts: b.settings.Hosts}
+		HostPorts: b.settings.ToldHostPorts, HostExternalIPs: b.settings.HostExternals, Hosts: b.settings.Hosts,
+		PodNetworks: b.pods.HasNetworks(n.Name)}
 	if b.settings.Shared != nil {
 		network.SharedGateways = contract.Addrs(b.settings.Shared.Addresses)
 	}

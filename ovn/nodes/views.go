@@ -12,6 +12,8 @@ type Pods interface {
 	TouchOn(node string)
 	// Readdress is told that a node has other subnets than before, or none. Its pods lose their addresses.
 	Readdress(n *topology.Node)
+	// HasNetworks says whether a node has PodNetworks, or gets one.
+	HasNetworks(node string) bool
 }
 
 // Surroundings is what nodes see of all other parts.

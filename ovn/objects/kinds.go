@@ -11,6 +11,7 @@ import (
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/policy"
 )
 
@@ -19,6 +20,7 @@ import (
 type Kind struct {
 	name     string
 	resource schema.GroupVersionResource
+	within   string
 	object   runtime.Object
 	trim     func(any) any
 	equal    func(before, after any) bool
@@ -83,6 +85,8 @@ var (
 		(*AddressPool).equal)
 	ResolvedKind = NewKind("ResolvedNames", v1alpha1.ResolvedNamesResource, FromUnstructured(TrimResolvedNames),
 		nil) // how long an address counts begins anew with each
+	PodNetworksKind = NewKind("PodNetworks", v1alpha1.PodNetworksResource, FromUnstructured(trimPodNetworks),
+		(*PodNetworks).equal).in(contract.PodNetworksNamespace)
 )
 
 // The kinds of network-policy-api, of which an API server may have none.
@@ -97,6 +101,15 @@ var (
 		Group: policyv1alpha1.GroupName, Version: policyv1alpha1.GroupVersion.Version,
 		Resource: "baselineadminnetworkpolicies"}, trimBaselinePolicy, (*PolicyObject).equal)
 )
+
+// in is the kind, whose objects that Weft reads are all in one namespace.
+func (k *Kind) in(namespace string) *Kind {
+	k.within = namespace
+	return k
+}
+
+// Within is the namespace of all objects of the kind that Weft reads, "" if they may be in any.
+func (k *Kind) Within() string { return k.within }
 
 // String is the kind's name, "" of no kind.
 func (k *Kind) String() string {

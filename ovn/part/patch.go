@@ -52,6 +52,9 @@ func (p Patch) Annotation() string {
 
 // JSON is the patch as it is sent at a time.
 func (p Patch) JSON(now time.Time) []byte {
+	if networks, ok := p.Body.(Networks); ok {
+		return marshal(networks.object(p.Reference))
+	}
 	type metadata struct {
 		UID         types.UID `json:"uid"`
 		Annotations any       `json:"annotations,omitempty"`

@@ -34,6 +34,7 @@ type evidence int
 const (
 	allocated evidence = iota // by this cluster, or by an earlier one as the Northbound says
 	inStatus
+	inPodNetworks
 	inAnnotation
 	nowhere
 )
@@ -123,6 +124,7 @@ func (b *Part) removePod(name string, p *Pod) {
 			b.dirty[other] = struct{}{}
 		}
 	}
+	b.leaveNetworks(n)
 	b.forget(n)
 }
 
@@ -139,6 +141,9 @@ func (b *Part) recall(o *objects.Pod) ([]netip.Addr, evidence) {
 	}
 	if len(o.IPs) > 0 {
 		return o.IPs, inStatus
+	}
+	if told := b.node(o.Node).told.object; told != nil && len(told.Lines[o.UID].Addresses) > 0 {
+		return contract.Addrs(told.Lines[o.UID].Addresses), inPodNetworks
 	}
 	if network, err := o.ParseNetwork(); err == nil && len(network.Addresses) > 0 && network.UID == string(o.UID) {
 		return contract.Addrs(network.Addresses), inAnnotation
@@ -229,8 +234,9 @@ func (b *Part) notePod(p *Pod, explained bool) []objects.Problem {
 		return nil
 	}
 	o := p.object
+	b.touchNetworks(p.node)
 	value := Annotation(o.UID, p.addresses)
-	if value == o.Network {
+	if value == o.Network || b.byObject(p.node) {
 		return nil
 	}
 	b.Note(part.Annotate(objects.PodKind, &o.ObjectMeta, contract.PodNetworkAnnotation, part.Text(value)))

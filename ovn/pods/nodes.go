@@ -16,6 +16,7 @@ type nodePods struct {
 	waiting map[string]struct{} // pods that found no free address
 	// hostPorted are those of pods that want a port of the host, by key; of all its addresses where the claim has none.
 	hostPorted map[objects.Claim]map[string]struct{}
+	told       told
 }
 
 // node is what pods have of a node, or will have.
@@ -44,9 +45,7 @@ func (b *Part) Subnets() iter.Seq2[string, *ipam.SubnetPool] {
 
 // forget drops what is known of a node once it has neither pods nor subnets.
 func (b *Part) forget(n *nodePods) {
-	if len(n.pods)+len(n.pools) == 0 {
-		delete(b.nodes, n.Name)
-	}
+	b.drop(n)
 	b.places.Forget(n.Name)
 }
 
@@ -65,8 +64,13 @@ func (b *Part) Readdress(at *topology.Node) {
 		p.addresses = nil
 		b.dirty[key] = struct{}{}
 	}
-	if len(n.pods)+len(n.pools) == 0 {
-		delete(b.nodes, at.Name)
+	b.drop(n)
+}
+
+// drop forgets a node that has nothing.
+func (b *Part) drop(n *nodePods) {
+	if len(n.pods)+len(n.pools) == 0 && n.told == (told{}) {
+		delete(b.nodes, n.Name)
 	}
 }
 

@@ -34,6 +34,7 @@ type Part struct {
 	namespaces map[string]map[string]*Pod // the pods of each, by key
 	dirty      map[string]struct{}
 	hostPorted map[numberedPort]map[string]struct{} // pods, by key
+	untold     map[string]struct{}                  // nodes whose PodNetworks may have to be written
 }
 
 // New knows of no pod yet.
@@ -43,7 +44,8 @@ func New(o *part.Outbox, s *settings.Settings, around Surroundings, nodes Nodes,
 		policies: policies, all: map[string]*Pod{}, nodes: map[string]*nodePods{},
 		namespaces: map[string]map[string]*Pod{},
 		dirty:      map[string]struct{}{},
-		hostPorted: map[numberedPort]map[string]struct{}{}}
+		hostPorted: map[numberedPort]map[string]struct{}{},
+		untold:     map[string]struct{}{}}
 }
 
 // Take is part of [part.Part].

@@ -25,6 +25,7 @@ type cluster struct {
 
 func (c *cluster) Node(string) *topology.Node            { return c.node }
 func (c *cluster) Forget(string)                         {}
+func (c *cluster) NoteNode(string)                       {}
 func (c *cluster) TouchSticky()                          {}
 func (c *cluster) Has(objects.Claim) bool                { return false }
 func (c *cluster) HostsKeep(string, netip.AddrPort) bool { return c.kept }

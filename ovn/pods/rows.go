@@ -41,10 +41,5 @@ func podChange(s *settings.Settings, p *objects.Pod, addresses []netip.Prefix, n
 
 // Annotation is the annotation that tells the node's agent what the port above is.
 func Annotation(uid types.UID, addresses []netip.Prefix) string {
-	network := contract.PodNetwork{UID: string(uid), MAC: contract.MAC(contract.Addrs(addresses)...).String(),
-		Addresses: addresses}
-	for _, a := range addresses {
-		network.Gateways = append(network.Gateways, contract.GatewayAddress(a))
-	}
-	return contract.Format(network)
+	return contract.Format(contract.NewPodNetwork(string(uid), addresses))
 }

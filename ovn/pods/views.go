@@ -81,6 +81,8 @@ type Nodes interface {
 	// Node is what is known of a node, or will be. Forget drops it where it is nothing any more.
 	Node(name string) *topology.Node
 	Forget(name string)
+	// NoteNode has a node told by its annotation whether it has PodNetworks.
+	NoteNode(name string)
 }
 
 // Services are what the part sees of Services.

@@ -83,6 +83,10 @@ type Config struct {
 	// Key: allocate-load-balancer-addresses.
 	AllocateLoadBalancerAddresses bool
 
+	// PodNetworks has the controller tell nodes the addresses of their pods by one object PodNetworks for each node, in
+	// place of an annotation of each pod. Key: pod-networks.
+	PodNetworks bool
+
 	// DNSServices are the cluster's DNS Services, as NAMESPACE/NAME: what nodes report of names in policies
 	// counts where one of their pods runs. Key: dns-services.
 	DNSServices []string
@@ -160,6 +164,7 @@ type Settings struct {
 	HostPorts             contract.HostPorts
 	ToldHostPorts         []string       // to nodes; nil: they know the default ones
 	Hosts, HostExternals  []netip.Prefix // of hosts that are no nodes; of hosts that externalIPs may name
+	PodNetworks           bool
 	DNSServices           []string
 	DNSNodes              []string
 	Lacks                 Features
@@ -193,7 +198,8 @@ func (c Config) Settings() (*Settings, error) {
 		Services: prefixes("service-cidrs", c.ServiceCIDRs),
 		Joins:    prefixes("join-cidrs", c.JoinCIDRs),
 		Allocate: c.AllocateNodeCIDRs, mask4: c.NodeCIDRMaskIPv4, mask6: c.NodeCIDRMaskIPv6,
-		AllocateBalancers: c.AllocateLoadBalancerAddresses, DNSServices: c.DNSServices, DNSNodes: c.DNSNodes,
+		AllocateBalancers: c.AllocateLoadBalancerAddresses, PodNetworks: c.PodNetworks,
+		DNSServices: c.DNSServices, DNSNodes: c.DNSNodes,
 		DefaultNetwork: c.DefaultGatewayNetwork,
 		PodConnections: c.WindowsPodConnections, NodeConnections: c.WindowsNodeConnections,
 	}

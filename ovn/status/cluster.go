@@ -160,8 +160,8 @@ func (p *pod) since() metav1.Time {
 	return p.Metadata.CreationTimestamp
 }
 
-// addressed says whether the controller has given the pod addresses.
-func (p *pod) addressed() bool {
+// annotated says whether the controller has told the pod's node by an annotation which addresses it has given it.
+func (p *pod) annotated() bool {
 	network, _, err := contract.Parse[contract.PodNetwork](p.Metadata.Annotations, contract.PodNetworkAnnotation)
 	return err == nil && network.UID == string(p.Metadata.UID) && len(network.Addresses) > 0
 }

@@ -191,6 +191,13 @@ func (r *reading) pods(p *api.PodsStatus) {
 	for _, name := range r.northbound.down {
 		down[name] = struct{}{}
 	}
+	reading := map[string]struct{}{} // nodes whose agents read PodNetworks
+	for _, node := range r.nodes {
+		facts, _, err := contract.Parse[contract.NodeFacts](node.Annotations, contract.NodeFactsAnnotation)
+		if err == nil && facts.PodNetworks {
+			reading[node.Name] = struct{}{}
+		}
+	}
 	p.Truncated = r.waiting.truncated
 	for i := range r.waiting.pods {
 		o := &r.waiting.pods[i]
@@ -198,7 +205,7 @@ func (r *reading) pods(p *api.PodsStatus) {
 		_, isDown := down[port]
 		_, unclaimed := r.southbound.unclaimed[port]
 		switch {
-		case !o.addressed():
+		case !o.annotated() && !r.told(o, reading):
 			lacks = lacksAddress
 		case isDown && !unclaimed && r.southbound.database.Answers:
 			lacks = lacksBinding
@@ -218,6 +225,15 @@ func (r *reading) pods(p *api.PodsStatus) {
 		return cmp.Or(a.Since.Compare(b.Since.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	p.Longest = p.Longest[:min(len(p.Longest), mostWaiting)]
+}
+
+// told says whether a pod's node is told its addresses without an annotation. Its PodNetworks has all pods whose port
+// is in the Northbound.
+func (r *reading) told(o *pod, reading map[string]struct{}) bool {
+	_, reads := reading[o.Spec.NodeName]
+	owner := northbound.PodOwner(o.Metadata.Namespace + "/" + o.Metadata.Name)
+	port := ovsdb.ID(nb.LogicalSwitchPortTable, owner, string(o.Metadata.UID))
+	return reads && slices.Contains(r.northbound.switches[northbound.SwitchID(o.Spec.NodeName)], port)
 }
 
 // lacking counts pods by what they lack.

@@ -163,3 +163,29 @@ func FuzzNode(f *testing.F) {
 		}
 	})
 }
+
+// TestPodsOfNodesThatReadPodNetworks have no annotation: one without a port lacks its address.
+func TestPodsOfNodesThatReadPodNetworks(t *testing.T) {
+	portOf := func(name string) string {
+		return ovsdb.ID(nb.LogicalSwitchPortTable, northbound.PodOwner("shop/"+name), "uid-"+name)
+	}
+	l1, ports := switchOf("l1", portOf("sandbox"), portOf("chassis"))
+	for reads, want := range map[bool]string{true: "chassis lacks chassis, sandbox lacks sandbox, address lacks address",
+		false: "chassis lacks address, sandbox lacks address, address lacks address"} {
+		node := nodeObject("l1", contract.NodeFacts{PodNetworks: reads}, "10.244.0.0/29")
+		r := &reading{at: now, nodes: []*corev1.Node{node},
+			northbound: north{switches: map[string][]string{l1: ports},
+				down: map[string]string{portOf("chassis"): "shop_chassis"}},
+			southbound: south{unclaimed: map[string]struct{}{"shop_chassis": {}}},
+			waiting: waitingPods{pods: []pod{waiter("address", false, 2*time.Minute), waiter("sandbox", false, 3*time.Minute),
+				waiter("chassis", false, 4*time.Minute)}},
+		}
+		var lines []string
+		for _, p := range r.list().Items[0].Pods.Longest {
+			lines = append(lines, p.Name+" lacks "+p.Lacks)
+		}
+		if got := strings.Join(lines, ", "); got != want {
+			t.Errorf("of an agent that reads them (%t): %s", reads, got)
+		}
+	}
+}

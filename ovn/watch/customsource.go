@@ -9,9 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // customSource lists and watches a kind that not every API server knows: weft's own, and ServiceCIDR. Where
@@ -78,8 +79,10 @@ func (s *customSource) Watch(o metav1.ListOptions) (watch.Interface, error) {
 // IsWatchListSemanticsUnSupported has the reflector list first: only a list tells absence from emptiness.
 func (s *customSource) IsWatchListSemanticsUnSupported() bool { return true }
 
-func newCustomSource(own dynamic.Interface, resource schema.GroupVersionResource) *customSource {
-	return &customSource{resource: own.Resource(resource), pause: absencePause, told: func(err error) {
+func newCustomSource(own dynamic.Interface, k *objects.Kind) *customSource {
+	resource := k.Resource()
+	within := own.Resource(resource).Namespace(k.Within())
+	return &customSource{resource: within, pause: absencePause, told: func(err error) {
 		slog.Info("the API server does not let the controller read objects of this kind, which is left out until it does; "+
 			"give permission, and create the CustomResourceDefinition of a kind of weft's own, if they are wanted",
 			"resource", resource.GroupResource().String(), "error", err)

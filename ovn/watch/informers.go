@@ -48,7 +48,7 @@ func NewInformers(client kubernetes.Interface, own dynamic.Interface, q *Queue, 
 		if source, ok := typed[k]; ok {
 			all.register(q, k, cache.ToListWatcherWithWatchListSemantics(source, client))
 		} else {
-			all.register(q, k, newCustomSource(own, k.Resource()))
+			all.register(q, k, newCustomSource(own, k))
 		}
 	}
 	return all

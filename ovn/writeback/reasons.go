@@ -18,4 +18,11 @@ var (
 			"message says. Weft tries again every minute.",
 		See: "reference.md#rights",
 	}
+	podNetworksRefused = &reasons.Event{
+		Name: "PodNetworksRefused", On: "Node",
+		Meaning: "The API server refuses the PodNetworks of the node, or the Role by which the node's agent reads it. " +
+			"New pods of the node may have no network.",
+		Remedy: "Give the controller its rights again, as the message says. Weft tries again every minute.",
+		See:    "reference.md#rights",
+	}
 )

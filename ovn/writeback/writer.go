@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,6 +34,9 @@ const onlyMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetada
 func Through(client kubernetes.Interface) Write {
 	core := client.CoreV1().RESTClient()
 	return func(ctx context.Context, p part.Patch) error {
+		if networks, ok := p.Body.(part.Networks); ok {
+			return writeNetworks(ctx, core, p, networks)
+		}
 		return Gone(request(core, p).SetHeader("Accept", onlyMetadata).Body(p.JSON(time.Now())).Do(ctx).Error())
 	}
 }
@@ -55,10 +60,22 @@ func request(core rest.Interface, p part.Patch) *rest.Request {
 
 // Gone forgives an object that was deleted, or deleted and created anew.
 func Gone(err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || isAnother(err) {
 		return nil
 	}
 	return err
+}
+
+// isAnother says whether a patch was refused since the object of the name has another UID by now. Of an object of a
+// CustomResourceDefinition the API server says that the UID cannot be changed, and of others that there is a conflict.
+func isAnother(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
+		return c.Field == "metadata.uid"
+	})
 }
 
 // Writer makes patches beside the rows: neither waits for the other. Of an object's patches only the newest counts.
@@ -72,6 +89,9 @@ type Writer struct {
 	wanted  map[objects.Key]*wish // not being written
 	order   []objects.Key         // of wanted that do not rest, each once, the longest wanted first
 	writing map[objects.Key]*wish
+	paced   map[objects.Key]time.Time // when the PodNetworks of a node may be written again
+	limit   *rate.Limiter             // of writes of all PodNetworks
+	opens   time.Time                 // when it admits the next one, if it has refused one
 	wake    signal.Signal
 }
 
@@ -97,12 +117,23 @@ const (
 	timeout = 15 * time.Second
 )
 
+// The pace of writes of PodNetworks. The first of some pods does not wait, and those that follow soon go together: to
+// write the addresses of 100 pods, the API server needs twice as much as to write those of one. Between two writes of
+// one node there is the spacing. All nodes together have so many writes at once, and then as many in a second as nodes
+// wait, or the rate if that is more: else a burst of pods would make the API server slower for those who create them.
+const (
+	networksSpacing            = 100 * time.Millisecond
+	networksRate    rate.Limit = 20 // in a second
+	networksBurst              = 40
+)
+
 // New makes by write the patches that are wanted of objects that are there. failed is told of each write that fails,
 // and refused when the API server does not want it.
 func New(write Write, there func(objects.Key) bool, failed func(part.Patch, error),
 	refused func(objects.Problem)) *Writer {
 	return &Writer{write: write, there: there, failed: failed, refused: refused,
-		wanted: map[objects.Key]*wish{}, writing: map[objects.Key]*wish{}, wake: signal.New()}
+		wanted: map[objects.Key]*wish{}, writing: map[objects.Key]*wish{}, paced: map[objects.Key]time.Time{},
+		limit: rate.NewLimiter(networksRate, networksBurst), wake: signal.New()}
 }
 
 // Set has patches made; one that is being made is not made again.
@@ -123,12 +154,21 @@ func (w *Writer) Set(patches []part.Patch) {
 // want and forget keep order beside wanted; w.mu is held. Who waits or rests goes on doing so, unless
 // another object has the name by now.
 func (w *Writer) want(k objects.Key, p part.Patch) {
-	if before := w.wanted[k]; before != nil && before.UID == p.UID {
+	before := w.wanted[k]
+	if before != nil {
+		p = p.After(before.Patch)
+	}
+	if before != nil && before.UID == p.UID {
 		before.Patch = p
 		return
 	}
 	w.forget(k)
-	w.wanted[k] = &wish{Patch: p}
+	it := &wish{Patch: p}
+	if pause := time.Until(w.paced[k]); pause > 0 {
+		w.rest(k, it, pause)
+		return
+	}
+	w.wanted[k] = it
 	w.order = append(w.order, k)
 }
 
@@ -144,7 +184,7 @@ func (w *Writer) forget(k objects.Key) {
 // rest has a wish wait before it is due again; w.mu is held.
 func (w *Writer) rest(k objects.Key, it *wish, pause time.Duration) {
 	w.forget(k)
-	it.resting, it.pause = true, pause
+	it.resting = true
 	w.wanted[k] = it
 	time.AfterFunc(pause, func() {
 		w.mu.Lock()
@@ -182,8 +222,12 @@ func (w *Writer) Run(ctx context.Context) {
 func (w *Writer) next() *wish {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	now := time.Now()
 	for _, k := range w.order {
 		if w.writing[k] != nil { // its writer looks again when it is done
+			continue
+		}
+		if k.Kind == objects.PodNetworksKind && !w.admit(now) {
 			continue
 		}
 		it := w.wanted[k]
@@ -218,12 +262,48 @@ func (w *Writer) one(ctx context.Context, it *wish) {
 	newer := w.wanted[k]
 	if err != nil && (newer == nil || newer.UID == it.UID) {
 		if newer != nil {
-			it.Patch = newer.Patch
+			it.Patch = newer.Patch.After(it.Patch)
 		}
-		w.rest(k, it, it.nextPause(err))
+		it.pause = it.nextPause(err)
+		w.rest(k, it, it.pause)
+	} else if k.Kind == objects.PodNetworksKind {
+		w.pace(k, newer)
 	}
 	if len(w.order) > 0 {
 		w.wake.Set()
+	}
+}
+
+// admit says whether PodNetworks may be written now; w.mu is held. Where they may not, a worker is woken when they may.
+func (w *Writer) admit(now time.Time) bool {
+	if now.Before(w.opens) {
+		return false
+	}
+	waiting := 0
+	for _, k := range w.order {
+		if k.Kind == objects.PodNetworksKind {
+			waiting++
+		}
+	}
+	w.limit.SetLimitAt(now, max(networksRate, rate.Limit(waiting)))
+	if w.limit.AllowN(now, 1) {
+		return true
+	}
+	next := w.limit.ReserveN(now, 1)
+	pause := next.DelayFrom(now)
+	next.CancelAt(now)
+	w.opens = now.Add(pause)
+	time.AfterFunc(pause, w.wake.Set)
+	return false
+}
+
+// pace has the next write of an object wait; w.mu is held. Newer is what is wanted of it already, nil for nothing.
+func (w *Writer) pace(k objects.Key, newer *wish) {
+	now := time.Now()
+	maps.DeleteFunc(w.paced, func(_ objects.Key, until time.Time) bool { return until.Before(now) })
+	w.paced[k] = now.Add(networksSpacing)
+	if newer != nil && !newer.resting {
+		w.rest(k, newer, networksSpacing)
 	}
 }
 
@@ -246,6 +326,13 @@ func (it *wish) nextPause(err error) time.Duration {
 
 func (it *wish) refusal(err error) objects.Problem {
 	meta := &metav1.ObjectMeta{Namespace: it.Namespace, Name: it.Name, UID: it.UID}
+	if networks, ok := it.Body.(part.Networks); ok {
+		meta := &metav1.ObjectMeta{Name: networks.Node.Name, UID: networks.Node.UID}
+		return objects.Problemf(networks.Node.Kind, meta, podNetworksRefused,
+			"the API server refuses the node's PodNetworks, or the right to read it, without which new pods of the node "+
+				"may have no network: %v; if permission is missing, give it to the controller; it is tried again every minute",
+			objects.Quoted(err.Error()))
+	}
 	switch key := it.Annotation(); key {
 	case "":
 		return objects.Problemf(it.Kind, meta, statusRefused,

@@ -370,3 +370,69 @@ func TestWriterHonoursRetryAfter(t *testing.T) {
 		})
 	})
 }
+
+// TestNodesAreToldAtAPace: the first write of a node's PodNetworks is made at once, and what comes soon after goes
+// together. No node waits for another one, and a right that was asked for is given by whatever write is made.
+func TestNodesAreToldAtAPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var written []string
+		begin := time.Now()
+		w := New(func(_ context.Context, p part.Patch) error {
+			networks := p.Body.(part.Networks)
+			written = append(written, fmt.Sprintf("%s %d %v at %v", p.Name, len(networks.Pods), networks.Grant,
+				time.Since(begin)))
+			return nil
+		}, func(objects.Key) bool { return true }, nil, nil)
+		ctx, stop := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() { defer close(done); w.Run(ctx) }()
+		told := func(node string, pods int, grant bool) {
+			w.Set([]part.Patch{part.WriteNetworks(nil, part.Networks{
+				Node: objects.ReferenceTo(objects.NodeKind, &metav1.ObjectMeta{Name: node}),
+				Pods: make([]contract.PodAddresses, pods), Grant: grant})})
+			synctest.Wait()
+		}
+		told("a", 1, false)
+		for n := 2; n < 12; n++ {
+			time.Sleep(5 * time.Millisecond)
+			told("a", n, n == 5)
+		}
+		told("b", 1, false)
+		told("c", 1, false)
+		told("d", 1, false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		told("a", 12, false)
+		want := []string{"a 1 false at 0s", "b 1 false at 50ms", "c 1 false at 50ms", "d 1 false at 50ms",
+			"a 11 true at 100ms", "a 12 false at 1m0.05s"}
+		slices.Sort(want)
+		if slices.Sort(written); !slices.Equal(written, want) {
+			t.Errorf("written %q, want %q", written, want)
+		}
+		time.Sleep(time.Minute)
+		written = nil
+		for n := range 80 {
+			told(fmt.Sprint("n", n), 1, false)
+		}
+		if len(written) != networksBurst {
+			t.Errorf("of 80 nodes %d are told at once", len(written))
+		}
+		time.Sleep(2 * time.Second)
+		if synctest.Wait(); len(written) != 80 {
+			t.Errorf("of 80 nodes %d are told after two seconds", len(written))
+		}
+		stop()
+		<-done
+	})
+}
+
+// TestNetworksThatAreRefused are told at the Node.
+func TestNetworksThatAreRefused(t *testing.T) {
+	node := &metav1.ObjectMeta{Name: "n1", UID: "u1"}
+	it := &wish{Patch: part.WriteNetworks(nil, part.Networks{Node: objects.ReferenceTo(objects.NodeKind, node)})}
+	p := it.refusal(apierrors.NewForbidden(corev1.Resource("roles"), "node:n1", errors.New("no right")))
+	if text := p.String(); p.Object.Name != "n1" || p.Object.UID != "u1" || p.Kind != objects.NodeKind ||
+		!strings.Contains(text, "PodNetworks") || !strings.Contains(text, "no right") {
+		t.Error(text)
+	}
+}

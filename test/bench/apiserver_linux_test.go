@@ -18,7 +18,10 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
+	"github.com/weftnet/weft/models/api/crds"
+	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/test/bench/load"
 	"github.com/weftnet/weft/test/lab/pki"
@@ -185,24 +188,72 @@ func (s *apiserver) forgetLease(b testing.TB) {
 	}
 }
 
-// annotated is the number of pods that know their addresses.
-func (s *apiserver) annotated(b testing.TB) int {
+// install teaches the server the kind PodNetworks, and makes the namespace where its objects are.
+func (s *apiserver) install(b testing.TB) {
+	b.Helper()
+	definition, err := crds.Files.ReadFile("weft.net_podnetworks.yaml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for path, text := range map[string]string{
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions": string(definition),
+		"/api/v1/namespaces": "{apiVersion: v1, kind: Namespace, metadata: {name: " + contract.PodNetworksNamespace + "}}",
+	} {
+		var object map[string]any
+		if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+			b.Fatal(err)
+		}
+		if err := s.api.Create(context.Background(), path, object); err != nil {
+			b.Fatal(err)
+		}
+	}
+	until(b, time.Minute, "PodNetworks are served", s.kube, func(ctx context.Context) error {
+		return s.get(ctx, networksPath, "application/json", io.Discard)
+	})
+}
+
+// metadataList asks for a list of objects without all but their metadata.
+const metadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+// read reads what a path has.
+func (s *apiserver) read(ctx context.Context, path, accept string, into any) error {
+	var text bytes.Buffer
+	if err := s.get(ctx, path, accept, &text); err != nil {
+		return err
+	}
+	return json.Unmarshal(text.Bytes(), into)
+}
+
+const networksPath = "/apis/weft.net/v1alpha1/namespaces/" + contract.PodNetworksNamespace + "/podnetworks"
+
+// told is the number of pods whose addresses their nodes' agents can know: by an annotation, or by PodNetworks.
+func (s *apiserver) told(b testing.TB) int {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	var text bytes.Buffer
 	var pods metav1.PartialObjectMetadataList
-	err := s.get(ctx, "/api/v1/pods?resourceVersion=0", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-		&text)
+	var networks v1alpha1.PodNetworksList
+	err := s.read(ctx, "/api/v1/pods?resourceVersion=0", metadataList, &pods)
 	if err == nil {
-		err = json.Unmarshal(text.Bytes(), &pods)
+		err = s.read(ctx, networksPath+"?resourceVersion=0", "application/json", &networks)
+	}
+	if status := (*statusError)(nil); errors.As(err, &status) && status.code == http.StatusNotFound {
+		err = nil // the kind is not there
 	}
 	if err != nil {
 		b.Fatal(err)
 	}
+	lines := map[string]bool{}
+	for _, o := range networks.Items {
+		for _, line := range o.Pods {
+			if p, err := contract.ParsePodAddresses(line); err == nil {
+				lines[p.UID] = true
+			}
+		}
+	}
 	n := 0
 	for _, pod := range pods.Items {
-		if pod.Annotations[contract.PodNetworkAnnotation] != "" {
+		if pod.Annotations[contract.PodNetworkAnnotation] != "" || lines[string(pod.UID)] {
 			n++
 		}
 	}

@@ -32,7 +32,8 @@ const (
 )
 
 // BenchmarkController measures pairs of clusters that see the same load one after the other, one
-// without a controller and one with it, so that a busy machine slows both.
+// without a controller and one with it, so that a busy machine slows both. Each second pair has PodNetworks in place of
+// annotations of pods.
 func BenchmarkController(b *testing.B) {
 	rounds := 3
 	if text := os.Getenv(roundsVariable); text != "" {
@@ -43,8 +44,10 @@ func BenchmarkController(b *testing.B) {
 	}
 	s := &suite{load: load.Default()}
 	for round := range rounds {
-		last := round == rounds-1
-		s.live(b, s.alone(b), last)
+		for _, s.load.PodNetworks = range []bool{false, true} {
+			last := round == rounds-1 && !s.load.PodNetworks
+			s.live(b, s.alone(b), last)
+		}
 	}
 	s.publish(b)
 	s.print(os.Stdout)
@@ -54,6 +57,30 @@ func BenchmarkController(b *testing.B) {
 type suite struct {
 	report
 	load load.Load
+}
+
+// add notes a value of clusters that have annotations of pods, or that have PodNetworks.
+func (s *suite) add(scenario, name, unit string, value float64) *figure {
+	if s.load.PodNetworks {
+		scenario += ", PodNetworks"
+	}
+	return s.report.add(scenario, name, unit, value)
+}
+
+// server starts an API server for the load.
+func (s *suite) server(b *testing.B) *apiserver {
+	b.Helper()
+	server := startAPIServer(b)
+	if s.load.PodNetworks {
+		server.install(b)
+	}
+	return server
+}
+
+// controller starts a controller for the load.
+func (s *suite) controller(b *testing.B, server *apiserver, nb *database, more ...string) *controller {
+	b.Helper()
+	return startController(b, server, nb, append(more, fmt.Sprint("--pod-networks=", s.load.PodNetworks))...)
 }
 
 type phase func(context.Context, *load.API) (load.Phase, error)
@@ -67,7 +94,7 @@ func (s *suite) full() content {
 // it. It returns what each phase took without a controller.
 func (s *suite) alone(b *testing.B) map[string]effort {
 	b.Helper()
-	server := startAPIServer(b)
+	server := s.server(b)
 	defer server.stop(b)
 	efforts := map[string]effort{}
 	l := s.load
@@ -83,7 +110,7 @@ func (s *suite) alone(b *testing.B) map[string]effort {
 	s.add("floor", "lists size", "MB", float64(size)/1e6)
 
 	nb := startNorthbound(b)
-	c := startController(b, server, nb)
+	c := s.controller(b, server, nb)
 	s.addColdStart("new cluster", c.settle(b, c.started, 0, s.full()))
 	c.stop(b)
 	nb.server.stop(b)
@@ -96,9 +123,9 @@ func (s *suite) alone(b *testing.B) map[string]effort {
 // same Northbound, and over an empty one.
 func (s *suite) live(b *testing.B, alone map[string]effort, last bool) {
 	b.Helper()
-	server, nb := startAPIServer(b), startNorthbound(b)
+	server, nb := s.server(b), startNorthbound(b)
 	defer server.stop(b)
-	c := startController(b, server, nb)
+	c := s.controller(b, server, nb)
 	c.settle(b, c.started, 0, content{})
 	l := s.load
 	perform(b, server, l.CreateNodes)
@@ -117,7 +144,7 @@ func (s *suite) live(b *testing.B, alone map[string]effort, last bool) {
 	before := nb.read(b)
 	nb.server.stop(b)
 	nb = startNorthbound(b)
-	c = startController(b, server, nb)
+	c = s.controller(b, server, nb)
 	s.addColdStart("cold start", c.settle(b, c.started, 0, s.full()))
 	after := nb.read(b)
 	compare(b, before, after)
@@ -143,7 +170,7 @@ func (s *suite) live(b *testing.B, alone map[string]effort, last bool) {
 // restart starts a controller where nothing has changed.
 func (s *suite) restart(b *testing.B, server *apiserver, nb *database) {
 	b.Helper()
-	c := startController(b, server, nb)
+	c := s.controller(b, server, nb)
 	r := c.settle(b, c.started, 0, s.full())
 	c.stop(b)
 	s.add("restart", "idle after", "s", r.idle.Seconds())
@@ -205,7 +232,7 @@ func (s *suite) profile(b *testing.B, server *apiserver, want content) {
 	}
 	nb := startNorthbound(b)
 	defer nb.server.stop(b)
-	c := startController(b, server, nb, "--profiling")
+	c := s.controller(b, server, nb, "--profiling")
 	wait := c.profile(b, dir)
 	c.settle(b, c.started, 0, want)
 	wait()

@@ -148,8 +148,8 @@ func (c *controller) settle(b testing.TB, from time.Time, cpuBefore time.Duratio
 		if err := c.nb.expect(want); err != nil {
 			return err
 		}
-		if n := c.api.annotated(b); n != want.pods {
-			return fmt.Errorf("%d pods of %d have their annotation", n, want.pods)
+		if n := c.api.told(b); n != want.pods {
+			return fmt.Errorf("of %d pods of %d their nodes can know the addresses", n, want.pods)
 		}
 		return nil
 	})

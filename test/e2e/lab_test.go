@@ -29,6 +29,9 @@ var keep = flag.Bool("keep", false, "leave the cluster up, and use it if it is u
 var gateway = flag.String("gateway", "host", "where gateway routers have their addresses from: host or own, as "+
 	"weftlab up has it")
 
+var podNetworks = flag.Bool("pod-networks", false, "nodes know the addresses of their pods by PodNetworks, as weftlab "+
+	"up has it")
+
 // uplinkMTU is that of ordinary Ethernet, unlike the lab's own: what a network in between does not take is
 // told, and pods send fragments.
 const uplinkMTU = 1500
@@ -54,7 +57,8 @@ func run(m *testing.M) int {
 	}
 	if !*keep || !cluster.Running() {
 		options := []string{"--linux", "2", "--windows", "2", "--dual", "--controllers", "2", "--gateway", *gateway, "--mtu",
-			strconv.Itoa(uplinkMTU), "--windows-datapath", *windowsDatapath}
+			strconv.Itoa(uplinkMTU), "--windows-datapath", *windowsDatapath,
+			"--pod-networks=" + strconv.FormatBool(*podNetworks)}
 		if emulated() {
 			options = append(options, "--windows-faults", *windowsFaults)
 		}

@@ -79,6 +79,9 @@ func newContainerID() string {
 // addresses are what the controller gave the pod.
 func (s *sandbox) addresses(t testing.TB) []netip.Addr {
 	t.Helper()
+	if *podNetworks {
+		return contract.Addrs(told(t, s.node)[s.uid].Addresses)
+	}
 	text := cluster.Kubectl(t, "get", "pod", s.pod, "-o", `jsonpath={.metadata.annotations.weft\.net/pod-network}`)
 	network, ok, err := contract.Parse[contract.PodNetwork](map[string]string{contract.PodNetworkAnnotation: text},
 		contract.PodNetworkAnnotation)

@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/weftnet/weft/test/lab/machine"
@@ -24,6 +25,7 @@ const (
 type central struct {
 	layout
 	controllers int
+	podNetworks bool
 }
 
 func (c central) spec() *machine.Spec {
@@ -131,6 +133,7 @@ func (c central) controller(i int) machine.Component {
 			// Nobody shares a gateway until nodes are told to, and others are labelled.
 			"--shared-gateway-addresses=" + strings.Join(c.addresses.prefixes(external, sharedNumber), ","),
 			"--shared-gateway-next-hops=" + join(c.addresses.of(external, routerNumber)),
+			"--pod-networks=" + strconv.FormatBool(c.podNetworks),
 			"--metrics-address=" + metrics},
 		WaitFor: []machine.Probe{{Path: f.manifestsApplied()}, {Unix: northboundSocket}}, // it needs its rights
 		Ready:   machine.Probe{URL: "http://" + metrics + "/healthz"},

@@ -60,6 +60,8 @@ type Config struct {
 	// MTU is that of the lab's networks, in bytes; pods have GENEVE's share less.
 	MTU         int `json:"mtu"`
 	Controllers int `json:"controllers"`
+	// PodNetworks has the controller write PodNetworks of nodes in place of annotations of pods.
+	PodNetworks bool `json:"podNetworks,omitempty"`
 	// NoWeft leaves weft out: nodes stay NotReady. For work on the lab itself.
 	NoWeft bool `json:"noWeft,omitempty"`
 	// Bin is the directory of the project's programs, with lab/ below it.

@@ -5,7 +5,7 @@ import "github.com/weftnet/weft/test/lab/machine"
 // specs of all machines of a lab.
 func specs(c Config, f files) []*machine.Spec {
 	l := newLayout(c, f)
-	all := []*machine.Spec{central{l, c.Controllers}.spec()}
+	all := []*machine.Spec{central{l, c.Controllers, c.PodNetworks}.spec()}
 	all = append(append(all, nodeSpecs(c, f)...), outside{l}.spec())
 	for _, h := range l.hosts {
 		all = append(all, hostMachine{l, h}.spec())

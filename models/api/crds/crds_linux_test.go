@@ -88,6 +88,7 @@ func TestAPIServerChecksObjects(t *testing.T) {
 	pool := func(spec string) string { return "{kind: AddressPool, spec: " + spec + "}" }
 	ranges := func(list string) string { return pool("{ranges: [" + list + "]}") }
 	resolved := func(list string) string { return "{kind: ResolvedNames, names: [" + list + "]}" }
+	told := func(pods string) string { return "{kind: PodNetworks, " + pods + "}" }
 	const two = "holds two addresses of one family"
 	for i, c := range []struct {
 		name, object string
@@ -149,6 +150,10 @@ func TestAPIServerChecksObjects(t *testing.T) {
 		{"no names", resolved(``), ""},
 		{"an address without a time", resolved(`{name: www.example.com, addresses: [{address: "2001:db8::1"}]}`),
 			"until: Required value"},
+		{"lines of pods", told(`pods: ["shop/web 0b0a54a1 10.244.1.3/24 fd00::3/64"]`), ""},
+		{"a node without pods", told(`pods: []`), ""},
+		{"no list of lines", told(`pods: null`), "Required value"},
+		{"a line that is none", told(`pods: [{name: web}]`), "must be of type string"},
 		{"a time of another form",
 			resolved(`{name: www.example.com, addresses: [{address: "2001:db8::1", until: tomorrow}]}`), "date-time"},
 	} {
@@ -159,6 +164,8 @@ func TestAPIServerChecksObjects(t *testing.T) {
 				resource = "addresspools"
 			case strings.Contains(c.object, "ResolvedNames"):
 				resource = "resolvednames"
+			case strings.Contains(c.object, "PodNetworks"):
+				resource = "namespaces/default/podnetworks"
 			}
 			object := fmt.Sprintf("{apiVersion: %s, metadata: {name: case-%d}, %s", v1alpha1.GroupVersion, i,
 				strings.TrimPrefix(c.object, "{"))

@@ -18,8 +18,8 @@ import (
 var collections = map[string]string{
 	"ClusterRole":                      "/apis/rbac.authorization.k8s.io/v1/clusterroles",
 	"ClusterRoleBinding":               "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-	"Role":                             "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles",
-	"RoleBinding":                      "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings",
+	"Role":                             "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/roles",
+	"RoleBinding":                      "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/rolebindings",
 	"Namespace":                        "/api/v1/namespaces",
 	"Service":                          "/api/v1/namespaces/weft-observe/services",
 	"APIService":                       "/apis/apiregistration.k8s.io/v1/apiservices",
@@ -52,12 +52,13 @@ func TestEachPartMayDoItsOwn(t *testing.T) {
 		for text := range strings.SplitSeq(manifest, "---\n") {
 			var object struct {
 				Kind     string
-				Metadata struct{ Name string }
+				Metadata struct{ Name, Namespace string }
 			}
 			if err := yaml.Unmarshal([]byte(text), &object); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Create(collections[object.Kind], text); err != nil {
+			path := strings.Replace(collections[object.Kind], "%s", object.Metadata.Namespace, 1)
+			if err := s.Create(path, text); err != nil {
 				t.Fatal(err)
 			}
 			if object.Kind == "ValidatingAdmissionPolicy" {

@@ -115,6 +115,37 @@ func (l *ResolvedNamesList) DeepCopy() *ResolvedNamesList {
 // DeepCopyObject is part of [runtime.Object].
 func (l *ResolvedNamesList) DeepCopyObject() runtime.Object { return l.DeepCopy() }
 
+// DeepCopy is a copy that shares nothing with the original.
+func (p *PodNetworks) DeepCopy() *PodNetworks {
+	if p == nil {
+		return nil
+	}
+	c := *p
+	p.ObjectMeta.DeepCopyInto(&c.ObjectMeta)
+	c.Pods = slices.Clone(p.Pods)
+	return &c
+}
+
+// DeepCopyObject is part of [runtime.Object].
+func (p *PodNetworks) DeepCopyObject() runtime.Object { return p.DeepCopy() }
+
+// DeepCopy is a copy that shares nothing with the original.
+func (l *PodNetworksList) DeepCopy() *PodNetworksList {
+	if l == nil {
+		return nil
+	}
+	c := *l
+	l.ListMeta.DeepCopyInto(&c.ListMeta)
+	c.Items = nil
+	for i := range l.Items {
+		c.Items = append(c.Items, *l.Items[i].DeepCopy())
+	}
+	return &c
+}
+
+// DeepCopyObject is part of [runtime.Object].
+func (l *PodNetworksList) DeepCopyObject() runtime.Object { return l.DeepCopy() }
+
 func copyConditions(list []metav1.Condition) []metav1.Condition {
 	copies := slices.Clone(list)
 	for i := range copies {

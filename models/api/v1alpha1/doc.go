@@ -17,12 +17,13 @@ var (
 	EgressIPs             = GroupVersion.WithResource("egressips")
 	AddressPools          = GroupVersion.WithResource("addresspools")
 	ResolvedNamesResource = GroupVersion.WithResource("resolvednames")
+	PodNetworksResource   = GroupVersion.WithResource("podnetworks")
 )
 
 // AddToScheme makes the kinds known to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &EgressIP{}, &EgressIPList{}, &AddressPool{}, &AddressPoolList{},
-		&ResolvedNames{}, &ResolvedNamesList{})
+		&ResolvedNames{}, &ResolvedNamesList{}, &PodNetworks{}, &PodNetworksList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -60,6 +60,7 @@ var objects = []kind{
 	{file: "egressips", path: "/apis/weft.net/v1alpha1/egressips", keep: wholeObject},
 	{file: "addresspools", path: "/apis/weft.net/v1alpha1/addresspools", keep: wholeObject},
 	{file: "resolvednames", path: "/apis/weft.net/v1alpha1/resolvednames", keep: []string{"names"}},
+	{file: "podnetworks", path: "/apis/weft.net/v1alpha1/podnetworks", keep: []string{"pods"}},
 	{file: "networkpolicies", path: "/apis/networking.k8s.io/v1/networkpolicies", keep: wholeObject},
 	{file: "clusternetworkpolicies", path: "/apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies",
 		keep: wholeObject},

@@ -69,6 +69,16 @@ func (a *API) run(ctx context.Context, name string, n int, job func(ctx context.
 	return Phase{Name: name, Start: start, End: end, Jobs: n, P50: quantile(.50), P99: quantile(.99)}, nil
 }
 
+// Create makes an object that is no part of the load.
+func (a *API) Create(ctx context.Context, path string, object any) error {
+	return a.create(ctx, path, object)
+}
+
+// Patch changes an object that is no part of the load.
+func (a *API) Patch(ctx context.Context, path string, change any) error {
+	return a.patch(ctx, path, change)
+}
+
 const mergePatch = "application/merge-patch+json"
 
 func (a *API) create(ctx context.Context, path string, object any) error {

@@ -30,6 +30,8 @@ type Load struct {
 	Windows           int // so many nodes, the last ones, are Windows nodes
 	// HostAddresses: gateway routers have their hosts' addresses, as agents have it by default.
 	HostAddresses bool
+	// PodNetworks: agents say that they read the addresses of their pods from PodNetworks.
+	PodNetworks bool
 }
 
 // Default is the load that the figures in docs/measurements.md are of.
@@ -92,7 +94,7 @@ func (l Load) node(i int) *corev1.Node {
 	name, address, subnet := NodeName(i), NodeAddress(i), netip.PrefixFrom(PodAddress(i, 0), 24).String()
 	gateway := netip.AddrFrom4([4]byte{172, 18, 100, byte(i + 10)})
 	facts := contract.NodeFacts{
-		Chassis: Chassis(i), MTU: 1442, Addresses: []netip.Addr{address},
+		Chassis: Chassis(i), MTU: 1442, Addresses: []netip.Addr{address}, PodNetworks: l.PodNetworks,
 		Gateway: &contract.Gateway{
 			Network: Network, MAC: contract.MAC(gateway).String(),
 			Addresses: []netip.Prefix{netip.PrefixFrom(gateway, 16)},
