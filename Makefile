@@ -58,8 +58,8 @@ demo-down: ## end the demo's cluster
 BESIDE_EACH_OTHER := unit-race cluster-first cluster-second windows-unit ui-test unit-cases test-kernel-short
 
 test: lab check ## everything that must pass
-	+@make="$(MAKE) --no-print-directory" && trap '$(END_CLUSTERS)' EXIT && $(END_CLUSTERS) && rm -rf $(TURNS) && \
-		$$make -j2 $(BESIDE_EACH_OTHER) && $$make cluster-together
+	+@make="$(MAKE) --no-print-directory TURNS=bin/turns" && trap '$(END_CLUSTERS)' EXIT && $(END_CLUSTERS) && \
+		rm -rf bin/turns && $$make -j2 $(BESIDE_EACH_OTHER) && $$make cluster-together
 
 # All of the tests' files, those of `make cluster-test` and `make test-ansible` too.
 TEST_TAGS := cluster,ansible
@@ -148,8 +148,10 @@ cluster-test: lab bin/steady bin/ask bin/judge ## a cluster of Linux and Windows
 	$(CLUSTER_TEST)
 
 # Three parts of it: the tests that have a cluster to themselves, on two clusters, each of which takes the next test when
-# it has done one, and those that run at the same time, on the first of these.
-TURNS := bin/turns
+# it has done one, and those that run at the same time, on the first of these. The two share the folder TURNS. `make test`
+# names one; a target by itself has a new one, and so all of the tests.
+TURNS ?= $(NEW_TURNS)
+NEW_TURNS := $(shell mktemp -u bin/turns.XXXXXX)
 cluster-first cluster-second cluster-together: lab bin/steady bin/ask bin/judge
 
 cluster-first:
