@@ -375,10 +375,13 @@ func TestWriterHonoursRetryAfter(t *testing.T) {
 // together. No node waits for another one, and a right that was asked for is given by whatever write is made.
 func TestNodesAreToldAtAPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // four at a time write
 		var written []string
 		begin := time.Now()
 		w := New(func(_ context.Context, p part.Patch) error {
 			networks := p.Body.(part.Networks)
+			mu.Lock()
+			defer mu.Unlock()
 			written = append(written, fmt.Sprintf("%s %d %v at %v", p.Name, len(networks.Pods), networks.Grant,
 				time.Since(begin)))
 			return nil
