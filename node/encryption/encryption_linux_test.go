@@ -31,7 +31,7 @@ func (p *peers) later() {
 	for peer := range p.since {
 		p.since[peer] = p.since[peer].Add(-2 * peerPatience)
 	}
-	p.asked = p.asked.Add(-2 * peerPatience)
+	p.failed = p.failed.Add(-2 * peerPatience)
 }
 
 func TestUnencryptedPeersAreTold(t *testing.T) {
@@ -56,13 +56,14 @@ func TestUnencryptedPeersAreTold(t *testing.T) {
 }
 
 // TestWindowsNodesAreExpected to encrypt nothing while encryption begins: they are counted apart and no fault. They are
-// asked for once, when a peer is overdue, and again after a failure.
+// asked for when a peer is newly overdue, however soon after another one, and again after a failure.
 func TestWindowsNodesAreExpected(t *testing.T) {
 	linux, windows := netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")
+	another := netip.MustParseAddr("192.0.2.4")
 	asked, failure := 0, errors.New("away")
 	e := New(&fakeTunnels{}, ipsec.Begin, nil, nil, nil, func(context.Context) (map[netip.Addr]struct{}, error) {
 		asked++
-		return map[netip.Addr]struct{}{windows: {}}, failure
+		return map[netip.Addr]struct{}{windows: {}, another: {}}, failure
 	})
 	look := func(name string, peers []netip.Addr, questions, apart int, told string) {
 		t.Helper()
@@ -83,6 +84,11 @@ func TestWindowsNodesAreExpected(t *testing.T) {
 	e.peers.later()
 	look("it stays known", both, 2, 1, "192.0.2.2 goes in the clear")
 	look("the other one is encrypted", both[1:], 2, 1, "")
+	look("another one joins", []netip.Addr{windows, another}, 2, 1, "")
+	for _, peer := range []netip.Addr{windows, another} {
+		e.peers.since[peer] = e.peers.since[peer].Add(-2 * peerPatience)
+	}
+	look("soon after the last question", []netip.Addr{windows, another}, 3, 2, "")
 	e.mode = ipsec.Enforce
-	look("nothing may be in the clear", both[1:], 2, 0, "192.0.2.3 is dropped")
+	look("nothing may be in the clear", both[1:], 3, 0, "192.0.2.3 is dropped")
 }

@@ -23,7 +23,7 @@ type peers struct {
 	since map[netip.Addr]time.Time // when one was first seen so
 	// windows says of those that are overdue whether they are Windows nodes.
 	windows map[netip.Addr]bool
-	asked   time.Time
+	failed  time.Time // when the last question without an answer was asked
 }
 
 func newPeers(nodes WindowsNodes) *peers {
@@ -56,12 +56,12 @@ func (p *peers) overdue(missing []netip.Addr) (late []netip.Addr) {
 }
 
 // split tells the Windows nodes from others that encrypt nothing. A node does not change its system, so the API server
-// is asked only if a peer is newly overdue, and at most once a minute. What it has not answered yet is of the others.
+// is asked only if a peer is newly overdue, and again a minute after it has not answered. Until then that peer is of
+// the others.
 func (p *peers) split(ctx context.Context, missing []netip.Addr) (others []netip.Addr, windows int) {
 	late := p.overdue(missing)
 	if slices.ContainsFunc(late, func(peer netip.Addr) bool { _, known := p.windows[peer]; return !known }) &&
-		time.Since(p.asked) >= peerPatience {
-		p.asked = time.Now()
+		time.Since(p.failed) >= peerPatience {
 		p.ask(ctx, late)
 	}
 	for _, peer := range missing {
@@ -79,6 +79,7 @@ func (p *peers) ask(ctx context.Context, late []netip.Addr) {
 	defer cancel()
 	nodes, err := p.nodes(ctx)
 	if err != nil {
+		p.failed = time.Now()
 		slog.WarnContext(ctx, "it is not known which peers are Windows nodes; it is tried again", "error", err)
 		return
 	}

@@ -184,7 +184,7 @@ func TestOneEventForAllAddresses(t *testing.T) {
 	})
 	hosttest.Eventually(t, "one Event", func() bool { return len(w.events.all()) == 1 })
 	if event := w.events.all()[0]; !strings.Contains(event, "spec.ports[port=80].nodePort") || !strings.Contains(event,
-		"[127.0.0.1 172.31.0.1]") || !strings.Contains(event, "clients elsewhere and other ports are not concerned") {
+		"[127.0.0.1 172.31.0.1]") || !strings.Contains(event, "clients that OVN serves and other ports are not concerned") {
 		t.Errorf("event %q", event)
 	}
 }

@@ -299,7 +299,8 @@ func (b *builder) mayListen(at port, h holder) bool {
 	if len(b.yielded) >= mostYielding {
 		b.report(h.object, tooManyHostPorts, fmt.Sprintf(
 			"%s: this node listens at %d ports of hostPorts and of Services at addresses of its own, and at no more, so that "+
-				"its own programs do not reach all of these; clients elsewhere are not concerned; use fewer ports",
+				"its own programs, and clients by a network card that is not on the external bridge, do not reach all of these; "+
+				"all other clients do; use fewer ports",
 			h.field, mostYielding))
 		return false
 	}

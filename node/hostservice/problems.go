@@ -51,7 +51,7 @@ func listenProblems(holders map[listeners.Socket]holder, failed map[listeners.So
 		}
 		h := holders[s]
 		one := refusal{h.object, h.field, whyNot(err), port{s.Protocol, s.At.Port()},
-			"clients elsewhere and other ports are not concerned"}
+			"clients that OVN serves and other ports are not concerned"}
 		if h.yieldsTo(s, err) {
 			one.elsewhere = "what comes there from pods and from outside is that program's, too; other ports are not concerned"
 		}

@@ -7,9 +7,9 @@ var (
 	hostPortUnavailable = &reasons.Event{
 		Name: "HostPortUnavailable", On: "Service, Pod",
 		Meaning: "Another program on the node listens at the port, or listened there in the last ten minutes. " +
-			"Programs on the node itself do not reach the Service or the pod at this port. A NodePort is served " +
-			"to all other clients. At a host port, or at an external address that is the node's own, all " +
-			"packets go to that program.",
+			"Programs on the node itself, and clients by a network card that is not on the external bridge, do not " +
+			"reach the Service or the pod at this port. A NodePort is served to all other clients. At a host port, " +
+			"or at an external address that is the node's own, all packets go to that program.",
 		Remedy: "Choose another port. Or end the program: ten minutes later the Service or the pod gets the port.",
 		See:    "services.md#ports-of-the-hosts-own-daemons",
 	}
@@ -22,9 +22,10 @@ var (
 	}
 	tooManyHostPorts = &reasons.Event{
 		Name: "TooManyHostPorts", On: "Service, Pod",
-		Meaning: "For programs of its own host, the node listens at up to 1,000 ports: those of host ports and " +
-			"those of its own addresses that are external addresses of Services, taken together. Programs of the " +
-			"host do not reach the rest. Clients elsewhere do.",
+		Meaning: "For programs of its own host, and for clients by a network card that is not on the external " +
+			"bridge, the node listens at up to 1,000 ports: those of host ports and those of its own addresses that " +
+			"are external addresses of Services, taken together. These clients do not reach the rest. All other " +
+			"clients do.",
 		Remedy: "Use fewer ports.",
 		See:    "services.md#asking-localhost",
 	}

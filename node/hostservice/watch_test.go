@@ -252,7 +252,7 @@ func TestAProgramOfTheHostKeepsItsPort(t *testing.T) {
 		entries, _ := w.Entries()
 		return len(entries) == 1 && entries[0].Port == high && len(w.events.all()) == 2
 	})
-	if event := w.events.all()[1]; !strings.Contains(event, "clients elsewhere") {
+	if event := w.events.all()[1]; !strings.Contains(event, "clients that OVN serves") {
 		t.Errorf("event %q", event)
 	}
 }

@@ -44,8 +44,8 @@ func (v visitors) among(t testing.TB, addrs []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return !slices.Contains(words, a.String()) })
 }
 
-// all waits until all addresses have come. How soon is not asked: a busy machine may keep a packet of IPv6 from a Windows
-// pod for more than the 20 s that a policy has to be in force.
+// all waits until all addresses have come. How soon is not asked: on a busy machine a packet of a Windows pod may need
+// more than the 20 s in which a policy is in force.
 func (v visitors) all(t testing.TB, addrs []netip.Addr) {
 	t.Helper()
 	eventually(t, time.Minute, "all come", func() error {
