@@ -79,7 +79,8 @@ func TestKernelPassesOfficialTests(t *testing.T) {
 			`LoadBalancers|Conntrack|.*\[Conformance\])`,
 			`\[(Disruptive|Slow|Feature:[^]]+)\]|NetworkPolicy|KubeProxy should set TCP CLOSE_WAIT|should check kube-proxy urls|` + forgotten},
 		{"UDP connections", 6, `\[sig-network\] ` + forgotten, "nothing"},
-		{"SCTP", 7, `\[sig-network\].*\[Feature:SCTPConnectivity\]`, "node-(pod communication|Service): sctp"},
+		{"SCTP", 6, `\[sig-network\].*\[Feature:SCTPConnectivity\]`,
+			"node-(pod communication|Service): sctp|IPv6DualStack"}, // which needs a cluster of both families
 		{"NetworkPolicy", 47, `\[sig-network\] Netpol`, "Feature:SCTPConnectivity"},
 	} {
 		t.Run(suite.name, func(t *testing.T) {
