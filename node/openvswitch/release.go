@@ -127,6 +127,16 @@ func (o *Database) unmap(ctx context.Context, goes func(mapping string, own bool
 	return o.Apply(ctx, operations)
 }
 
+// SuspendRouter takes the node's gateway router off a bridge that has lost its flows, until the agent starts: it writes
+// its entries of ovn-bridge-mappings again.
+func (o *Database) SuspendRouter(ctx context.Context, bridge string) error {
+	err := o.unmap(ctx, func(mapping string, own bool) bool { return own && strings.HasSuffix(mapping, ":"+bridge) })
+	if err != nil {
+		return fmt.Errorf("take bridge %s from OVN: %w", bridge, err)
+	}
+	return nil
+}
+
 // removingPatches returns what takes away the patch ports that ovn-controller has made on a bridge, with their ends on
 // the integration bridge.
 func (o *Database) removingPatches(bridge *vswitch.Bridge) []libovsdb.Operation {
