@@ -33,10 +33,7 @@ func AwaitFlows(ctx context.Context, config nodeconfig.Config) error {
 	}
 	bridges := []awaited{{bridge: integration}}
 	if config.OwnGateway() {
-		outside := integration
-		outside.Address = filepath.Join(filepath.Dir(integration.Address), config.GatewayBridge+".mgmt")
-		// It may have flows of others, and has one of Open vSwitch's own from its start.
-		bridges = append(bridges, awaited{outside, extbridge.CookieMark, extbridge.CookieMask})
+		bridges = append(bridges, ofOutside(config, integration))
 	}
 	var waits sync.WaitGroup
 	missing := make([]error, len(bridges))
@@ -45,6 +42,14 @@ func AwaitFlows(ctx context.Context, config nodeconfig.Config) error {
 	}
 	waits.Wait()
 	return errors.Join(missing...)
+}
+
+// ofOutside are the agent's flows of the bridge to the outside. It may have flows of others, and has one of Open
+// vSwitch's own from its start.
+func ofOutside(config nodeconfig.Config, integration ovsdb.Endpoint) awaited {
+	outside := integration
+	outside.Address = filepath.Join(filepath.Dir(integration.Address), config.GatewayBridge+".mgmt")
+	return awaited{outside, extbridge.CookieMark, extbridge.CookieMask}
 }
 
 // awaited are the flows with some cookies of a bridge, by its management socket.

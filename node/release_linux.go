@@ -12,8 +12,8 @@ import (
 	"github.com/weftnet/weft/node/platform"
 )
 
-// releaseFlowsTime bounds clearing a bridge's flows.
-const releaseFlowsTime = 10 * time.Second
+// releaseBridgesTime bounds each step of clearing the bridges that stay.
+const releaseBridgesTime = 10 * time.Second
 
 // Release gives the host its uplink back while the agent does not run, and says what it has done. The
 // configuration is the agent's; what was shared is found out.
@@ -51,7 +51,7 @@ func release(ctx context.Context, config nodeconfig.Config, patience time.Durati
 			"vSwitch's database does not answer (ovs-database): start it: %w", config.UplinkFile(), connection)
 	}
 	if ovs != nil {
-		if err := ovs.ReleaseFlows(ctx, config, releaseFlowsTime); err != nil {
+		if err := ovs.ReleaseBridges(ctx, config, releaseBridgesTime); err != nil {
 			return "", err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/extbridge"
 	"github.com/weftnet/weft/node/linux"
 	"github.com/weftnet/weft/node/nodeconfig"
@@ -299,9 +300,11 @@ func TestOperatorGetsTheUplinkBack(t *testing.T) {
 func TestReleaseClearsTheOperatorsBridge(t *testing.T) {
 	h := newUplinkHost(t)
 	h.config.CNISocket, h.config.OVSOfctl = t.TempDir()+"/cni.sock", filepath.Join(nodetest.Programs(t), "ovs-ofctl")
-	patch := openvswitch.PatchName(testNode)
-	h.ovn.VS("add-br", testBridge, "--", "set", "bridge", testBridge, "datapath_type="+nodetest.Datapath(), "--",
-		"add-port", testBridge, patch, "--", "set", "interface", patch, "type=internal")
+	h.ovn.VS("add-br", testBridge, "--", "set", "bridge", testBridge, "datapath_type="+nodetest.Datapath())
+	// As ovn-controller has left it: the agent's network, and one of the operator's own.
+	h.patch(testBridge, "localnet-"+testNode)
+	h.ovn.VS("add-br", "br-storage", "--", "set", "bridge", "br-storage", "datapath_type="+nodetest.Datapath())
+	h.patch("br-storage", "storage")
 	h.mustShare(h.start())
 	mac, err := net.ParseMAC("02:00:00:00:00:02")
 	if err != nil {
@@ -314,12 +317,22 @@ func TestReleaseClearsTheOperatorsBridge(t *testing.T) {
 	}
 	h.ovn.VS("set", "bridge", testBridge, "external_ids:"+openvswitch.FlowsKey+"=true", "--", "set", "port", testBridge,
 		"protected=true")
-	if said, err := Release(t.Context(), h.config); err == nil || !strings.Contains(err.Error(), "del-port "+patch) {
-		t.Errorf("beside a gateway router: %q, %v", said, err)
-	}
-	h.ovn.VS("del-port", patch)
+	mappings := "external:" + testBridge + ",storage:br-storage"
+	h.ovn.VS("set", "Open_vSwitch", ".", `external_ids:ovn-bridge-mappings="`+mappings+`"`,
+		`external_ids:weft.net/bridge-mappings="external:`+testBridge+`"`)
 	if said, err := Release(t.Context(), h.config); err != nil {
 		t.Errorf("%q, %v", said, err)
+	}
+	if ports := strings.Fields(h.ovn.VS("list-ports", testBridge)); len(ports) > 0 {
+		t.Errorf("the bridge has the ports %v", ports)
+	}
+	if ports := strings.Fields(h.ovn.VS("list-ports", nodeconfig.IntegrationBridge)); !slices.Equal(ports,
+		[]string{"patch-br-int-to-storage"}) {
+		t.Errorf("the integration bridge has the ports %v", ports)
+	}
+	if ids := h.ovn.VS("get", "Open_vSwitch", ".", "external_ids"); !strings.Contains(ids,
+		`ovn-bridge-mappings="storage:br-storage"`) || strings.Contains(ids, "weft.net/bridge-mappings") {
+		t.Errorf("Open vSwitch has the settings %s", ids)
 	}
 	installer.Forget()
 	if left, err := installer.Apply(t.Context(), h.config.BridgeTarget(testBridge), nil); err != nil || left > 0 {
@@ -328,6 +341,63 @@ func TestReleaseClearsTheOperatorsBridge(t *testing.T) {
 	if marks := h.ovn.VS("get", "bridge", testBridge, "external_ids") + h.ovn.VS("get", "port", testBridge,
 		"protected"); strings.Contains(marks, openvswitch.FlowsKey) || strings.Contains(marks, "true") {
 		t.Errorf("the bridge has %s", marks)
+	}
+}
+
+// patch makes the ports that ovn-controller makes between a bridge and its own, for a logical port.
+func (h *uplinkHost) patch(bridge, logical string) {
+	h.t.Helper()
+	ours, theirs := "patch-br-int-to-"+logical, "patch-"+logical+"-to-br-int"
+	h.ovn.VS("--", "--may-exist", "add-br", nodeconfig.IntegrationBridge)
+	for _, end := range []struct{ bridge, port, peer string }{
+		{nodeconfig.IntegrationBridge, ours, theirs}, {bridge, theirs, ours},
+	} {
+		h.ovn.VS("add-port", end.bridge, end.port, "--", "set", "port", end.port,
+			"external_ids:ovn-localnet-port="+logical, "--", "set", "interface", end.port, "type=patch",
+			"options:peer="+end.peer)
+	}
+}
+
+// Nobody has to stop ovn-controller first. It makes no port again, whoever has written the entry.
+func TestReleaseTakesTheBridgeFromOVNController(t *testing.T) {
+	for name, marked := range map[string]bool{"the agent's entry": true, "the operator's entry": false} {
+		t.Run(name, func(t *testing.T) {
+			g := newGatewayCluster(t)
+			g.ovn.VS("add-br", testBridge, "--", "set", "bridge", testBridge, "datapath_type="+nodetest.Datapath())
+			if !marked {
+				g.ovn.VS("set", "Open_vSwitch", ".", `external_ids:ovn-bridge-mappings="external:`+testBridge+`"`)
+			}
+			g.decide()
+			g.startAgent()
+			g.awaitReady()
+			g.gatewayFacts(func(gw contract.Gateway) bool { return gw.HostAddresses && len(gw.NextHops) == 2 })
+			facts, err := g.facts()
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.gateway(facts, g.newPod("web", 3))
+			patch := openvswitch.PatchName(testNode)
+			g.eventually(func() error {
+				if ports := g.ovn.VS("list-ports", testBridge); !strings.Contains(ports, patch) {
+					return fmt.Errorf("ovn-controller has made no port: %q", ports)
+				}
+				return g.agent.health.Problems().All()
+			})
+			g.stop()
+			if said, err := Release(t.Context(), g.config); err != nil || !strings.Contains(said, "ex0") {
+				t.Errorf("%q, %v", said, err)
+			}
+			g.ovn.NB("--wait=hv", "sync") // ovn-controller has looked at what is left
+			for _, bridge := range []string{testBridge, nodeconfig.IntegrationBridge} {
+				if ports := g.ovn.VS("list-ports", bridge); strings.Contains(ports, "localnet") {
+					t.Errorf("bridge %s has the ports %q", bridge, strings.Fields(ports))
+				}
+			}
+			if flows := g.ovn.Run("ovs-ofctl", "dump-flows", g.config.BridgeTarget(testBridge)); strings.Contains(flows,
+				"ct(") {
+				t.Errorf("the bridge has the flows\n%s", flows)
+			}
+		})
 	}
 }
 

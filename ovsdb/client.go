@@ -55,6 +55,9 @@ func Connect(ctx context.Context, config Config) (*Client, error) {
 	if config.Probe <= 0 {
 		config.Probe = 5 * time.Second
 	}
+	if config.LookInterval <= 0 {
+		config.LookInterval = time.Hour
+	}
 	if config.Pipeline <= 0 {
 		config.Pipeline = 3
 	}
@@ -244,7 +247,34 @@ func (c *Client) try(ctx context.Context, endpoint Endpoint) (*session, error) {
 		return nil, err
 	}
 	go s.probe()
+	if endpoint.Scheme == "ssl" {
+		go c.look(ctx, s)
+	}
 	return s, nil
+}
+
+// look sees, as long as a session lasts, which certificate its server shows: a server takes a renewed one for new
+// connections only.
+func (c *Client) look(ctx context.Context, s *session) {
+	ticker := time.NewTicker(c.config.LookInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.done:
+			return
+		case <-ticker.C:
+		}
+		limit, cancel := context.WithTimeout(ctx, connecting)
+		conn, err := c.config.dial(limit, s.endpoint)
+		cancel()
+		if err != nil {
+			c.log.Warn("the database's server refuses a second connection; the first one goes on", "endpoint",
+				s.endpoint.String(), "error", err)
+			continue
+		}
+		c.stats.shown(conn)
+		conn.Close()
+	}
 }
 
 // begin makes a session useful: the leader's, with a fitting schema, and watched.

@@ -33,6 +33,8 @@ type Config struct {
 	// Probe is the time of silence after which the server is asked for a sign of life; 5 s
 	// when zero.
 	Probe time.Duration
+	// LookInterval is how often the certificate of a server is looked at again, by a connection of its own; 1 h when zero.
+	LookInterval time.Duration
 	// Dial replaces the connection itself, where unix sockets are something else.
 	Dial func(context.Context, Endpoint) (net.Conn, error)
 	// Logger is slog.Default when nil.

@@ -232,8 +232,45 @@ func TestTLS(t *testing.T) {
 	tellsExpiry(t, client, file("server"))
 }
 
+// A server shows a renewed certificate to new connections only, and the client's one lasts.
+func TestARenewedCertificateOfTheServerIsSeen(t *testing.T) {
+	d, dir := ovsdbtest.Northbound(t), t.TempDir()
+	authority := newAuthority(t, dir, "ca")
+	authority.sign(t, "server")
+	authority.sign(t, "client")
+	file := func(name string) string { return filepath.Join(dir, name+".pem") }
+	server := ovsdbtest.ServerTLS(t, d, file("server"), file("server-key"), file("ca"))
+	client := ovsdbtest.ConnectWith(t, ovsdb.Config{
+		Endpoints: server.Endpoint, Model: d.Model, Tables: tables, LookInterval: 10 * time.Millisecond,
+		TLS: &ovsdb.TLS{CertFile: file("client"), KeyFile: file("client-key"), CAFile: file("ca")},
+	})
+	tellsExpiry(t, client, file("server"))
+	server.Pause() // it must see both files change at once: stream_ssl_set_key_and_cert in lib/stream-ssl.c
+	authority.issue(t, "server", &x509.Certificate{NotAfter: time.Now().Add(2 * time.Hour)})
+	server.Resume()
+	eventually(t, "the end of the renewed certificate is not told", func() bool {
+		return expiryTold(t, client, file("server")) == nil
+	})
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(client.Metrics()...)
+	const name = "weft_ovsdb_reconnects_total"
+	want := fmt.Sprintf("# HELP %[1]s Connections to the database that were made after the first one.\n"+
+		"# TYPE %[1]s counter\n%[1]s{database=\"OVN_Northbound\"} 0\n", name)
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), name); err != nil {
+		t.Error(err)
+	}
+}
+
 // tellsExpiry checks that the client's metrics have the end of the certificate that the server shows.
 func tellsExpiry(t *testing.T, client *ovsdb.Client, file string) {
+	t.Helper()
+	if err := expiryTold(t, client, file); err != nil {
+		t.Error(err)
+	}
+}
+
+// expiryTold says in what the client's metrics differ from the end of the certificate in a file.
+func expiryTold(t *testing.T, client *ovsdb.Client, file string) error {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -250,9 +287,7 @@ func tellsExpiry(t *testing.T, client *ovsdb.Client, file string) {
 	want := fmt.Sprintf("# HELP %[1]s Time (Unix) at which the certificate expires that the database's server has shown "+
 		"last; 0 if it has shown none.\n# TYPE %[1]s gauge\n%[1]s{database=\"OVN_Northbound\"} %[2]d\n",
 		name, shown.NotAfter.Unix())
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), name); err != nil {
-		t.Error(err)
-	}
+	return testutil.GatherAndCompare(registry, strings.NewReader(want), name)
 }
 
 // authority is a certificate authority with its files in a directory.
@@ -288,7 +323,10 @@ func (a *authority) issue(t *testing.T, name string, template *x509.Certificate)
 	check(err)
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
 	template.Subject = pkix.Name{CommonName: name}
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	template.NotBefore = time.Now().Add(-time.Hour)
+	if template.NotAfter.IsZero() {
+		template.NotAfter = time.Now().Add(time.Hour)
+	}
 	parent, signer := a.cert, a.key
 	if parent == nil {
 		parent, signer = template, key

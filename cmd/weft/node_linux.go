@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -35,20 +36,51 @@ It takes the keys of "weft node", from the same file.`
 
 // systemCommands are those of a Linux node alone.
 func systemCommands(keys *pflag.FlagSet) []*cobra.Command {
-	cmd := &cobra.Command{
+	await := &cobra.Command{
 		Use:   "await-flows",
 		Short: "Wait until an ovs-vswitchd that has restarted has its flows back",
 		Long:  awaitFlowsHelp,
 	}
-	once(cmd, keys, func(s *settings) error {
+	once(await, keys, func(s *settings) error {
 		config, invalid := nodeConfig(s)
-		if err := node.AwaitFlows(cmd.Context(), config); err != nil {
+		if err := node.AwaitFlows(await.Context(), config); err != nil {
 			return errors.Join(err, invalid)
 		}
 		return nil
 	})
-	return []*cobra.Command{cmd}
+	share := &cobra.Command{
+		Use:   "share",
+		Short: "Move the host's addresses to the uplink's bridge before the agent runs",
+		Long:  shareHelp,
+	}
+	once(share, keys, func(s *settings) error {
+		config, err := nodeConfig(s)
+		if err != nil {
+			return fmt.Errorf("configuration:\n%w", err)
+		}
+		done, err := node.Share(share.Context(), config)
+		if err != nil {
+			return fmt.Errorf("share the uplink: %w", err)
+		}
+		fmt.Fprintln(share.OutOrStdout(), done)
+		return nil
+	})
+	return []*cobra.Command{await, share}
 }
+
+const shareHelp = `Move the host's addresses to the uplink's bridge before the agent runs.
+
+After a boot, the device of gateway-interface is a port of gateway-bridge, and the host's network configuration
+has given the addresses to the device. So the host is not reached by it until the addresses are on the bridge.
+The agent moves them when it starts. An agent that is a pod starts only when the kubelet has reached the API
+server. This command needs no API server: run it before the kubelet, and before ovn-controller. It waits until
+the host has its addresses and Open vSwitch runs. It does nothing while the agent runs, or if gateway-addresses
+or no gateway-interface is set. The role weft_node_linux uses this in weft-uplink.service.
+
+If the bridge has lost the agent's flows, the command also takes the node's gateway router off the bridge. The
+agent connects it again when it starts.
+
+It takes the keys of "weft node", from the same file.`
 
 const awaitFlowsHelp = `Wait until an ovs-vswitchd that has restarted has its flows back.
 

@@ -109,9 +109,13 @@ func chassisSettings(c nodeconfig.Config, uplink platform.Uplink, now map[string
 		}
 		mappings[c.GatewayNetwork] = bridge
 	}
-	want["ovn-bridge-mappings"], want[mappingsKey] = withMappings(now["ovn-bridge-mappings"], now[mappingsKey], mappings)
+	want[bridgeMappings], want[mappingsKey] = withMappings(now[bridgeMappings], now[mappingsKey], mappings)
 	return want
 }
+
+// bridgeMappings is the key in external_ids of the row of Open_vSwitch by which ovn-controller finds the bridge of each
+// network outside.
+const bridgeMappings = "ovn-bridge-mappings"
 
 // mappingsKey is the key in external_ids of the row of Open_vSwitch: the part of ovn-bridge-mappings that the agent has
 // written. When the agent removes it, networks of others stay.
@@ -121,12 +125,9 @@ const mappingsKey = "weft.net/bridge-mappings"
 // bridge, and those that were the agent's are gone where they are not wanted any more. It returns the list
 // and what of it is the agent's.
 func withMappings(list, ours string, want map[string]string) (all, mine string) {
-	split := func(list string) []string {
-		return slices.DeleteFunc(strings.Split(list, ","), func(m string) bool { return strings.TrimSpace(m) == "" })
-	}
-	owned := split(ours)
+	owned := splitMappings(ours)
 	kept, own := []string{}, []string{}
-	for _, mapping := range split(list) {
+	for _, mapping := range splitMappings(list) {
 		network, _, _ := strings.Cut(mapping, ":")
 		if _, wanted := want[network]; !wanted && !slices.Contains(owned, mapping) {
 			kept = append(kept, mapping)
@@ -135,12 +136,16 @@ func withMappings(list, ours string, want map[string]string) (all, mine string) 
 	for _, network := range slices.Sorted(maps.Keys(want)) {
 		mapping := network + ":" + want[network]
 		kept = append(kept, mapping)
-		if !slices.Contains(split(list), mapping) || slices.Contains(owned, mapping) {
+		if !slices.Contains(splitMappings(list), mapping) || slices.Contains(owned, mapping) {
 			own = append(own, mapping)
 		}
 	}
 	slices.Sort(kept)
 	return strings.Join(kept, ","), strings.Join(own, ",")
+}
+
+func splitMappings(list string) []string {
+	return slices.DeleteFunc(strings.Split(list, ","), func(m string) bool { return strings.TrimSpace(m) == "" })
 }
 
 // Unmapped names the bridges of the key bridge-mappings that nobody has made.

@@ -15,6 +15,10 @@ import (
 // FlowsKey is the key in external_ids of a Bridge: the bridge has flows of the agent.
 const FlowsKey = "weft.net/flows"
 
+// localnetPort is ovn-controller's key in external_ids of the ports that it makes for a network outside, on both
+// bridges: the logical port.
+const localnetPort = "ovn-localnet-port"
+
 // PatchName is how ovn-controller names the bridge's port to the node's gateway router.
 func PatchName(node string) string { return "patch-localnet-" + node + "-to-br-int" }
 
