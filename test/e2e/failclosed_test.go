@@ -44,11 +44,10 @@ func (v visitors) among(t testing.TB, addrs []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return !slices.Contains(words, a.String()) })
 }
 
-// all waits until all addresses have come. How soon is not asked: on a busy machine a packet of a Windows pod may need
-// more than the 20 s in which a policy is in force.
+// all waits until all addresses have come.
 func (v visitors) all(t testing.TB, addrs []netip.Addr) {
 	t.Helper()
-	eventually(t, time.Minute, "all come", func() error {
+	eventually(t, inForce, "all come", func() error {
 		if came := v.among(t, addrs); len(came) < len(addrs) {
 			return fmt.Errorf("of %v there are %v", addrs, came)
 		}
