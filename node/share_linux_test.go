@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/extbridge"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
@@ -106,22 +105,7 @@ func TestSharingWaitsForTheHostsAddresses(t *testing.T) {
 // The router of a node whose agent does not run yet is off the bridge, and the agent connects it.
 func TestAgentConnectsTheRouterThatSharingHasSuspended(t *testing.T) {
 	g := newGatewayCluster(t)
-	g.decide()
-	g.startAgent()
-	g.awaitReady()
-	g.gatewayFacts(func(gw contract.Gateway) bool { return gw.HostAddresses && len(gw.NextHops) == 2 })
-	facts, err := g.facts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.gateway(facts, g.newPod("web", 3))
-	connected := func() error {
-		if ports := g.ovn.VS("list-ports", testBridge); !strings.Contains(ports, openvswitch.PatchName(testNode)) {
-			return fmt.Errorf("the bridge has the ports %q", strings.Fields(ports))
-		}
-		return g.agent.health.Problems().All()
-	}
-	g.eventually(connected)
+	g.connect()
 	g.stop()
 	g.ovn.Restart(nodetest.Vswitchd)
 	if said, err := Share(t.Context(), g.config); err != nil {
@@ -135,6 +119,6 @@ func TestAgentConnectsTheRouterThatSharingHasSuspended(t *testing.T) {
 	open := []*session{h.session(gatewayHost.String(), "outside"), h.session(outsideHost6.String(), "host")}
 	h.unbroken(open, "without an agent")
 	g.startAgent()
-	g.eventually(connected)
+	g.eventually(g.connected)
 	h.unbroken(open, "with an agent")
 }

@@ -358,6 +358,29 @@ func (h *uplinkHost) patch(bridge, logical string) {
 	}
 }
 
+// connect waits until the node's gateway router, with a pod behind it, is on the bridge of the host that shares it.
+func (g *gatewayCluster) connect() {
+	g.tb.Helper()
+	g.decide()
+	g.startAgent()
+	g.awaitReady()
+	g.gatewayFacts(func(gw contract.Gateway) bool { return gw.HostAddresses && len(gw.NextHops) == 2 })
+	facts, err := g.facts()
+	if err != nil {
+		g.tb.Fatal(err)
+	}
+	g.gateway(facts, g.newPod("web", 3))
+	g.eventually(g.connected)
+}
+
+// connected says what is missing: the router's port on the bridge, or the agent's health.
+func (g *gatewayCluster) connected() error {
+	if ports := g.ovn.VS("list-ports", testBridge); !strings.Contains(ports, openvswitch.PatchName(testNode)) {
+		return fmt.Errorf("the bridge has the ports %q", strings.Fields(ports))
+	}
+	return g.agent.health.Problems().All()
+}
+
 // Nobody has to stop ovn-controller first. It makes no port again, whoever has written the entry.
 func TestReleaseTakesTheBridgeFromOVNController(t *testing.T) {
 	for name, marked := range map[string]bool{"the agent's entry": true, "the operator's entry": false} {
@@ -367,22 +390,7 @@ func TestReleaseTakesTheBridgeFromOVNController(t *testing.T) {
 			if !marked {
 				g.ovn.VS("set", "Open_vSwitch", ".", `external_ids:ovn-bridge-mappings="external:`+testBridge+`"`)
 			}
-			g.decide()
-			g.startAgent()
-			g.awaitReady()
-			g.gatewayFacts(func(gw contract.Gateway) bool { return gw.HostAddresses && len(gw.NextHops) == 2 })
-			facts, err := g.facts()
-			if err != nil {
-				t.Fatal(err)
-			}
-			g.gateway(facts, g.newPod("web", 3))
-			patch := openvswitch.PatchName(testNode)
-			g.eventually(func() error {
-				if ports := g.ovn.VS("list-ports", testBridge); !strings.Contains(ports, patch) {
-					return fmt.Errorf("ovn-controller has made no port: %q", ports)
-				}
-				return g.agent.health.Problems().All()
-			})
+			g.connect()
 			g.stop()
 			if said, err := Release(t.Context(), g.config); err != nil || !strings.Contains(said, "ex0") {
 				t.Errorf("%q, %v", said, err)
