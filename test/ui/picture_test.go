@@ -134,6 +134,28 @@ func TestThePictureIsWhatTheAPISays(t *testing.T) {
 	}
 }
 
+// TestKeysFollowEachOther quicker than the browser paints: each goes on from what the one before it chose.
+func TestKeysFollowEachOther(t *testing.T) {
+	b := open(t, market())
+	names := func() []string { return b.texts("aside h2") }
+	b.do(chromedp.Focus(chromedp.CSS(".canvas")))
+	b.key("ArrowDown")
+	b.until("document.querySelector('aside h2') !== null")
+	first := names()
+	b.key("ArrowRight")
+	b.until(fmt.Sprintf("document.querySelector('aside h2').textContent.trim() !== %q", first[0]))
+	second := names()
+	b.key("Escape")
+	b.until("document.querySelector('aside h2') === null")
+	value[bool](b, "(async () => { for (const key of ['ArrowDown', 'ArrowRight']) { "+
+		"document.querySelector('.canvas').dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true })); "+
+		"for (let i = 0; i < 9; i++) await null; } return true; })()") // no task comes between them, so no painting
+	b.until("document.querySelector('aside h2') !== null")
+	if got := names(); !slices.Equal(got, second) {
+		t.Errorf("two keys at once choose %q, and one after the other %q, by way of %q", got, second, first)
+	}
+}
+
 // TestTheTableSaysTheSame as the picture, and is filtered as it is.
 func TestTheTableSaysTheSame(t *testing.T) {
 	c := market()

@@ -1,6 +1,6 @@
 // The map of nodes, pods and Services: as a picture, and as tables that say the same.
 
-import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.mjs";
+import { html, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact.mjs";
 import { about, conversationsOf, edgesOf, touching, withEnds } from "./connections.mjs";
 import { isOpen, layout, shownAs } from "./layout.mjs";
 import { Conversations, LiveTables, Summary, useLive } from "./live.mjs";
@@ -70,7 +70,8 @@ function Canvas({ network, chosen, edges, selected, select, toggle, object }) {
   const handlers = useRef({});
   const [aspect, setAspect] = useState(1.5);
   handlers.current = { select, toggle };
-  useEffect(() => {
+  // Before the browser paints: a key that comes before it does goes on from what the key before it chose.
+  useLayoutEffect(() => {
     picture.current = new Picture(container.current, { choose: (id) => handlers.current.select(id),
       open: (id) => handlers.current.toggle(id) });
     container.current.picture = picture.current;
@@ -85,8 +86,8 @@ function Canvas({ network, chosen, edges, selected, select, toggle, object }) {
     };
   }, []);
   const places = useMemo(() => layout(network, chosen, aspect), [network, chosen, aspect]);
-  useEffect(() => picture.current.draw([...places, ...edges]), [places, edges]);
-  useEffect(() => picture.current.choose(selected), [selected]);
+  useLayoutEffect(() => picture.current.draw([...places, ...edges]), [places, edges]);
+  useLayoutEffect(() => picture.current.choose(selected), [selected]);
   const pressed = (event) => {
     const keys = { Enter: () => object?.kind === "group" && toggle(object.id), Escape: () => select(""),
       "+": () => picture.current.zoom(1.25), "-": () => picture.current.zoom(0.8), 0: () => picture.current.fit() };
