@@ -18,6 +18,9 @@ help: ## this list
 
 include test/lab/lab.mk
 
+# Linux as a program, for tests with the datapath of Linux itself.
+TEST_KERNEL := $(LAB)/kernel/linux-6.12
+
 build: bin/weft bin/weft-cni bin/weft.exe bin/weft-cni.exe ## the two programs for Linux and for Windows, in bin/
 
 bin/weft bin/weft-cni &: $(GO_FILES) | $(LAB)
@@ -53,11 +56,14 @@ demo: lab ## a real cluster on this machine, a sample application, and what to l
 demo-down: ## end the demo's cluster
 	test/demo/demo.sh down
 
-# Two at a time run: what waits for most of its time runs beside what computes. The cluster's tests that run at the same
-# time need the machine for themselves: where a new connection takes seconds, they tell of the machine.
-BESIDE_EACH_OTHER := unit-race cluster-first cluster-second windows-unit ui-test unit-cases test-kernel-short
+# Two at a time run, in this order: what waits for most of its time runs beside what computes. `cluster-second` comes
+# last: it helps `cluster-first` when nothing else is left. The cluster's tests that run at the same time need the machine
+# for themselves: where a new connection takes seconds, they tell of the machine.
+BESIDE_EACH_OTHER := cluster-first unit-race windows-unit unit-cases ui-test test-kernel-short cluster-second
 
-test: lab check ## everything that must pass
+# What they need is made before: `make` starts a target with nothing left to make in place of one before it that has, and
+# a compiler beside a test of the cluster takes its processor.
+test: lab prometheus $(TEST_KERNEL) bin/steady bin/ask bin/judge check ## everything that must pass
 	+@make="$(MAKE) --no-print-directory TURNS=bin/turns" && trap '$(END_CLUSTERS)' EXIT && $(END_CLUSTERS) && \
 		rm -rf bin/turns && $$make -j2 $(BESIDE_EACH_OTHER) && $$make cluster-together
 
@@ -172,17 +178,16 @@ bin/judge: $(wildcard test/oracle/*.go test/oracle/judge/*.go test/oracle/go.*)
 	@cd test/oracle && go build -o ../../$@ ./judge
 
 # The tests of OVN's rows that send packets, on the datapath of Linux itself.
-KERNEL := $(LAB)/kernel/linux-6.12
 CHARON := $(LAB)/strongswan/.complete
 KERNEL_TESTS := Packets|Affinity|BalancersAreRenamed|ChangesLeave|ConnectionsAreSpread|ReachesTunnels|OneMeter|RoutersForget|Sockets|ConnectionsEnd|LocalAddresses|TooLarge
 
 .PHONY: test-kernel test-kernel-short
 test-kernel test-kernel-short: export WEFT_TEST_DATAPATH := system
-test-kernel test-kernel-short: export WEFT_TEST_KERNEL := $(abspath $(KERNEL))
-test-kernel-short: ovn $(KERNEL) ## two nodes with the datapath of Linux 6.12: pods, a Service, a policy, gateways, restarts of ovs-vswitchd
+test-kernel test-kernel-short: export WEFT_TEST_KERNEL := $(abspath $(TEST_KERNEL))
+test-kernel-short: ovn $(TEST_KERNEL) ## two nodes with the datapath of Linux 6.12: pods, a Service, a policy, gateways, restarts of ovs-vswitchd
 	$(UNIT_TEST) $(ANEW) -timeout 5m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -run TestTwoNodesWithPackets ./ovn
 
-test-kernel: ovn $(KERNEL) $(CHARON) ## the tests with packets, on the datapath of Linux 6.12 (some 15 minutes)
+test-kernel: ovn $(TEST_KERNEL) $(CHARON) ## the tests with packets, on the datapath of Linux 6.12 (some 15 minutes)
 	$(UNIT_TEST) $(ANEW) -p 1 -timeout 20m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh ./node/extbridge
 	$(UNIT_TEST) $(ANEW) -p 1 -timeout 40m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -run '$(KERNEL_TESTS)' ./ovn
 	WEFT_TEST_KERNEL_USR=$(abspath $(LAB)/strongswan/usr) $(UNIT_TEST) $(ANEW) -p 1 -timeout 20m \

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -53,6 +54,15 @@ type inTurns struct {
 	runner
 	names  []string
 	folder string
+}
+
+// left is whether there is a test that nobody has taken yet.
+func (t inTurns) left() bool {
+	taken := func(name string) bool {
+		_, err := os.Stat(filepath.Join(t.folder, name))
+		return err == nil
+	}
+	return slices.ContainsFunc(t.names, func(name string) bool { return !taken(name) })
 }
 
 func (t inTurns) Run() int {
