@@ -106,7 +106,10 @@ These are the ports of hosts at which Weft's programs listen, and the programs o
 that Weft needs. Open each port to the clients in its row, and to nobody else. If the row has a key,
 the program that listens can have another port by this key. Between nodes with encryption, IP
 protocol 50 (ESP) must pass, too. [Who talks to whom](../security.md#who-talks-to-whom) explains how
-the two ends of a connection know each other.`)
+the two ends of a connection know each other.
+
+The ports of your Services and pods are not in the table: NodePorts, each `+"`healthCheckNodePort`"+` and
+host ports. [Services](../services.md) describes them.`)
 	var rows [][]string
 	for _, p := range contract.Ports {
 		rows = append(rows, []string{fmt.Sprintf("%s %d", strings.ToUpper(p.Protocol), p.Number), p.Opener, p.Clients,

@@ -41,7 +41,10 @@ func API(s *Source) (*Page, error) {
 The kinds of the group `+"`weft.net`"+` are CustomResourceDefinitions, in `+"`models/api/crds`"+`. Their schemas
 also have bounds and rules, with messages that the API server gives. `+"`kubectl explain`"+` shows the
 same texts. The kinds of the group `+"`observe.weft.net`"+` are answers of
-[weft observe](../reference.md#the-door-for-users). Nobody can write such an object.
+[weft observe](../reference.md#the-door-for-users). They are not stored. A Trace and a
+Capture are requests, too: the user sends the spec.
+
+A duration is a text such as `+"`30s`"+` or `+"`1m30s`"+`.
 
 A field with a star must be there. Fields that Kubernetes documents are left out, such as those of
 metadata, of a label selector and of a condition.`)
@@ -217,11 +220,22 @@ func goKind(of ast.Expr) string {
 		if strings.HasPrefix(t.Name, "int") || strings.HasPrefix(t.Name, "uint") {
 			return "integer"
 		}
-		return t.Name
-	case *ast.SelectorExpr:
-		if t.Sel.Name == "Time" || t.Sel.Name == "MicroTime" {
-			return "time"
+		if t.Name == "any" {
+			return "values"
 		}
+		return t.Name
+	case *ast.StarExpr:
+		return goKind(t.X)
+	case *ast.MapType:
+		return "map of " + goKind(t.Value)
+	case *ast.SelectorExpr:
+		switch t.Sel.Name {
+		case "Time", "MicroTime":
+			return "time"
+		case "Duration":
+			return "duration"
+		}
+		return t.Sel.Name
 	}
 	return "object"
 }

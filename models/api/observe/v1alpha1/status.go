@@ -194,7 +194,7 @@ type SubnetStatus struct {
 	CIDR string `json:"cidr"`
 	// Used is the number of pods' addresses that are taken.
 	Used int `json:"used"`
-	// Free is the number of those that are free; of a large subnet, of the first 65,536.
+	// Free is the number of addresses that no pod has. In a large subnet, the first 65,536 addresses are counted.
 	Free int `json:"free"`
 }
 
@@ -244,7 +244,7 @@ type PoolStatus struct {
 	Name string `json:"name"`
 	// Used is the number of addresses that Services have.
 	Used int64 `json:"used"`
-	// Free is the number of those that are free.
+	// Free is the number of addresses that no Service has.
 	Free int64 `json:"free"`
 	// Condition is its condition Ready.
 	Condition Condition `json:"condition"`
