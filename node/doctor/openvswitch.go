@@ -125,22 +125,25 @@ func checkOVSDatabase(ctx context.Context, config Config, reader vswitchReader) 
 }
 
 // checkVswitchd: the database's columns are ovs-vswitchd's last word, so it is also asked itself. early:
-// it has no datapath yet, since on Windows that comes with the extension, which the agent enables
-// (docs/design/windows-design.md of Antrea: it cannot work correctly until then).
+// it has no datapath yet, since on Windows that comes with the extension, which the agent enables. Until then
+// it ends if the database has a bridge. Without one it runs, and the agent's first start waits for it.
 func checkVswitchd(ctx context.Context, early bool, reader vswitchReader,
 	openFlow func(context.Context) error) []Finding {
 	const s = subject("ovs-vswitchd")
 	const remedy = "start ovs-vswitchd, and see its log if it does not stay up"
-	fail := s.failed
-	if early {
-		fail = func(_, format string, args ...any) []Finding {
-			return s.warning("look again when the agent runs; it cannot work before the agent has enabled the extension", format,
-				args...)
-		}
-	}
 	o, err := reader.OpenVSwitch(ctx)
 	if err != nil || o.Root == nil {
 		return s.unknown("", "there is no database to ask")
+	}
+	fail := s.failed
+	if early {
+		fail = func(_, format string, args ...any) []Finding {
+			todo := remedy + "; the agent's first start waits for it"
+			if len(o.Bridges) > 0 {
+				todo = "look again when the agent runs; with a bridge it cannot work before the agent has enabled the extension"
+			}
+			return s.warning(todo, format, args...)
+		}
 	}
 	if len(o.Root.IfaceTypes) == 0 {
 		return fail(remedy, "ovs-vswitchd has never run with this database: it has not said which types of interfaces "+

@@ -93,8 +93,13 @@ func TestDatabaseAndDaemon(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			expect(t, checkOVSDatabase(t.Context(), Config{}, c.reader), c.database)
 			expect(t, checkVswitchd(t.Context(), false, c.reader, c.openFlow), c.vswitchd)
-			early := strings.ReplaceAll(c.vswitchd, "failed", "warning")
-			expect(t, checkVswitchd(t.Context(), true, c.reader, c.openFlow), early)
+			early, todo := strings.ReplaceAll(c.vswitchd, "failed", "warning"), []string{}
+			if early == "warning" && len(c.reader.found.Bridges) == 0 {
+				todo = append(todo, "start ovs-vswitchd", "the agent's first start waits for it")
+			} else if early == "warning" {
+				todo = append(todo, "look again when the agent runs")
+			}
+			expect(t, checkVswitchd(t.Context(), true, c.reader, c.openFlow), early, todo...)
 		})
 	}
 }

@@ -205,13 +205,19 @@ func (b *Part) allocate(name string, s *objects.Service) (problems []objects.Pro
 	var addresses []netip.Addr
 	for _, f := range objects.SplitAddrs(s.Balancer.Families) {
 		ipv4 := f == "4"
-		if i := slices.IndexFunc(h.addresses, func(a netip.Addr) bool { return a.Is4() == ipv4 }); i >= 0 {
-			addresses = append(addresses, h.addresses[i])
-			continue
-		}
 		var ask netip.Addr
 		if i := slices.IndexFunc(wanted, func(a netip.Addr) bool { return a.Is4() == ipv4 }); i >= 0 {
 			ask = wanted[i]
+		}
+		if i := slices.IndexFunc(h.addresses, func(a netip.Addr) bool { return a.Is4() == ipv4 }); i >= 0 {
+			has := h.addresses[i]
+			addresses = append(addresses, has)
+			if ask.IsValid() && ask != has { // no pool has it: see keep
+				_, why := b.findAddress(s, ipv4, ask)
+				problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, noLoadBalancerAddress,
+					"%s; the Service keeps %s meanwhile", why, has))
+			}
+			continue
 		}
 		addr, why := b.findAddress(s, ipv4, ask)
 		if why != "" {

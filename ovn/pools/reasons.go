@@ -32,7 +32,7 @@ var (
 	}
 	noLoadBalancerAddress = &reasons.Event{
 		Name: "NoLoadBalancerAddress", On: "Service",
-		Meaning: "No AddressPool can give the Service an address. The message says why.",
+		Meaning: "No AddressPool can give the Service an address, or the one that it asks for. The message says why.",
 		Remedy:  "Do what the message says. The Service gets an address as soon as one is free.",
 		See:     "loadbalancer.md",
 	}

@@ -29,7 +29,7 @@ var verbs = map[string]verb{
 		e.SetLoseUpcalls(!on)
 	})},
 	"slow": {"DURATION", "each command takes that long; 0s: none does", slow},
-	"faults": {"[LIST]", "switch the driver's known faults, as all,-stale-tuple; without a list tell them",
+	"faults": {"[LIST]", "have the faults of the list and no others, as all,-stale-tuple; without a list tell them",
 		switchFaults},
 	"executed": {"", "tell as JSON how often packets have met each action, each set of a field and each helper, and how " +
 		"many flows match each field; fails if these names are not written down", executed},

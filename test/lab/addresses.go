@@ -12,7 +12,7 @@ import (
 type network struct{ bridge, v4, v6 string }
 
 var (
-	// management carries the API and kubelets' traffic.
+	// management carries what clients ask of the API server, the Northbound and agents.
 	management = network{"management", "172.29.0.%d/24", "fd00:29::%d/64"}
 	// underlay carries GENEVE and the Southbound.
 	underlay = network{"underlay", "172.30.0.%d/24", "fd00:30::%d/64"}
