@@ -8,7 +8,8 @@ var (
 		Name: "HNSHangs", On: "Node",
 		Meaning: "HNS, the network service of Windows, does not answer a call of the agent. Running pods keep their " +
 			"network, and new pods may get none.",
-		Remedy: "Restart the service hns (Restart-Service hns), then the service weft-node, or restart the node.",
+		Remedy: "Run Restart-Service hns -Force on the node, which restarts weft-node, too. Or restart the node.",
+		See:    "monitoring.md#wefthnshangs",
 	}
 	uplinkMTUTooLarge = &reasons.Event{
 		Name: "UplinkMTUTooLarge", On: "Node",
@@ -20,8 +21,8 @@ var (
 		Name: "UpcallsLost", On: "Node",
 		Meaning: "No packet reaches the node's ovs-vswitchd. The datapath has lost all packets that it had no flow for, so " +
 			"neither the host's bridges nor pods have a network.",
-		Remedy: "Restart ovs-vswitchd (systemctl restart ovs-vswitchd), and install Open vSwitch 3.1.1 or later.",
-		See:    "versions.md#open-vswitch-310-after-a-boot",
+		Remedy: "Restart ovs-vswitchd (systemctl restart ovs-vswitchd). If its version is 3.1.0, install 3.1.1 or later.",
+		See:    "monitoring.md#weftupcallslost",
 	}
 )
 

@@ -27,8 +27,8 @@ func controllerCommand() *cobra.Command {
 	f.StringSlice("service-cidrs", nil, "ranges of ClusterIPs, at most one for each address family")
 	f.StringSlice("join-cidrs", defaults.JoinCIDRs, "ranges of the addresses between the cluster's router and the "+
 		"nodes' gateway routers; they are never seen outside of OVN")
-	f.Bool("allocate-node-cidrs", defaults.AllocateNodeCIDRs, "cut the pod subnets of nodes out of pod-cidrs if "+
-		"Kubernetes does not give nodes spec.podCIDRs")
+	f.Bool("allocate-node-cidrs", defaults.AllocateNodeCIDRs, "cut pod subnets out of pod-cidrs for those nodes "+
+		"that have no spec.podCIDRs")
 	f.String("node-port-range", defaults.NodePortRange, "ports that the API server gives Services on nodes: the value "+
 		"of its --service-node-port-range")
 	f.StringSlice("host-ports", defaults.HostPorts, "ports at the addresses of hosts that no Service and no pod gets, "+
@@ -41,8 +41,8 @@ func controllerCommand() *cobra.Command {
 		"allocate-node-cidrs cuts")
 	f.Int("node-cidr-mask-size-ipv6", defaults.NodeCIDRMaskIPv6, "prefix length of the IPv6 pod subnets that "+
 		"allocate-node-cidrs cuts")
-	f.StringSlice("shared-gateway-addresses", nil, "addresses that pods have outside if their node has no gateway of "+
-		"its own, each with the prefix length of its subnet; empty: no shared gateway")
+	f.StringSlice("shared-gateway-addresses", nil, "addresses that pods have outside if the key gateway of their "+
+		"node is shared, each with the prefix length of its subnet; empty: no shared gateway")
 	f.StringSlice("shared-gateway-next-hops", nil, "next hops of the shared gateway's default routes, in the subnets "+
 		"of shared-gateway-addresses")
 	f.String("default-gateway-network", defaults.DefaultGatewayNetwork, "network outside that the gateway of a node "+
@@ -51,8 +51,9 @@ func controllerCommand() *cobra.Command {
 		"the gateway-network of the gateway nodes' agents")
 	f.Int("windows-pod-connections", defaults.WindowsPodConnections, "how many connections each zone of a pod on a "+
 		"Windows node may have; 0: no bound")
-	f.Int("windows-node-connections", defaults.WindowsNodeConnections, "how many connections are one share of the "+
-		"zones that all pods of a Windows node have in common; 0: no bound")
+	f.Int("windows-node-connections", defaults.WindowsNodeConnections, "how many connections each zone may have that "+
+		"all pods of a Windows node have in common; one of these zones may have twice as many, and another one three "+
+		"times as many; 0: no bound")
 	f.Bool("allocate-load-balancer-addresses", defaults.AllocateLoadBalancerAddresses, "give Services of type "+
 		"LoadBalancer that have no loadBalancerClass addresses of AddressPools")
 	f.Bool("pod-networks", defaults.PodNetworks, "tell nodes the addresses of their pods by one object PodNetworks for "+

@@ -34,8 +34,8 @@ func nodeFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	f.Int("uplink-mtu", defaults.UplinkMTU, "MTU of the network between nodes, in bytes; 0: that of the interface that "+
 		"has encap-address")
 	f.String("gateway", "", "how pods reach the outside: local (by the node's own gateway router, with its address), "+
-		"routed (by it, with their own addresses), shared (by the gateway nodes) or none; empty: local on Windows and if "+
-		"another gateway key asks for a gateway, else none")
+		"routed (by it, with their own addresses), shared (by the gateway nodes) or none; empty: on Linux, local if "+
+		"gateway-interface or gateway-addresses is set, else none; on Windows, local")
 	f.String("gateway-network", defaults.GatewayNetwork, "name of the network outside that the gateway is on: that of "+
 		"the external bridge in ovn-bridge-mappings")
 	f.StringSlice("gateway-addresses", nil, "addresses of the gateway router with their prefix lengths, at most one "+

@@ -156,7 +156,8 @@ func liveCluster(ctx context.Context, cmd *cobra.Command, s *settings, config *r
 	return cluster, err
 }
 
-// asking is a command that answers and ends. Without an answer it ends with exitUnasked.
+// asking is a command that asks databases or the API server, answers and ends. Without an answer it ends with
+// exitUnasked.
 func asking(cmd *cobra.Command, args cobra.PositionalArgs, ask func(ctx context.Context, s *settings,
 	args []string) error) *cobra.Command {
 	return answering(cmd, exitUnasked, args, ask)
@@ -165,8 +166,21 @@ func asking(cmd *cobra.Command, args cobra.PositionalArgs, ask func(ctx context.
 // answering is asking with an exit code of its own for no answer.
 func answering(cmd *cobra.Command, unasked int, args cobra.PositionalArgs, ask func(ctx context.Context, s *settings,
 	args []string) error) *cobra.Command {
-	cmd.Flags().String("config", "", configUsage)
 	cmd.Flags().Duration("timeout", 30*time.Second, "how long databases and the API server may take to answer")
+	return offline(cmd, unasked, args, func(ctx context.Context, s *settings, args []string) error {
+		ctx, cancel := context.WithTimeout(ctx, s.duration("timeout"))
+		defer cancel()
+		if err := s.err(); err != nil {
+			return err
+		}
+		return ask(ctx, s, args)
+	})
+}
+
+// offline is answering by a command that asks nobody, and so needs no limit of time.
+func offline(cmd *cobra.Command, unasked int, args cobra.PositionalArgs, answer func(ctx context.Context, s *settings,
+	args []string) error) *cobra.Command {
+	cmd.Flags().String("config", "", configUsage)
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{unasked, err} })
 	completeFlags(cmd)
 	cmd.Args = func(cmd *cobra.Command, list []string) error {
@@ -181,11 +195,7 @@ func answering(cmd *cobra.Command, unasked int, args cobra.PositionalArgs, ask f
 		if err == nil {
 			slog.SetDefault(slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn})))
 			klog.SetLogger(logr.FromSlogHandler(slog.Default().Handler()))
-			ctx, cancel := context.WithTimeout(cmd.Context(), s.duration("timeout"))
-			defer cancel()
-			if err = s.err(); err == nil {
-				err = ask(ctx, s, args)
-			}
+			err = answer(cmd.Context(), s, args)
 		}
 		var exit *exitError
 		if err != nil && !errors.As(err, &exit) {

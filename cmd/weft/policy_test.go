@@ -151,6 +151,7 @@ func TestPolicyMistakes(t *testing.T) {
 		{"check -f testdata/policy/nosuch.yaml", "nosuch.yaml"},
 		{"check now -f x", "now"},
 		{"check --nosuch", "nosuch"},
+		{"check -f x --timeout 1s", "unknown flag --timeout"},
 		{shop + "--from prod/web", "from, to: both"},
 		{shop + "--from prod/web --to prod/db:1 --expect x", "expect from"},
 		{shop + "--from prod/wep --to prod/db:1", "no pod prod/wep"},

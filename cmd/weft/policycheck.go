@@ -51,7 +51,7 @@ func checkCommand() *cobra.Command {
 	f.String("family", "", "address family of the connection: ipv4 or ipv6; empty: each that both ends have")
 	f.StringSlice("pod-cidrs", nil, "ranges of pods' addresses; empty: those of the nodes that are read, or "+
 		strings.Join(explain.DefaultPodCIDRs, ","))
-	return asking(cmd, onlyFlags, func(_ context.Context, s *settings, _ []string) error {
+	return offline(cmd, exitUnasked, onlyFlags, func(_ context.Context, s *settings, _ []string) error {
 		return check(cmd, s)
 	})
 }

@@ -62,7 +62,7 @@ func traceCommand() *cobra.Command {
 	contextFlags(f)
 	f.StringP("namespace", "n", "", "namespace of pods and Services named without one; empty: that of the context")
 	f.String("protocol", "", "protocol of the connection: tcp, udp or sctp; empty: tcp, or that of the Service's port")
-	f.String("family", "", "address family: 4 or 6; empty: the first that both ends have")
+	f.String("family", "", "address family: 4 or 6; empty: 4 if both ends have it, else 6")
 	f.String("node", "", "node by whose gateway a connection from an address enters; empty: the one that serves the "+
 		"destination, or else the first with a gateway")
 	f.Bool("live", false, "let the pod's node also send a probe, and compare it with the trace")
@@ -115,7 +115,7 @@ func traceSpec(ctx context.Context, s *settings, args []string, namespace string
 	err error) {
 	family, known := traceFamilies[s.text("family")]
 	if !known {
-		return spec, fmt.Errorf("family: %q is neither \"4\" nor \"6\"; leave it empty for the first that both ends have",
+		return spec, fmt.Errorf("family: %q is neither \"4\" nor \"6\"; leave it empty for 4, or for 6 if an end has no IPv4",
 			s.text("family"))
 	}
 	spec = api.TraceSpec{Protocol: s.text("protocol"), Family: family.api, OVN: s.boolean("ovn"),

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/weftnet/weft/models/contract"
 )
 
 // samples are metrics in Prometheus's text format, by name and labels as they stand there:
@@ -120,7 +122,7 @@ func checkHNSCalls(ctx context.Context, agent metricsReader) []Finding {
 	case !counted:
 		return s.unknown("", "the agent does not count them")
 	case hung > 0:
-		return s.failed(restartHNS, "HNS has not answered %.0f of the agent's calls", hung)
+		return s.failed(contract.RestartHNS, "HNS has not answered %.0f of the agent's calls", hung)
 	case ever > 0:
 		return s.warning("update Windows; see the agent's log for when it was",
 			"HNS was too slow for %.0f of the agent's calls (%s), and has answered since", ever, strings.Join(calls, ", "))

@@ -104,7 +104,7 @@ func TestNotesOfAReadyAgent(t *testing.T) {
 		"external-networks: no br-a\nno br-b\nnext-hops: none of IPv6\n" +
 		"refused-flows: bridge weft-uplink: flow 1\nOFPT_ERROR: flow 2"
 	findings := checkAgent(t.Context(), Config{MetricsAddress: "127.0.0.1:9471"}, fakeAgent{readiness{true, text}, nil})
-	expect(t, findings, "ok warning warning warning", "connections: too old", "3.3", "conntrack-lookup: is false",
+	expect(t, findings, "ok warning warning warning", "connections: too old", "3.6", "conntrack-lookup: is false",
 		"bridge weft-uplink: flow 1 OFPT_ERROR: flow 2", "report it")
 	for _, f := range findings {
 		if strings.Contains(f.Detail, "no br-") || strings.Contains(f.Detail, "IPv6") {

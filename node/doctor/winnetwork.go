@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hostnet"
 	"github.com/weftnet/weft/node/ipsec"
@@ -238,8 +239,6 @@ func checkAdapterMTU(ctx context.Context, reader adapterReader, service hnsReade
 	return assessMTU(a.Alias, a.MTU, config)
 }
 
-const restartHNS = "restart the service (`Restart-Service hns -Force`), then the agent's; or the machine"
-
 // checkHNS: the second API is that of Windows Server 2019 and later.
 func checkHNS(ctx context.Context, service hnsReader) []Finding {
 	const s = subject("hns-version")
@@ -249,7 +248,7 @@ func checkHNS(ctx context.Context, service hnsReader) []Finding {
 	case errors.Is(err, errAbsent):
 		return s.failed("run `Install-WindowsFeature Containers -Restart`", "%v", err)
 	case errors.As(err, &hung), errors.Is(err, context.DeadlineExceeded):
-		return s.failed(restartHNS, "%v", err)
+		return s.failed(contract.RestartHNS, "%v", err)
 	case err != nil:
 		return s.failed("see whether the services hns and vmcompute run (`Get-Service hns, vmcompute`)",
 			"HNS does not answer: %v", err)
@@ -271,7 +270,7 @@ func checkHNSNetwork(ctx context.Context, service hnsReader, config Config, runn
 	networks, err := service.Networks(ctx)
 	var hung *hns.HungError
 	if errors.As(err, &hung) {
-		return s.failed(restartHNS, "%v", err)
+		return s.failed(contract.RestartHNS, "%v", err)
 	}
 	if err != nil {
 		return s.unknown("run `Get-HnsNetwork`", "%v", err)

@@ -28,7 +28,7 @@ var (
 		Name: "ConnectionsNotBounded", On: "Node",
 		Meaning: "The Open vSwitch of this Windows node cannot limit the connections of a pod. So one pod can " +
 			"take all places of the node's table of connections.",
-		Remedy: "Install Open vSwitch 3.3 or later.",
+		Remedy: "Install Open vSwitch 3.6 or 3.7.",
 		See:    "reference.md#connections-of-pods-on-windows-nodes",
 	}
 	conntrackLookupOff = &reasons.Event{

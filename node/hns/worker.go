@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weftnet/weft/models/contract"
 )
 
 // Worker makes the calls of HNS, one at a time. A call that has not answered by its deadline is left
@@ -59,12 +61,10 @@ type HungError struct {
 func (e *HungError) Error() string {
 	if e.Refused {
 		return fmt.Sprintf("HNS hangs: %s was not tried, since %d earlier calls are unanswered; %s", e.Operation, e.Hung,
-			restartHNS)
+			contract.RestartHNS)
 	}
 	return fmt.Sprintf("HNS hangs: %s was not answered within %v", e.Operation, e.After)
 }
-
-const restartHNS = "restart the service hns (Restart-Service hns), then the weft service, or the node"
 
 // Timeout marks the error as one that time may heal.
 func (e *HungError) Timeout() bool { return true }
@@ -111,7 +111,7 @@ func (w *Worker) Unanswered() error {
 	first := slices.MinFunc(slices.Collect(maps.Values(w.hung)), func(a, b hungCall) int {
 		return a.since.Compare(b.since)
 	})
-	return fmt.Errorf("HNS hangs: %s is not answered; %s", first, restartHNS)
+	return fmt.Errorf("HNS hangs: %s is not answered; %s", first, contract.RestartHNS)
 }
 
 // handover decides once who gets a call's answer: its caller, or nobody any more.

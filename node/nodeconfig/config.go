@@ -136,7 +136,7 @@ type Config struct {
 	EncryptionCharon string
 	// uplink-mtu: in bytes; 0 reads it from the interface that holds encap-address.
 	UplinkMTU int
-	// gateway: [GatewayLocal], [GatewayRouted], [GatewayShared] or [GatewayNone]. Empty: local where
+	// gateway: [GatewayLocal], [GatewayRouted], [GatewayShared] or [GatewayNone]. Empty: local on Windows and where
 	// gateway-addresses or gateway-interface is set, else none.
 	Gateway string
 	// gateway-interface (Linux): the device that joins gateway-bridge; empty if the bridge has one

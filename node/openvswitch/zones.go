@@ -17,7 +17,7 @@ import (
 )
 
 var errNoZoneLimits = errors.New("this node's Open vSwitch is older than 3.3 and sets no limits of zones: one pod " +
-	"can have all connections that the node has room for; install a later one")
+	"can have all connections that the node has room for; install 3.6 or 3.7")
 
 // Zones are the zones of connection tracking of a node's datapath, whose connections the agent bounds.
 type Zones struct {

@@ -85,7 +85,8 @@ func (r *reader) pods(field string, namespaces *metav1.LabelSelector, pods *v1al
 }
 
 func (r *reader) clusterIngress(index int, o *v1alpha2.ClusterNetworkPolicyIngressRule) Rule {
-	rule, before := r.clusterRule(Ingress, index, o.Name, o.Action), len(r.problems)
+	rule := r.clusterRule(Ingress, index, o.Name, o.Action)
+	before := len(r.problems) // an action that cannot be read is a Deny, and the rule stands
 	for i, from := range o.From {
 		field := fmt.Sprintf("%s.from[%d]", rule.Field(), i)
 		s, set, _ := r.pods(field, from.Namespaces, from.Pods)
@@ -100,7 +101,8 @@ func (r *reader) clusterIngress(index int, o *v1alpha2.ClusterNetworkPolicyIngre
 }
 
 func (r *reader) clusterEgress(index int, o *v1alpha2.ClusterNetworkPolicyEgressRule) Rule {
-	rule, before := r.clusterRule(Egress, index, o.Name, o.Action), len(r.problems)
+	rule := r.clusterRule(Egress, index, o.Name, o.Action)
+	before := len(r.problems)
 	for i := range o.To {
 		rule.Peers = append(rule.Peers, r.egressPeers(fmt.Sprintf("%s.to[%d]", rule.Field(), i), rule.Action, &o.To[i])...)
 	}

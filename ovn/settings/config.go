@@ -55,9 +55,9 @@ type Config struct {
 	// Keys: node-cidr-mask-size-ipv4, node-cidr-mask-size-ipv6.
 	NodeCIDRMaskIPv4, NodeCIDRMaskIPv6 int
 
-	// SharedGatewayAddresses are those that pods of nodes without a gateway of their own have outside, at
-	// most one an address family, each with the length of its subnet, like 203.0.113.10/24; empty: there
-	// is no shared gateway. Key: shared-gateway-addresses.
+	// SharedGatewayAddresses are those that pods of nodes with the shared gateway have outside, at most one an
+	// address family, each with the length of its subnet, like 203.0.113.10/24; empty: there is no shared gateway.
+	// Key: shared-gateway-addresses.
 	SharedGatewayAddresses []string
 	// SharedGatewayNextHops are the shared gateway's routers to everywhere else, in those subnets.
 	// Key: shared-gateway-next-hops.

@@ -103,7 +103,7 @@ var wrongs = []struct {
 		Message: "moon: full"}), "warning AgentWarns Node l1", "moon: full", "do what the message says; on the node"},
 	{"an agent cannot attach pods, and knows why", agentSays(api.Condition{Reason: "AgentNotReady",
 		Message: "uplink: no adapter; hns: it hangs", Changed: before(time.Minute)}), "failed AgentNotReady Node l1",
-		"uplink: no adapter", "do what the message says; hns: on the node: `Restart-Service hns`"},
+		"uplink: no adapter", "do what the message says; hns: on the node: `Restart-Service hns -Force`"},
 	{"an agent says that all is well", agentSays(api.Condition{Ready: true, Reason: "AgentReady"}), "", "", ""},
 	{"an agent has told of something before", func(s *api.NetworkStatus) {
 		agentSays(api.Condition{Ready: true, Reason: "AgentReady"})(s)

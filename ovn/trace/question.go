@@ -71,8 +71,8 @@ func readQuestion(spec api.TraceSpec) (q question, err error) {
 			"for", spec.Protocol)
 	}
 	if q.family != "" && q.family != ipv4 && q.family != ipv6 {
-		return q, questionErrorf("spec.family", "%q is neither IPv4 nor IPv6; leave it out for the first that both ends have",
-			q.family)
+		return q, questionErrorf("spec.family", "%q is neither IPv4 nor IPv6; leave it out for IPv4, or for IPv6 if "+
+			"an end has no IPv4", q.family)
 	}
 	if err := q.checkPort(); err != nil {
 		return q, err

@@ -91,7 +91,7 @@ type TraceSpec struct {
 	Port string `json:"port,omitempty"`
 	// Protocol is one of tcp, udp and sctp. Empty is tcp, or the protocol of the Service's port.
 	Protocol string `json:"protocol,omitempty"`
-	// Family is IPv4 or IPv6. Empty is the first family that both ends have.
+	// Family is IPv4 or IPv6. Empty is IPv4 if both ends have it, else IPv6.
 	Family string `json:"family,omitempty"`
 	// OVN is true for the output of ovn-trace, too. It needs the right in the whole cluster.
 	OVN bool `json:"ovn,omitempty"`
