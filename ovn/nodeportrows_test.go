@@ -492,11 +492,13 @@ func TestGatewayModes(t *testing.T) {
 		ways[router.Name] = router.ExternalIDs["weft.net/pods-leave"]
 	}
 	if want := map[string]string{"cluster": "",
-		"gw-host":       "as 203.0.113.1 2001:db8::1, translated by flows on the node's external bridge and by no row of NAT",
-		"gw-routed":     "with their own addresses",
-		"gw-routed-own": "with their own addresses",
-		"gw-two-hops":   "as 203.0.113.4 2001:db8::4, translated by this router's rows of NAT",
-		"gw-on-link":    "as 203.0.113.5 2001:db8::5, translated by flows on the node's external bridge and by no row of NAT",
+		"gw-host": "as 203.0.113.1 2001:db8::1, translated by flows on the node's external bridge and by no row of NAT",
+		"gw-routed": "with their own addresses, and to gateways of other nodes as 203.0.113.2 2001:db8::2, translated by " +
+			"this router's rows of NAT",
+		"gw-routed-own": "with their own addresses, and to gateways of other nodes as 203.0.113.3 2001:db8::3, translated " +
+			"by this router's rows of NAT",
+		"gw-two-hops": "as 203.0.113.4 2001:db8::4, translated by this router's rows of NAT",
+		"gw-on-link":  "as 203.0.113.5 2001:db8::5, translated by flows on the node's external bridge and by no row of NAT",
 	}; !maps.Equal(ways, want) {
 		t.Errorf("pods leave\n%q, want\n%q", ways, want)
 	}

@@ -59,6 +59,9 @@ func (p pin) name() string         { return p.fields()[0] }
 func (p pin) version() string      { return p.fields()[1] }
 func (p pin) architecture() string { return p.fields()[2] }
 
+// isSecurityUpdate says whether it is in Debian's archive of these, which is another one.
+func (p pin) isSecurityUpdate() bool { return strings.HasPrefix(p.path, "pool/updates/") }
+
 // url is the package URL of the bill.
 func (p pin) url() string {
 	return "pkg:deb/debian/" + p.name() + "@" + strings.ReplaceAll(p.version(), "+", "%2B") + "?arch=" + p.architecture()
@@ -66,11 +69,12 @@ func (p pin) url() string {
 
 // debianArchive fetches packages once, and keeps them in a folder.
 type debianArchive struct {
-	mirrors []string // in the order in which they are asked
-	cache   string
+	mirrors  []string // in the order in which they are asked
+	security []string // the same of security updates
+	cache    string
 }
 
-// newDebianArchive asks the mirror that the environment names, which `make release` takes from apt. A mirror drops the
+// newDebianArchive asks the mirrors that the environment names, which `make release` takes from apt. A mirror drops the
 // packages that later ones have replaced, and Debian's snapshot of that time has them still. The way of the packages is
 // not trusted, but their checksums are.
 func newDebianArchive(snapshot string) (debianArchive, error) {
@@ -78,12 +82,16 @@ func newDebianArchive(snapshot string) (debianArchive, error) {
 	if err != nil {
 		return debianArchive{}, err
 	}
-	var mirrors []string
-	if mirror := os.Getenv("DEBIAN_MIRROR"); mirror != "" {
+	return debianArchive{mirrorsOf("DEBIAN_MIRROR", "debian/"+snapshot),
+		mirrorsOf("DEBIAN_SECURITY_MIRROR", "debian-security/"+snapshot), filepath.Join(cache, "weft-release")}, nil
+}
+
+// mirrorsOf are the one that a variable of the environment names, and a snapshot.
+func mirrorsOf(variable, snapshot string) (mirrors []string) {
+	if mirror := os.Getenv(variable); mirror != "" {
 		mirrors = append(mirrors, strings.TrimSuffix(mirror, "/"))
 	}
-	return debianArchive{append(mirrors, "https://snapshot.debian.org/archive/debian/"+snapshot),
-		filepath.Join(cache, "weft-release")}, nil
+	return append(mirrors, "https://snapshot.debian.org/archive/"+snapshot)
 }
 
 // fetch returns the file of a package, whose content is that of its checksum.
@@ -92,8 +100,12 @@ func (a debianArchive) fetch(ctx context.Context, p pin) (string, error) {
 	if content, err := os.ReadFile(file); err == nil && p.check(content) == nil {
 		return file, nil
 	}
+	mirrors, variable := a.mirrors, "DEBIAN_MIRROR"
+	if p.isSecurityUpdate() {
+		mirrors, variable = a.security, "DEBIAN_SECURITY_MIRROR"
+	}
 	var errs []error
-	for _, mirror := range a.mirrors {
+	for _, mirror := range mirrors {
 		content, err := download(ctx, mirror+"/"+p.path)
 		if err == nil {
 			err = p.check(content)
@@ -107,7 +119,7 @@ func (a debianArchive) fetch(ctx context.Context, p pin) (string, error) {
 		}
 		return file, os.WriteFile(file, content, 0o644)
 	}
-	return "", fmt.Errorf("fetch %s: %w; name a mirror that has it with DEBIAN_MIRROR=URL", p.path, errors.Join(errs...))
+	return "", fmt.Errorf("fetch %s: %w; name a mirror that has it with %s=URL", p.path, errors.Join(errs...), variable)
 }
 
 func (p pin) check(content []byte) error {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # packages.sh: writes packages.txt anew, with the present versions of the packages of Debian 13 of which images and OVN's
-# archives have files. It has them from a mirror whose index Debian has signed. Run it before a release, and look at what has changed:
-# `make release` takes exactly what the file names.
+# archives have files, with its security updates. It has them from mirrors whose indexes Debian has signed. Run it
+# before a release, and look at what has changed: `make release` takes exactly what the file names.
 set -euo pipefail
 cd "$(dirname "$0")"
 release=trixie
@@ -14,6 +14,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 touch "$work/status"
 mirror=$(debian_mirror)
+debian_security=$(debian_security_mirror)
 for architecture in amd64 arm64; do
     mkdir "$work/$architecture"
     printf 'APT::Architecture "%s";\nAPT::Architectures { "%s"; };\nAcquire::ForceHash "SHA256";\n' \

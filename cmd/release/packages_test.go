@@ -72,7 +72,7 @@ func TestPackagesAreThoseOfTheirChecksums(t *testing.T) {
 	p := pin{fmt.Sprintf("%x", sha256.Sum256([]byte("package"))), path}
 	empty, wrong, right := serve(""), serve("another"), serve("package")
 
-	a := debianArchive{[]string{empty, wrong}, t.TempDir()}
+	a := debianArchive{[]string{empty, wrong}, nil, t.TempDir()}
 	_, err := a.fetch(t.Context(), p)
 	for _, want := range []string{path, "404 Not Found", "its SHA-256 is", "DEBIAN_MIRROR=URL"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -96,6 +96,26 @@ func TestPackagesAreThoseOfTheirChecksums(t *testing.T) {
 	write(t, filepath.Join(a.cache, p.sum+".deb"), "spoilt")
 	if file, err := a.fetch(t.Context(), p); err != nil || p.check([]byte(read(t, file))) != nil {
 		t.Errorf("a spoilt copy is taken: %v", err)
+	}
+}
+
+// TestSecurityUpdatesHaveMirrorsOfTheirOwn: each archive is asked for its own packages alone.
+func TestSecurityUpdatesHaveMirrorsOfTheirOwn(t *testing.T) {
+	serve := func(prefix string) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !strings.HasPrefix(r.URL.Path, prefix) {
+				t.Errorf("the mirror of %s is asked for %s", prefix, r.URL.Path)
+			}
+			fmt.Fprint(w, r.URL.Path)
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	a := debianArchive{[]string{serve("/pool/main/")}, []string{serve("/pool/updates/main/")}, t.TempDir()}
+	for _, path := range []string{"pool/main/o/ovs_3.5.0-1_amd64.deb", "pool/updates/main/o/ovs_3.5.0-2_amd64.deb"} {
+		if _, err := a.fetch(t.Context(), pin{fmt.Sprintf("%x", sha256.Sum256([]byte("/"+path))), path}); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -35,11 +35,13 @@ tunnels there are none of these to see.
 A filter is a part of what tcpdump takes: tcp, udp, sctp, icmp or arp, "host ADDRESS" and "port NUMBER", each once at
 most, with or without "and" between them.
 
-A capture ends after --duration, --packets or --bytes, whichever is first, with Ctrl-C, and when the pod goes. What is not
-read in time is dropped and counted.
+A capture of a Linux node ends after --duration, --packets or --bytes, whichever is first, with Ctrl-C, and when the pod
+goes. What is not read in time is dropped and counted.
 
-A Windows node captures by its Packet Monitor (pktmon). It gives the packets when the capture has ended, so choose a
---duration: Ctrl-C before that leaves none. Where --bytes are not enough, the packets that were first are lost.`
+A Windows node captures by its Packet Monitor (pktmon), and gives the packets when the capture has ended. It captures for
+the whole --duration, also when the pod goes: Ctrl-C before that leaves no packet. --packets and --bytes do not end the
+capture. They bound the file, which has the first packets of the node's log. The log has the size of --bytes, and 16 MiB at
+least: when it is full, the newest packets take the place of the oldest.`
 
 // captureTime is how long all of it may take, beyond the longest capture.
 const captureTime = contract.MaxCaptureDuration + contract.CaptureLateness + time.Minute

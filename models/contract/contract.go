@@ -129,7 +129,8 @@ type Gateway struct {
 	// HostAddresses is true if the MAC address and the addresses are the host's own. The flows of the external bridge
 	// share them between the host and the router, and translate the source of what leaves the cluster.
 	HostAddresses bool `json:"hostAddresses,omitempty"`
-	// Routed is true if pods keep their addresses outside. The routers there know the way back.
+	// Routed is true if pods keep their addresses outside, except at gateways of other nodes. The routers there know the
+	// way back.
 	Routed bool `json:"routed,omitempty"`
 }
 

@@ -171,7 +171,7 @@ func (n *nodes) gatewayOf(f *front, from *pod) (*gateway, error) {
 		contract.NodeNetworkAnnotation)
 }
 
-// outside is the address that a client has outside of the cluster, if it is another there.
+// outside is the address that a client has at other nodes' gateways, if it is another there.
 func (n *nodes) outside(from *pod, family netip.Addr) netip.Addr {
 	of := func(list []netip.Addr) netip.Addr {
 		if i := slices.IndexFunc(list, func(a netip.Addr) bool { return a.Is4() == family.Is4() }); i >= 0 {
@@ -179,14 +179,16 @@ func (n *nodes) outside(from *pod, family netip.Addr) netip.Addr {
 		}
 		return netip.Addr{}
 	}
-	gate := n.gates[from.node].facts.Gateway
+	own := n.gates[from.node]
 	switch {
 	case from.why != "": // a host, or who is outside
 		return of(from.addresses)
-	case gate == nil || gate.Routed:
-		return netip.Addr{}
+	case own.facts.Gateway != nil:
+		return of(contract.Addrs(own.facts.Gateway.Addresses))
+	case own.facts.SharedGateway:
+		return of(own.network.SharedGateways)
 	}
-	return of(contract.Addrs(gate.Addresses))
+	return netip.Addr{}
 }
 
 // leaving is a connection as its client's switch sees it. What a host sends to another node is not on one.

@@ -74,6 +74,22 @@ func TestAddressesOfServices(t *testing.T) {
 	})
 }
 
+// TestClientsBehindGateways: whatever gateway a pod's node has, another node's gateway meets that as the client.
+func TestClientsBehindGateways(t *testing.T) {
+	const (
+		network = `{"id":2,`
+		gateway = `"gateway":{"network":"external","mac":"02:00:00:00:00:02","addresses":["192.0.2.12/24"],` +
+			`"nextHops":["192.0.2.1"],"hostAddresses":true}`
+	)
+	for want, change := range map[string]*strings.Replacer{
+		"192.0.2.12":    strings.NewReplacer(gateway, strings.TrimSuffix(gateway, "}")+`,"routed":true}`),
+		"203.0.113.200": strings.NewReplacer(network, network+`"sharedGateways":["203.0.113.200"],`, gateway, `"sharedGateway":true`),
+	} {
+		answers(t, change.Replace(frontends), []question{
+			{"web", "192.0.2.11:30081", "behind which the endpoint sees the client " + want + "\n"}})
+	}
+}
+
 // TestEndpointsOfClients has questions about Services whose clients do not all get the same endpoints: a client is told
 // of those alone that the rows give it.
 func TestEndpointsOfClients(t *testing.T) {

@@ -45,6 +45,12 @@ var (
 	LinuxGatewaysGroupID = ovsdb.ID(nb.LoadBalancerGroupTable, ClusterOwner, "linux-gateways")
 )
 
+// GatewaysSet is the address set of nodes' gateway routers: those of a family that they have outside.
+func GatewaysSet(ipv4 bool) string { return "weft_gateways_" + IPWord(ipv4) }
+
+// GatewaysKey is the key of its row, which is the cluster's.
+func GatewaysKey(ipv4 bool) string { return "gateways/" + IPWord(ipv4) }
+
 // ClientPorts is the first port that systems give to a client that asks for none.
 const ClientPorts = 1 << 15
 

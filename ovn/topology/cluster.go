@@ -57,8 +57,8 @@ const (
 )
 
 // clusterChange is what exists once: the cluster's router, the switch that joins it with the gateway
-// routers, and the groups of load balancers: that of every node's switch, that of every node's gateway
-// router, and for both one of Linux nodes.
+// routers, the groups of load balancers: that of every node's switch, that of every node's gateway
+// router, and for both one of Linux nodes; and the sets of gateway routers' addresses.
 func clusterChange(s *settings.Settings, zones map[string][]string) ovsdb.Change {
 	r := NewRows(northbound.ClusterOwner)
 	r.LogicalRouter("cluster", "cluster", nil)
@@ -81,6 +81,7 @@ func clusterChange(s *settings.Settings, zones map[string][]string) ovsdb.Change
 		ipv4 := pods.Addr().Is4()
 		own := northbound.AddressSet(slices.Concat(contract.HostAliases[:], contract.HostClients[:], contract.HostVIPs[:]),
 			ipv4)
+		r.Add(nb.AddressSetTable, northbound.GatewaysKey(ipv4), &nb.AddressSet{Name: northbound.GatewaysSet(ipv4)})
 		r.Policy(northbound.ClusterRouterID, "node's own/"+northbound.IPWord(ipv4), &nb.LogicalRouterPolicy{
 			Priority: policyUnknownService, Action: nb.LogicalRouterPolicyActionDrop, Match: northbound.IPWord(ipv4) +
 				".dst == " + own})

@@ -3,6 +3,7 @@ package topology
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -106,8 +107,9 @@ func (r *Rows) gateway(s *settings.Settings, n *Node, g *contract.Gateway) {
 	}
 	BoundConnections(options, n, s.NodeConnections)
 	id := r.gatewayRouter(s, g, n.Outside, "-"+n.Name, joins, nb.LogicalRouterPort{}, options)
-	northbound.Model[nb.LogicalRouter](r.Builder, "gateway").ExternalIDs = map[string]string{podsLeave: waysOut(g)}
+	northbound.Model[nb.LogicalRouter](r.Builder, "gateway").ExternalIDs = map[string]string{podsLeave: waysOut(s, g)}
 	r.gatewayBalancers(n)
+	r.joinGateways(s, g)
 	r.inwardMTU(n)
 	r.clusterNeighbour(s, n)
 	for _, join := range joins {
@@ -130,6 +132,9 @@ func (r *Rows) gateway(s *settings.Settings, n *Node, g *contract.Gateway) {
 			r.Snat(id, *subnet, address.Addr())
 			r.hostToItself(n, n.Facts.Addresses, *subnet, join.Addr())
 		}
+		if address != nil && g.Routed && !s.Lacks.ConditionalNAT {
+			r.toGateways(id, n.Name, *subnet, address.Addr())
+		}
 	}
 }
 
@@ -138,10 +143,13 @@ func (r *Rows) gateway(s *settings.Settings, n *Node, g *contract.Gateway) {
 // first case the router has no row of NAT for it.
 const podsLeave = "weft.net/pods-leave"
 
-func waysOut(g *contract.Gateway) string {
+func waysOut(s *settings.Settings, g *contract.Gateway) string {
 	switch list := strings.Join(ipam.Texts(contract.Addrs(ipam.Firsts(g.Addresses))), " "); {
-	case g.Routed:
+	case g.Routed && (list == "" || s.Lacks.ConditionalNAT):
 		return "with their own addresses"
+	case g.Routed:
+		return "with their own addresses, and to gateways of other nodes as " + list + ", translated by this router's rows " +
+			"of NAT"
 	case list == "":
 		return "not at all: the gateway has no address"
 	case g.HostAddresses:
@@ -170,6 +178,26 @@ func (r *Rows) sentAgain(s *settings.Settings, routerID, node string, subnet net
 			Match: fmt.Sprintf("inport == %q && outport == %q && %s && %s.dst != %s", outward, outward, unflagged, word,
 				contract.OfFamily(contract.HostAliases, join))})
 	}
+}
+
+// joinGateways puts the gateway router's addresses into the sets of all nodes'.
+func (r *Rows) joinGateways(s *settings.Settings, g *contract.Gateway) {
+	for _, addr := range contract.Addrs(g.Addresses) {
+		if slices.Contains(s.Families(), addr.Is4()) {
+			r.Member(nb.AddressSetTable, ovsdb.ID(nb.AddressSetTable, northbound.ClusterOwner,
+				northbound.GatewaysKey(addr.Is4())), "addresses", addr.String())
+		}
+	}
+}
+
+// toGateways gives the router's own address to what pods that keep theirs outside send to other nodes' gateways. A load
+// balancer there may leave its client as it is, as that of a hostPort or with externalTrafficPolicy Local. To a pod's
+// address its endpoint would answer straight, and the pod would see another address than it has asked.
+func (r *Rows) toGateways(routerID, node string, subnet netip.Prefix, outside netip.Addr) {
+	word := northbound.IPWord(outside.Is4())
+	r.nat(routerID, "gateways/"+word, &nb.NAT{Type: nb.NATTypeSNAT, ExternalIP: outside.String(),
+		LogicalIP: subnet.String(), Match: fmt.Sprintf("outport == %q && %s.dst == $%s", "rtoe-"+node, word,
+			northbound.GatewaysSet(outside.Is4()))})
 }
 
 // gatewayBalancers puts the node's gateway router into the groups of its kind.

@@ -77,7 +77,8 @@ func gatewayChange(s *settings.Settings, members []*Node) ovsdb.Change {
 	}
 	id := r.gatewayRouter(s, s.Shared, s.Shared.Network, sharedSuffix, s.JoinAddresses(s.SharedNumber()),
 		nb.LogicalRouterPort{HaChassisGroup: &group}, nil)
-	northbound.Model[nb.LogicalRouter](r.Builder, "gateway").ExternalIDs = map[string]string{podsLeave: waysOut(s.Shared)}
+	northbound.Model[nb.LogicalRouter](r.Builder, "gateway").ExternalIDs = map[string]string{
+		podsLeave: waysOut(s, s.Shared)}
 	for _, pods := range s.Pods {
 		if address := ipam.Family(s.Shared.Addresses, pods.Addr()); address != nil {
 			r.Snat(id, pods, address.Addr())

@@ -16,7 +16,6 @@ import (
 
 // reachHost ends a packet at a node's host, unless it is for a NodePort.
 func (w *way) reachHost(n *node) error {
-	w.dst = w.asked()
 	port, err := w.nodePortAt(w.dst, w.packet.Protocol)
 	switch {
 	case err != nil:
@@ -97,6 +96,9 @@ func (w *way) refusedByAgent(n *node) string {
 		return "an endpoint would see the node in place of the pod"
 	case slices.Contains(routers, w.src):
 		return fmt.Sprintf("%s is the address of a router of the cluster, and the packet could go in circles", w.src)
+	case slices.Contains(contract.HostClients[:], w.src):
+		return fmt.Sprintf("%s stands for clients in the cluster and for the host itself, and the packet could go in circles",
+			w.src)
 	}
 	return ""
 }
@@ -146,11 +148,11 @@ func (w *way) passesOn(n *node, service string, src netip.Addr, to netip.AddrPor
 	w.next(n.name, src, to)
 }
 
-// metAgent says whether a pod has asked its own node's host for a NodePort, by an address that the node's switch does
-// not know, and tells of it.
+// metAgent says whether a pod's packet has come to its own node's host for a NodePort, and tells of it: the node's
+// switch does not know the address, or has chosen it as a Service's endpoint.
 func (w *way) metAgent(host string) (met bool, err error) {
 	n, there := w.nodes[host]
-	if !there || w.packet.Reply || w.chosen.IsValid() || !n.isPod(w.src) || !n.owns(w.dst.Addr()) {
+	if !there || w.packet.Reply || !n.isPod(w.src) || !n.owns(w.dst.Addr()) {
 		return false, nil
 	}
 	port, err := w.nodePortAt(w.dst, w.packet.Protocol)
@@ -163,10 +165,14 @@ func (w *way) metAgent(host string) (met bool, err error) {
 // choosesItself tells of a NodePort with externalTrafficPolicy Local, of whose endpoints the agent itself chooses: for
 // its host among all, and for others among those of its node.
 func (w *way) choosesItself(n *node, service string, endpoints []netip.AddrPort) error {
+	endpoints, err := w.withoutLoops(n, endpoints)
+	if err != nil {
+		return err
+	}
 	here := slices.DeleteFunc(slices.Clone(endpoints), func(at netip.AddrPort) bool { return !n.holds(at.Addr()) })
 	switch host := n.owns(w.src); {
 	case len(endpoints) == 0 && host:
-		return w.connect(n, service, netip.Addr{}, w.hostVIP(), "as there is no endpoint")
+		return w.connect(n, service, netip.Addr{}, w.hostVIP(), "as it knows no endpoint to choose")
 	case len(here) == 0 && !host:
 		w.listens(n, service)
 		w.end(api.Refused, fmt.Sprintf("%s has no ready endpoint on node %s, and serves clients at %s by those of their "+
@@ -192,6 +198,22 @@ func (w *way) choosesItself(n *node, service string, endpoints []netip.AddrPort)
 	w.beyond, w.served = true, true
 	w.end(api.Arrives, hostReceives(n.name), "")
 	return nil
+}
+
+// withoutLoops are endpoints that are no NodePorts of a node's host itself, which its agent does not choose.
+func (w *way) withoutLoops(n *node, endpoints []netip.AddrPort) (list []netip.AddrPort, err error) {
+	for _, at := range endpoints {
+		var port *nodePort
+		if n.owns(at.Addr()) {
+			if port, err = w.nodePortAt(at, w.packet.Protocol); err != nil {
+				return nil, err
+			}
+		}
+		if port == nil {
+			list = append(list, at)
+		}
+	}
+	return list, nil
 }
 
 // toNodeOf tells of an agent that asks the node of an endpoint for it.

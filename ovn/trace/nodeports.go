@@ -20,7 +20,20 @@ func (n *node) owns(addr netip.Addr) bool {
 }
 
 // shares says whether an address is the node's host's, and its gateway router's.
-func (n *node) shares(addr netip.Addr) bool { return n.routes(addr) && n.facts.Gateway.HostAddresses }
+func (n *node) shares(addr netip.Addr) bool { return n.routes(addr) && n.sharesAddresses() }
+
+// sharesAddresses says whether the node's gateway router has addresses of its host.
+func (n *node) sharesAddresses() bool { return n.facts.Gateway != nil && n.facts.Gateway.HostAddresses }
+
+// routerAddress is the first address of the node's gateway router, of the family of another one. The zero one is none.
+func (n *node) routerAddress(other netip.Addr) netip.Addr {
+	for _, addr := range contract.Addrs(n.facts.Gateway.Addresses) {
+		if addr.Is4() == other.Is4() {
+			return addr
+		}
+	}
+	return netip.Addr{}
+}
 
 // routes says whether an address is one of the node's gateway router.
 func (n *node) routes(addr netip.Addr) bool {
@@ -37,6 +50,15 @@ func (n *node) ofFamily(other netip.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
+// sourceOutside is the source that flows on the node's external bridge give a packet of its gateway router.
+func (n *node) sourceOutside(src netip.Addr) netip.Addr {
+	own := n.routerAddress(src)
+	if !own.IsValid() || !n.inCluster(src) || n.facts.Gateway.Routed && n.holds(src) {
+		return src
+	}
+	return own
+}
+
 // holds says whether an endpoint is on the node.
 func (n *node) holds(endpoint netip.Addr) bool {
 	return n.owns(endpoint) || slices.ContainsFunc(n.network.PodCIDRs, func(p netip.Prefix) bool {
@@ -48,7 +70,12 @@ func (n *node) holds(endpoint netip.Addr) bool {
 func (n *node) isPod(addr netip.Addr) bool {
 	return !slices.ContainsFunc(n.network.PodCIDRs, func(p netip.Prefix) bool {
 		return contract.ManagementAddress(p) == addr
-	}) && slices.ContainsFunc(n.network.ClusterCIDRs, func(p netip.Prefix) bool { return p.Contains(addr) })
+	}) && n.inCluster(addr)
+}
+
+// inCluster says whether an address is one among the pods.
+func (n *node) inCluster(addr netip.Addr) bool {
+	return slices.ContainsFunc(n.network.ClusterCIDRs, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
 // byRoutes says whether the source is a host that does not reach an address by OVN.
@@ -146,25 +173,21 @@ func (w *way) untraced(n *node) {
 		w.src, n.name, w.target(w.dst)), "")
 }
 
-// toAlias ends a packet that a gateway router has for the host with which it shares its addresses.
-func (w *way) toAlias(host string) error {
-	n, alias := w.nodes[host], w.dst.Addr()
-	if n.owns(w.src) || n.isPod(w.src) {
+// toHost tells of a packet that a gateway router has for the host with which it shares addresses. The host sees no
+// client at an address that it reaches otherwise.
+func (w *way) toHost(n *node) error {
+	if n.owns(w.src) || n.inCluster(w.src) {
 		client := contract.OfFamily(contract.HostClients, w.src)
-		w.step(api.StepTranslation, "Node "+host, "flows on the node's external bridge give it the source %s in place of %s",
-			client, w.src)
+		w.step(api.StepTranslation, "Node "+n.name, "flows on the node's external bridge give it the source %s in place "+
+			"of %s", client, w.src)
 		w.src = client
 	}
-	for _, own := range contract.Addrs(n.facts.Gateway.Addresses) {
-		if own.Is4() == alias.Is4() {
-			w.dst = netip.AddrPortFrom(own, w.dst.Port())
-			break
-		}
+	if alias := w.dst.Addr(); alias == contract.OfFamily(contract.HostAliases, alias) {
+		w.dst = netip.AddrPortFrom(n.routerAddress(alias), w.dst.Port())
+		w.step(api.StepTranslation, "Node "+n.name, "flows on the node's external bridge give it the destination %s in "+
+			"place of %s", w.dst.Addr(), alias)
 	}
-	w.step(api.StepTranslation, "Node "+host, "flows on the node's external bridge give it the destination %s in place "+
-		"of %s", w.dst.Addr(), alias)
-	w.end(api.Arrives, hostReceives(host), "")
-	return nil
+	return w.reachHost(n)
 }
 
 // hostReceives is the end of a packet at a node's host.

@@ -115,6 +115,37 @@ func (w *way) comeIn(trace *ovntrace.Trace) (err error) {
 	return w.tell(trace)
 }
 
+// turn is where a packet from within comes to a load balancer of its own node's gateway router, as that of a host to a
+// Service whose endpoint is a NodePort of the host. Less than 0 is nowhere.
+func (w *way) turn(trace *ovntrace.Trace) int {
+	if w.sender == nil || w.packet.Reply {
+		return -1
+	}
+	return slices.IndexFunc(trace.Visits, func(v ovntrace.Visit) bool {
+		return !v.Aside && v.Inport == innerPrefix+w.entry && slices.ContainsFunc(v.Flows, func(f ovntrace.Flow) bool {
+			return f.Stage == "lr_in_dnat" && len(f.Endpoints()) > 0
+		})
+	})
+}
+
+// turnBack follows a packet to its own node's gateway router, and, as another leg, from there.
+func (w *way) turnBack(trace *ovntrace.Trace) error {
+	if err := w.pass(trace); err != nil || w.result != "" {
+		return err
+	}
+	inner := innerPrefix + w.entry
+	ports, err := w.south.ports(w.ctx, inner, clusterJoin)
+	if err != nil {
+		return err
+	}
+	w.next(w.entry, w.src, w.dst)
+	w.packet.Inport, w.packet.EthSrc, w.packet.EthDst = inner, ports[clusterJoin].mac, ports[inner].mac
+	if trace, err = w.run(w.packet, w.entry); err != nil {
+		return err
+	}
+	return w.comeIn(trace)
+}
+
 // fromJoin follows what a gateway router has given to the join switch.
 func (w *way) fromJoin(node string) (*ovntrace.Trace, error) {
 	router := innerPrefix + node

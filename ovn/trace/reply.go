@@ -19,7 +19,7 @@ func (t *tracing) back(request *way) error {
 	}
 	if slices.ContainsFunc(legs, func(l leg) bool { return !l.beyond && l.sender == nil && l.out == nil }) ||
 		request.beyond && !request.served {
-		t.status.Notes = append(t.status.Notes, "the answer begins outside of OVN, and is not traced")
+		t.status.Notes = append(t.status.Notes, "the answer begins outside of OVN, or passes a host, and is not traced")
 		return nil
 	}
 	reply := &way{tracing: t}

@@ -47,6 +47,10 @@ func (w *way) end(result, reason, remedy string) {
 
 // tell makes steps of the rest of a leg.
 func (w *way) tell(trace *ovntrace.Trace) error {
+	if at := w.turn(trace); at >= 0 {
+		trace.Visits = trace.Visits[:at]
+		return w.turnBack(trace)
+	}
 	if err := w.pass(trace); err != nil {
 		return err
 	}
@@ -381,8 +385,9 @@ func (w *way) finish() error {
 	switch {
 	case out.Type == "localnet" && w.notBalanced():
 		if n := w.nodes[w.entry]; n.shares(w.asked().Addr()) {
+			w.dst = w.asked()
 			w.step(api.StepHost, "Node "+n.name, "flows on the node's external bridge give it to the host: its gateway router "+
-				"has no load balancer at %s by %s", w.target(w.asked()), strings.ToUpper(string(w.packet.Protocol)))
+				"has no load balancer at %s by %s", w.target(w.dst), strings.ToUpper(string(w.packet.Protocol)))
 			return w.reachHost(n)
 		}
 		w.end(api.Lost, fmt.Sprintf("no Service is known at %s by %s outside, so it leaves the cluster again",
@@ -441,20 +446,15 @@ func (w *way) arrive(p *port) error {
 
 // leave ends the packet outside of the cluster.
 func (w *way) leave(last *ovntrace.Visit, out ovntrace.Output) error {
-	host := strings.TrimPrefix(last.Datapath, outsidePrefix+"-")
-	if w.dst.Addr() == contract.OfFamily(contract.HostAliases, w.dst.Addr()) {
-		return w.toAlias(host)
-	}
-	if n, there := w.nodes[host]; there {
-		if g := n.facts.Gateway; g != nil && g.HostAddresses && !w.packet.Reply {
-			for _, own := range g.Addresses {
-				if own.Addr().Is4() == w.src.Is4() && own.Addr() != w.src {
-					w.step(api.StepTranslation, "Node "+n.name, "flows on the node's external bridge give it the source %s in place "+
-						"of %s", own.Addr(), w.src)
-					w.src = own.Addr()
-					break
-				}
-			}
+	from, there := w.nodes[strings.TrimPrefix(last.Datapath, outsidePrefix+"-")]
+	if there && from.sharesAddresses() && !w.packet.Reply {
+		if from.owns(w.dst.Addr()) || w.dst.Addr() == contract.OfFamily(contract.HostAliases, w.dst.Addr()) {
+			return w.toHost(from)
+		}
+		if own := from.sourceOutside(w.src); own != w.src {
+			w.step(api.StepTranslation, "Node "+from.name, "flows on the node's external bridge give it the source %s in place "+
+				"of %s", own, w.src)
+			w.src = own
 		}
 	}
 	w.step(api.StepOutside, "", "it leaves OVN by the port %s, with the source %s", out.Port, w.src)

@@ -176,6 +176,20 @@ func leavesWithItsOwn(t *testing.T, node string) {
 	}
 	pod := inWeb(t, node)
 	eventually(t, inForce, "the pod leaves with an address of its own", func() error { return leavesAs(t, pod, sources) })
+	// A gateway of another node that leaves the client's address answers it, too.
+	local := "routed-" + node
+	cluster.Apply(t, service(local, "type: NodePort\nexternalTrafficPolicy: Local")+slicesOf(t, local, "l1", "w1"))
+	ports := nodePorts(t, local)
+	for _, other := range []string{"l1", "w1"} {
+		for i, addr := range nodeAddresses(t, other) {
+			served(t, pod, []string{web(other)}, httpURL(addr, ports["http"], "hostname"),
+				udpURL(addr, ports["udp"], "hostname"))
+			if err := pod.ask(httpURL(addr, ports["http"], "clientip"), udpURL(addr, ports["udp"], "clientip")).sees(
+				nodeAddresses(t, node)[i]); err != nil {
+				t.Errorf("at %s of %s: %v", addr, other, err)
+			}
+		}
+	}
 	// And it is reached by it.
 	if err := outsideHost.ask(httpURL(sources[0], 8080, "hostname"), httpURL(sources[1], 8080, "hostname"),
 		udpURL(sources[0], 8081, "hostname")).are(web(node)); err != nil {

@@ -15,8 +15,17 @@ debian_mirror() {
     echo "$mirror"
 }
 
+# debian_security_mirror prints the URL of a mirror of Debian's security updates: $DEBIAN_SECURITY_MIRROR, the one that this
+# machine's apt already uses, or Debian's own.
+debian_security_mirror() {
+    local mirror
+    mirror=${DEBIAN_SECURITY_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Component: main' \
+        'Label: Debian-Security' | head -1)}
+    echo "${mirror:-https://security.debian.org/debian-security}"
+}
+
 # debian_apt MIRROR RELEASE ROOT STATUS ARGUMENT...: apt-get with its lists and its cache below ROOT. It takes for installed
-# what the file STATUS says, which is dpkg's.
+# what the file STATUS says, which is dpkg's. If $debian_security is a mirror, the release has the security updates from there.
 debian_apt() {
     local mirror=$1 release=$2 root=$3 status=$4
     shift 4
@@ -25,7 +34,10 @@ debian_apt() {
         -o Dir::Cache="$root/cache" -o APT::Sandbox::User=root -o APT::Install-Recommends=false -o Acquire::Languages=none)
     if [ ! -e "$root/sources.list" ]; then
         mkdir -p "$root"/{lists/partial,cache/archives/partial}
-        echo "deb [signed-by=$debian_keyring] $mirror $release main" > "$root/sources.list"
+        {
+            echo "deb [signed-by=$debian_keyring] $mirror $release main"
+            [ -z "${debian_security:-}" ] || echo "deb [signed-by=$debian_keyring] $debian_security $release-security main"
+        } > "$root/sources.list"
         "${apt[@]}" update
     fi
     "${apt[@]}" "$@"

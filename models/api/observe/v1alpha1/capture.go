@@ -31,7 +31,8 @@ type Capture struct {
 	Spec CaptureSpec `json:"spec"`
 }
 
-// CaptureSpec says which packets are captured, and when that ends. The bound that is reached first ends it.
+// CaptureSpec says which packets are captured, and when that ends. On a Linux node, the bound that is reached first
+// ends it. On a Windows node, the duration alone ends it, and the other bounds are those of the answer.
 type CaptureSpec struct {
 	// Filter is which packets are captured. For a Node it is about the packets inside of the tunnels.
 	Filter CaptureFilter `json:"filter,omitzero"`
