@@ -21,6 +21,7 @@ import (
 
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+	"github.com/weftnet/weft/test/freeport"
 )
 
 // netexec runs the real one, as pods do, and gives its port, which is the same for HTTP and UDP.
@@ -98,11 +99,7 @@ func TestNetexecAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
+	closed := freeport.Number(t)
 	s := newScene(Options{}, 1, "l1")
 	large := s.largePackets(pair{family: corev1.IPv4Protocol})
 	here := func(d Dial) Dial {
@@ -123,7 +120,7 @@ func TestNetexecAnswers(t *testing.T) {
 		{"with much", here(large[0].dial), large[0].want, ""},
 		{"with a large datagram", here(large[1].dial), large[1].want, ""},
 		{"to anybody outside", here(Dial{Protocol: corev1.ProtocolTCP, Request: "/"}), want{}, ""},
-		{"what nobody serves", Dial{Host: "127.0.0.1", Port: closed.Addr().(*net.TCPAddr).Port,
+		{"what nobody serves", Dial{Host: "127.0.0.1", Port: int(closed),
 			Protocol: corev1.ProtocolTCP, Request: "hostname"}, want{}, "connection refused"},
 		{"by a name that nobody has", Dial{Host: "nobody.invalid", Port: port, Protocol: corev1.ProtocolTCP,
 			Request: "hostname"}, want{}, "lookup nobody.invalid"},

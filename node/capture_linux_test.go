@@ -19,6 +19,7 @@ import (
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/tunnel"
+	"github.com/weftnet/weft/test/freeport"
 )
 
 // askForPackets is what a door does. Without an error of the agent's, pcapng follows.
@@ -48,7 +49,7 @@ func askForPackets(t *testing.T, address string, door tunnel.Credentials, pod *c
 // gets any.
 func TestCapturesOfRealPods(t *testing.T) {
 	c, ca := newCluster(t), newAuthority(t)
-	c.config.TunnelAddress, c.config.Capture = freeAddress(t), nodeconfig.CaptureAll
+	c.config.TunnelAddress, c.config.Capture = freeport.Address(t), nodeconfig.CaptureAll
 	c.config.TunnelCA, c.config.TunnelCertificate, c.config.TunnelPrivateKey = ca.issue(tunnel.AgentName(testNode),
 		time.Now().Add(time.Hour))
 	c.decide()

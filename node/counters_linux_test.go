@@ -20,6 +20,7 @@ import (
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/tunnel"
+	"github.com/weftnet/weft/test/freeport"
 )
 
 // TestCountersOfARealSwitch: the observer is told what flows of a cookie have counted in all tables, and nobody
@@ -38,7 +39,7 @@ func TestCountersOfARealSwitch(t *testing.T) {
 		o.Run("ovs-ofctl", "add-flow", bridge, flow)
 	}
 	c, ca := nodeconfig.Default(), newAuthority(t)
-	c.NodeName, c.OVSOpenFlow, c.TunnelAddress = "n1", bridge, freeAddress(t)
+	c.NodeName, c.OVSOpenFlow, c.TunnelAddress = "n1", bridge, freeport.Address(t)
 	c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey = ca.issue(tunnel.AgentName("n1"), time.Now().Add(time.Hour))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -126,7 +127,7 @@ func askAgent(
 // TestMetricsForADoor: it gets what the agent's registry has, and then the stream ends.
 func TestMetricsForADoor(t *testing.T) {
 	c, ca := nodeconfig.Default(), newAuthority(t)
-	c.NodeName, c.TunnelAddress = "n1", freeAddress(t)
+	c.NodeName, c.TunnelAddress = "n1", freeport.Address(t)
 	c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey = ca.issue(tunnel.AgentName("n1"), time.Now().Add(time.Hour))
 	served, registry := newAgentTunnel(c), prometheus.NewRegistry()
 	pods := prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_test_pods", Help: "Pods."})

@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/openvswitch/openvswitchtest"
 	"github.com/weftnet/weft/node/windows"
+	"github.com/weftnet/weft/test/freeport"
 )
 
 // ending is a way in which a first start ends: nothing of it is done after that. Something may be lost at its end.
@@ -149,7 +150,7 @@ func (s *firstStart) startWithoutDatabase() error {
 	s.Helper()
 	s.Restart()
 	config := s.n.config
-	config.OVSDatabase = "tcp:" + freeAddress(s.T)
+	config.OVSDatabase = "tcp:" + freeport.Address(s.T)
 	ctx, cancel := context.WithCancel(s.Context())
 	defer cancel()
 	_, err := connectDatabase(ctx, config, restored{s.Windows, cancel}, 50*time.Millisecond)

@@ -26,6 +26,7 @@ import (
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/tunnel"
+	"github.com/weftnet/weft/test/freeport"
 )
 
 // authority signs for both ends of a test's tunnel.
@@ -117,16 +118,6 @@ func daemon(t *testing.T, name string) (connection string) {
 	return "tcp:" + listener.Addr().String()
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
-}
-
 // holds waits for what the agent says of the chassis host.
 func (h *agentTunnel) holds(t *testing.T, says string) {
 	t.Helper()
@@ -149,7 +140,7 @@ func TestChassisHostReachesOpenVSwitch(t *testing.T) {
 	ca := newAuthority(t)
 	c := hostedConfig()
 	c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey = ca.issue(tunnel.AgentName(c.NodeName), time.Now().Add(time.Hour))
-	c.OVSDatabase, c.OVSOpenFlow, c.TunnelAddress = daemon(t, "database"), daemon(t, hello), freeAddress(t)
+	c.OVSDatabase, c.OVSOpenFlow, c.TunnelAddress = daemon(t, "database"), daemon(t, hello), freeport.Address(t)
 	h := newAgentTunnel(c)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(h.collectors()...)

@@ -13,6 +13,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/tunnel"
+	"github.com/weftnet/weft/test/freeport"
 )
 
 // askForProbe is what a door does.
@@ -35,7 +36,7 @@ func askForProbe(t *testing.T, address string, door tunnel.Credentials, request 
 // TestProbesOfRealPods: a door has a pod send to another one, by OVN, as long as it is there. Nobody else has.
 func TestProbesOfRealPods(t *testing.T) {
 	c, ca := newCluster(t), newAuthority(t)
-	c.config.TunnelAddress = freeAddress(t)
+	c.config.TunnelAddress = freeport.Address(t)
 	c.config.TunnelCA, c.config.TunnelCertificate, c.config.TunnelPrivateKey = ca.issue(tunnel.AgentName(testNode),
 		time.Now().Add(time.Hour))
 	c.decide()

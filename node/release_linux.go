@@ -22,8 +22,7 @@ func Release(ctx context.Context, config nodeconfig.Config) (string, error) {
 }
 
 func release(ctx context.Context, config nodeconfig.Config, patience time.Duration) (string, error) {
-	if conn, err := cni.Dial(ctx, config.CNISocket); err == nil {
-		conn.Close()
+	if agentRuns(ctx, config) {
 		return "", fmt.Errorf("the agent runs (it listens on %s) and would take the uplink again: stop it first",
 			config.CNISocket)
 	}
@@ -63,6 +62,16 @@ func release(ctx context.Context, config nodeconfig.Config, patience time.Durati
 		return "", err
 	}
 	return fmt.Sprintf("the host has device %s for itself again, with the addresses %v", device, addresses), nil
+}
+
+// agentRuns is whether the node's agent listens for ADDs and DELs.
+func agentRuns(ctx context.Context, config nodeconfig.Config) bool {
+	conn, err := cni.Dial(ctx, config.CNISocket)
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
 }
 
 // absentBridge is an Open vSwitch that does not answer: what the host has can be moved all the same.

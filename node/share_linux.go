@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/linux"
 	"github.com/weftnet/weft/node/nodeconfig"
@@ -23,8 +22,7 @@ func Share(ctx context.Context, config nodeconfig.Config) (string, error) {
 	if !config.SharesAdapter() {
 		return "nothing is to be shared: the gateway does not have the host's addresses by a device", nil
 	}
-	if conn, err := cni.Dial(ctx, config.CNISocket); err == nil {
-		conn.Close()
+	if agentRuns(ctx, config) {
 		return fmt.Sprintf("nothing is done: the agent runs (it listens on %s) and does this itself", config.CNISocket), nil
 	}
 	integration, err := config.OpenFlow()

@@ -39,6 +39,7 @@ import (
 	"github.com/weftnet/weft/ovn/writeback"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+	"github.com/weftnet/weft/test/freeport"
 )
 
 // deployment is controllers between client-go's fake API server and a real Northbound.
@@ -197,7 +198,7 @@ func kubeNode(name string, cidrs ...string) *corev1.Node {
 // TestControllerStory follows pods and a Service from the API server to the Northbound and back.
 func TestControllerStory(t *testing.T) {
 	d := deploy(t, kubeNode("l1", "10.244.0.0/24"), kubePod("one", "l1"), web(), webSlice("a", at("10.244.0.3", "l1")))
-	c := d.start("only", func(c *settings.Config) { c.MetricsAddress = freeAddress(t) })
+	c := d.start("only", func(c *settings.Config) { c.MetricsAddress = freeport.Address(t) })
 	d.eventually("the first pod has a port", func() bool { return d.port("default_one") != nil })
 	d.eventually("the Service has a load balancer", func() bool {
 		return len(ovsdb.List[nb.LoadBalancer](d.view, func(b *nb.LoadBalancer) bool {
@@ -288,7 +289,7 @@ func TestRestartWritesNothing(t *testing.T) {
 	}
 	first.stop()
 	before := d.northbound.Transactions()
-	second := d.start("second", func(c *settings.Config) { withShared(c); c.MetricsAddress = freeAddress(t) })
+	second := d.start("second", func(c *settings.Config) { withShared(c); c.MetricsAddress = freeport.Address(t) })
 	d.eventually("the second is in step", func() bool {
 		return strings.Contains(second.page("/metrics"), "\nweft_controller_reconcile_seconds_count 1")
 	})
@@ -387,7 +388,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	d := deploy(t, kubeNode("l1", "10.244.0.0/24"), kubePod("one", "l1"))
 	first := d.start("first", nil)
 	d.eventually("the first leads", func() bool { return d.port("default_one") != nil })
-	second := d.start("second", func(c *settings.Config) { c.MetricsAddress = freeAddress(t) })
+	second := d.start("second", func(c *settings.Config) { c.MetricsAddress = freeport.Address(t) })
 	d.eventually("the standby is ready", func() bool { return second.page("/readyz") == "ok\n" })
 	if page := second.page("/metrics"); !strings.Contains(page, "\nweft_controller_leader 0") {
 		t.Error("two lead")
@@ -519,7 +520,7 @@ func TestForeignHandInTheNorthbound(t *testing.T) {
 func TestNorthboundAwayAtStart(t *testing.T) {
 	d := deploy(t, kubeNode("l1", "10.244.0.0/24"), kubePod("one", "l1"))
 	d.northbound.Kill()
-	c := d.start("only", func(c *settings.Config) { c.MetricsAddress = freeAddress(t) })
+	c := d.start("only", func(c *settings.Config) { c.MetricsAddress = freeport.Address(t) })
 	d.eventually("it says that it waits", func() bool {
 		return strings.Contains(c.page("/readyz"), d.northbound.Endpoint)
 	})
@@ -583,14 +584,4 @@ func (i *instance) page(path string) string {
 		return err.Error()
 	}
 	return string(text)
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

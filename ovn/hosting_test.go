@@ -20,6 +20,7 @@ import (
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+	"github.com/weftnet/weft/test/freeport"
 )
 
 // TestNewLeaderKnowsWhoLives: what has moved off a dead node does not go back with the first write of a term, and
@@ -83,7 +84,7 @@ func TestNewLeaderKnowsWhoLives(t *testing.T) {
 	first.stop()
 
 	transactions, patches := d.northbound.Transactions(), len(d.own.Actions())
-	second := d.start("second", func(c *settings.Config) { withBalancers(c); c.MetricsAddress = freeAddress(t) })
+	second := d.start("second", func(c *settings.Config) { withBalancers(c); c.MetricsAddress = freeport.Address(t) })
 	d.eventually("the second is in step", func() bool {
 		return strings.Contains(second.page("/metrics"), "\nweft_controller_reconcile_seconds_count 1")
 	})

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/test/freeport"
 	"github.com/weftnet/weft/test/prometheus"
 )
 
@@ -11,7 +12,7 @@ import (
 // alert of docs/monitoring fires, and another when the controller ends as well.
 func TestPrometheusTellsOfALostNorthbound(t *testing.T) {
 	d := deploy(t, kubeNode("l1", "10.244.0.0/24"), kubePod("one", "l1"))
-	address := freeAddress(t)
+	address := freeport.Address(t)
 	c := d.start("only", func(c *settings.Config) { c.MetricsAddress = address })
 	d.eventually("the pod has a port", func() bool { return d.port("default_one") != nil })
 	p := prometheus.Start(t, map[string]string{"weft-controller": address})

@@ -172,18 +172,37 @@ func TestTheLeaderIsFollowed(t *testing.T) {
 	leads()
 }
 
+// secured is a server of a database with TLS, and the files of its certificates and of a client's.
+type secured struct {
+	database  ovsdbtest.Database
+	dir       string
+	authority *authority
+	server    *ovsdbtest.Process
+}
+
+func newSecured(t *testing.T) *secured {
+	t.Helper()
+	s := &secured{database: ovsdbtest.Northbound(t), dir: t.TempDir()}
+	s.authority = newAuthority(t, s.dir, "ca")
+	s.authority.sign(t, "server")
+	s.authority.sign(t, "client")
+	s.server = ovsdbtest.ServerTLS(t, s.database, s.file("server"), s.file("server-key"), s.file("ca"))
+	return s
+}
+
+func (s *secured) file(name string) string { return filepath.Join(s.dir, name+".pem") }
+
+func (s *secured) connect(t *testing.T, config ovsdb.Config) *ovsdb.Client {
+	t.Helper()
+	config.Endpoints, config.Model, config.Tables = s.server.Endpoint, s.database.Model, tables
+	config.TLS = &ovsdb.TLS{CertFile: s.file("client"), KeyFile: s.file("client-key"), CAFile: s.file("ca")}
+	return ovsdbtest.ConnectWith(t, config)
+}
+
 func TestTLS(t *testing.T) {
-	d := ovsdbtest.Northbound(t)
-	dir := t.TempDir()
-	authority := newAuthority(t, dir, "ca")
-	authority.sign(t, "server")
-	authority.sign(t, "client")
-	file := func(name string) string { return filepath.Join(dir, name+".pem") }
-	server := ovsdbtest.ServerTLS(t, d, file("server"), file("server-key"), file("ca"))
-	client := ovsdbtest.ConnectWith(t, ovsdb.Config{
-		Endpoints: server.Endpoint, Model: d.Model, Tables: tables,
-		TLS: &ovsdb.TLS{CertFile: file("client"), KeyFile: file("client-key"), CAFile: file("ca")},
-	})
+	s := newSecured(t)
+	d, dir, file, server := s.database, s.dir, s.file, s.server
+	client := s.connect(t, ovsdb.Config{})
 	engine := ovsdb.NewEngine(client)
 	if err := engine.Apply(t.Context(), []ovsdb.Change{node("l1")}); err != nil {
 		t.Fatal(err)
@@ -234,19 +253,12 @@ func TestTLS(t *testing.T) {
 
 // A server shows a renewed certificate to new connections only, and the client's one lasts.
 func TestARenewedCertificateOfTheServerIsSeen(t *testing.T) {
-	d, dir := ovsdbtest.Northbound(t), t.TempDir()
-	authority := newAuthority(t, dir, "ca")
-	authority.sign(t, "server")
-	authority.sign(t, "client")
-	file := func(name string) string { return filepath.Join(dir, name+".pem") }
-	server := ovsdbtest.ServerTLS(t, d, file("server"), file("server-key"), file("ca"))
-	client := ovsdbtest.ConnectWith(t, ovsdb.Config{
-		Endpoints: server.Endpoint, Model: d.Model, Tables: tables, LookInterval: 10 * time.Millisecond,
-		TLS: &ovsdb.TLS{CertFile: file("client"), KeyFile: file("client-key"), CAFile: file("ca")},
-	})
+	s := newSecured(t)
+	file, server := s.file, s.server
+	client := s.connect(t, ovsdb.Config{LookInterval: 10 * time.Millisecond})
 	tellsExpiry(t, client, file("server"))
 	server.Pause() // it must see both files change at once: stream_ssl_set_key_and_cert in lib/stream-ssl.c
-	authority.issue(t, "server", &x509.Certificate{NotAfter: time.Now().Add(2 * time.Hour)})
+	s.authority.issue(t, "server", &x509.Certificate{NotAfter: time.Now().Add(2 * time.Hour)})
 	server.Resume()
 	eventually(t, "the end of the renewed certificate is not told", func() bool {
 		return expiryTold(t, client, file("server")) == nil

@@ -17,6 +17,7 @@ import (
 
 	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/test/freeport"
 )
 
 // fleet is a central and many nodes, each an ovsdb-server and an ovs-vswitchd with the dummy datapath,
@@ -77,7 +78,7 @@ func (f *fleet) startSwitch(name string, i int) {
 		_, err := os.Stat(filepath.Join(dir, "br-int.mgmt"))
 		return err
 	})
-	m := &mixed{tb: f.tb, dir: dir, ca: f.ca, address: freeAddress(f.tb)}
+	m := &mixed{tb: f.tb, dir: dir, ca: f.ca, address: freeport.Address(f.tb)}
 	m.startAgentOf(name, "db.sock")
 	if _, err := f.admin.CoreV1().Nodes().Create(f.tb.Context(), hostedOn(name, m.address),
 		metav1.CreateOptions{}); err != nil {

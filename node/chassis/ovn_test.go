@@ -25,6 +25,7 @@ import (
 	"github.com/weftnet/weft/models/tenure"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/tunnel"
+	"github.com/weftnet/weft/test/freeport"
 	"github.com/weftnet/weft/test/transcript"
 )
 
@@ -47,7 +48,7 @@ const windows = "win1"
 
 func newMixed(tb testing.TB) *mixed {
 	tb.Helper()
-	m := &mixed{tb: tb, ovn: nodetest.StartOVN(tb), ca: newAuthority(tb), address: freeAddress(tb)}
+	m := &mixed{tb: tb, ovn: nodetest.StartOVN(tb), ca: newAuthority(tb), address: freeport.Address(tb)}
 	m.ovn.Kill(nodetest.OVNController)
 	m.dir = filepath.Dir(strings.TrimPrefix(m.ovn.OVSDatabase(), "unix:"))
 	m.ovn.VS("set", "open_vswitch", ".", "external_ids:system-id="+windows, "external_ids:hostname="+windows,

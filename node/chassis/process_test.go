@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/test/freeport"
 )
 
 // hostMark in the environment turns this program into a chassis host; its value is the Config in JSON.
@@ -47,7 +47,7 @@ type hostProgram struct {
 
 func startProgram(tb testing.TB, config Config) *hostProgram {
 	tb.Helper()
-	config.MetricsAddress = freeAddress(tb)
+	config.MetricsAddress = freeport.Address(tb)
 	text, err := json.Marshal(config)
 	if err != nil {
 		tb.Fatal(err)
@@ -79,16 +79,6 @@ func startProgram(tb testing.TB, config Config) *hostProgram {
 		}
 	})
 	return p
-}
-
-func freeAddress(tb testing.TB) string {
-	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 func (p *hostProgram) kill() {

@@ -17,6 +17,7 @@ import (
 	"github.com/weftnet/weft/node/hostservice/hosttest"
 	"github.com/weftnet/weft/node/hostservice/listeners"
 	"github.com/weftnet/weft/node/hostservice/proxy"
+	"github.com/weftnet/weft/test/freeport"
 )
 
 // webPorts are those of a Service's slices.
@@ -187,7 +188,7 @@ func TestBackendsOfPolicyLocalByFamily(t *testing.T) {
 // A watcher follows the endpoints of Services with policy Local, and of no others.
 func TestEndpointsAreFollowed(t *testing.T) {
 	w := watch(t, alone())
-	port := freePort(t)
+	port := freeport.Number(t)
 	if _, err := w.client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"},
 		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "172.31.0.2"}}}},
 		metav1.CreateOptions{}); err != nil {

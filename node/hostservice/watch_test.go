@@ -23,6 +23,7 @@ import (
 	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/node/hostservice/hosttest"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/test/freeport"
 )
 
 // told are the Events that a watcher has written.
@@ -122,17 +123,6 @@ func alone() Host {
 	return h
 }
 
-// freePort is one that was free a moment ago.
-func freePort(tb testing.TB) uint16 {
-	tb.Helper()
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer listener.Close()
-	return uint16(listener.Addr().(*net.TCPAddr).Port)
-}
-
 func podAt(to netip.AddrPort, hostPort uint16) Pod {
 	return Pod{Namespace: "shop", Name: "cache", UID: "cache-uid", Addresses: []netip.Addr{to.Addr()},
 		Ports: []PodPort{{HostPort: hostPort, Port: to.Port(), Protocol: tcp}}}
@@ -154,7 +144,7 @@ func answer(port uint16) string {
 
 func TestHostPortFollowsItsPod(t *testing.T) {
 	w := watch(t, alone())
-	port := freePort(t)
+	port := freeport.Number(t)
 	w.SetPods([]Pod{podAt(hosttest.Greeter(t, "a"), port)})
 	hosttest.Eventually(t, "the pod answers", func() bool { return answer(port) == "a" })
 	w.SetPods([]Pod{podAt(hosttest.Greeter(t, "b"), port)})
@@ -174,7 +164,7 @@ func TestATakenPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	taken, free := uint16(other.Addr().(*net.TCPAddr).Port), freePort(t)
+	taken, free := uint16(other.Addr().(*net.TCPAddr).Port), freeport.Number(t)
 	pod := podAt(hosttest.Greeter(t, "a"), taken)
 	pod.Ports = append(pod.Ports, PodPort{HostPort: free, Port: pod.Ports[0].Port, Protocol: tcp})
 	w.SetPods([]Pod{pod})
@@ -259,7 +249,7 @@ func TestAProgramOfTheHostKeepsItsPort(t *testing.T) {
 
 func TestUnrelatedPortsGoOn(t *testing.T) {
 	w := watch(t, alone())
-	kept, gone := freePort(t), freePort(t)
+	kept, gone := freeport.Number(t), freeport.Number(t)
 	one, two := podAt(hosttest.Greeter(t, "a"), kept), podAt(hosttest.Greeter(t, "b"), gone)
 	two.Name, two.UID = "other", "other-uid"
 	w.SetPods([]Pod{one, two})
@@ -372,7 +362,7 @@ func TestHealthCheckNodePort(t *testing.T) {
 	ready := discoveryv1.EndpointConditions{Ready: &yes}
 	leaving := discoveryv1.EndpointConditions{Ready: &no, Serving: &yes, Terminating: &yes}
 	w := watch(t, alone())
-	port := freePort(t)
+	port := freeport.Number(t)
 	w.slice("web-4", discoveryv1.AddressTypeIPv4, endpointOn("n1", "10.244.1.5", ready), endpointOn("n1", "10.244.1.6",
 		discoveryv1.EndpointConditions{}),
 		endpointOn("n2", "10.244.2.5", ready), endpointOn("n1", "10.244.1.7", leaving))
@@ -424,7 +414,7 @@ func TestHealthCheckNodePort(t *testing.T) {
 	expect("a node that is not sound", port, http.StatusServiceUnavailable, 1)
 	w.sound(true)
 
-	next := freePort(t)
+	next := freeport.Number(t)
 	service(next, nil)
 	expect("another port", next, http.StatusOK, 1)
 	if status, _, _ := check(port); status != 0 {
@@ -451,7 +441,7 @@ func TestHealthCheckNodePort(t *testing.T) {
 
 // Who asks and does not listen, or asks nothing, keeps no connection.
 func TestHealthChecksEnd(t *testing.T) {
-	port := freePort(t)
+	port := freeport.Number(t)
 	server, err := startCheck(t.Context(), healthCheck{Object{Namespace: "shop", Name: "web"}, port}, func() []*slice {
 		return []*slice{}
 	}, "n1", func() bool { return true })

@@ -1,7 +1,6 @@
 package ovsdbtest
 
 import (
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -12,6 +11,8 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/database/inmemory"
 	"github.com/ovn-kubernetes/libovsdb/model"
 	"github.com/ovn-kubernetes/libovsdb/server"
+
+	"github.com/weftnet/weft/test/freeport"
 )
 
 // inMemory has the endpoints of servers in memory.
@@ -54,12 +55,8 @@ func memoryAddress(t testing.TB) (network, address, endpoint string) {
 		path := filepath.Join(socketDir(t), "memory.sock")
 		return "unix", path, "unix:" + path
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer free.Close()
-	return "tcp", free.Addr().String(), "tcp:" + free.Addr().String()
+	address = freeport.Address(t)
+	return "tcp", address, "tcp:" + address
 }
 
 // socketDir is a directory whose name is short enough for a socket within.

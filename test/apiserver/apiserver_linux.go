@@ -12,11 +12,11 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+	"github.com/weftnet/weft/test/freeport"
 	"github.com/weftnet/weft/test/lab/pki"
 )
 
@@ -71,12 +72,12 @@ func Start(t *testing.T) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	etcd, peer, port := freePort(t), freePort(t), freePort(t)
+	etcd, peer, port := freeport.Address(t), freeport.Address(t), strconv.Itoa(int(freeport.Number(t)))
 	run(t, dir, "etcd", "--data-dir="+filepath.Join(dir, "etcd"), "--unsafe-no-fsync", "--log-level=error",
-		"--listen-client-urls=http://127.0.0.1:"+etcd, "--advertise-client-urls=http://127.0.0.1:"+etcd,
-		"--listen-peer-urls=http://127.0.0.1:"+peer,
-		"--initial-advertise-peer-urls=http://127.0.0.1:"+peer, "--initial-cluster=default=http://127.0.0.1:"+peer)
-	run(t, dir, "kube-apiserver", "--etcd-servers=http://127.0.0.1:"+etcd, "--bind-address=127.0.0.1",
+		"--listen-client-urls=http://"+etcd, "--advertise-client-urls=http://"+etcd,
+		"--listen-peer-urls=http://"+peer,
+		"--initial-advertise-peer-urls=http://"+peer, "--initial-cluster=default=http://"+peer)
+	run(t, dir, "kube-apiserver", "--etcd-servers=http://"+etcd, "--bind-address=127.0.0.1",
 		"--advertise-address=127.0.0.1",
 		"--secure-port="+port, "--service-cluster-ip-range=10.96.0.0/16", "--cert-dir="+filepath.Join(dir, "certificates"),
 		"--token-auth-file="+tokens, "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
@@ -230,15 +231,4 @@ func kubernetes(t *testing.T) string {
 		t.Fatalf("%v: run make lab", err)
 	}
 	return path
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }

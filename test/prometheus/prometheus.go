@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/test/freeport"
 )
 
 // Program is the path of one of Prometheus' programs: prometheus or promtool.
@@ -114,7 +114,7 @@ func Start(tb testing.TB, targets map[string]string) *Server {
 	write(tb, filepath.Join(folder, "prometheus.yaml"), map[string]any{"scrape_configs": jobs,
 		"global":     map[string]string{"scrape_interval": "1s", "evaluation_interval": "1s"},
 		"rule_files": []string{"alerts.yaml"}})
-	s := &Server{tb, freeAddress(tb)}
+	s := &Server{tb, freeport.Address(tb)}
 	log, err := os.Create(filepath.Join(folder, "log"))
 	if err != nil {
 		tb.Fatal(err)
@@ -145,16 +145,6 @@ func write(tb testing.TB, file string, content any) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-}
-
-func freeAddress(tb testing.TB) string {
-	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // Await waits until an alert fires with the labels, and returns its summary.

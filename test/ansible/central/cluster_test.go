@@ -5,7 +5,6 @@ package central
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+	"github.com/weftnet/weft/test/freeport"
 	"github.com/weftnet/weft/test/lab/labtest"
 )
 
@@ -63,12 +63,7 @@ func newCentrals(t *testing.T) *centrals {
 		os.RemoveAll(dir)
 	})
 	for key := range databases {
-		free, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.ports[key] = free.Addr().(*net.TCPAddr).Port
-		free.Close()
+		c.ports[key] = int(freeport.Number(t))
 	}
 	roles := filepath.Join(dir, "roles")
 	if err := os.CopyFS(roles, os.DirFS(filepath.Join(ovsdbtest.Repository(), "ansible/roles"))); err != nil {
