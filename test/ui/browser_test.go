@@ -22,6 +22,7 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"k8s.io/client-go/rest"
@@ -62,6 +63,18 @@ type tab struct {
 	wrong   []string
 }
 
+// busy has the page hear of a new hash, and come to its next frame, as late as on a busy machine, so that a test that
+// does not wait for them fails always.
+const busy = `(() => {
+  const late = 50; // ms
+  const frame = window.requestAnimationFrame.bind(window);
+  window.requestAnimationFrame = (f) => frame(() => setTimeout(() => f(performance.now()), late));
+  const hears = window.addEventListener;
+  window.addEventListener = function (name, f, ...more) {
+    hears.call(this, name, name === "hashchange" ? (e) => setTimeout(() => f(e), late) : f, ...more);
+  };
+})()`
+
 // open opens the page of a cluster in a tab of its own.
 func open(t testing.TB, c http.Handler) *tab {
 	t.Helper()
@@ -75,11 +88,11 @@ func open(t testing.TB, c http.Handler) *tab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := ui.NewPage(cluster, listener.Addr().(*net.TCPAddr).AddrPort())
-	serving := &httptest.Server{Listener: listener, Config: &http.Server{Handler: page}}
+	served := ui.NewPage(cluster, listener.Addr().(*net.TCPAddr).AddrPort())
+	serving := &httptest.Server{Listener: listener, Config: &http.Server{Handler: served}}
 	serving.Start()
 	t.Cleanup(serving.Close)
-	b := &tab{TB: t, address: page.URL()}
+	b := &tab{TB: t, address: served.URL()}
 	limited, expire := context.WithTimeout(browser, 2*patience)
 	t.Cleanup(expire)
 	var end context.CancelFunc
@@ -92,7 +105,11 @@ func open(t testing.TB, c http.Handler) *tab {
 			t.Errorf("the browser complains: %s", text)
 		}
 	})
-	b.do(chromedp.Navigate(b.address))
+	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument,
+			page.AddScriptToEvaluateOnNewDocumentParams{Source: busy})
+		return err
+	}), chromedp.Navigate(b.address))
 	b.until("document.querySelector('main')?.getAttribute('aria-busy') === 'false'")
 	return b
 }
@@ -170,7 +187,13 @@ func (b *tab) fill(selector, text string) {
 func (b *tab) view(name string) {
 	b.Helper()
 	b.do(chromedp.Click(chromedp.CSS("nav a[href='#" + name + "']")))
-	b.until("document.querySelector('nav a[aria-current]').hash === '#" + name + "'")
+	b.comesTo(name)
+}
+
+// comesTo waits for one of the page's views to be shown. The address has its name before that.
+func (b *tab) comesTo(view string) {
+	b.Helper()
+	b.until("document.querySelector('nav a[aria-current]').hash === '#" + view + "'")
 }
 
 // press clicks the button with a text.

@@ -211,7 +211,7 @@ func TestTheTableOfConnectionsSaysTheSame(t *testing.T) {
 	b.until("document.querySelectorAll('.conversations tbody tr').length === 1")
 	b.fill("input[type=search]", "")
 	b.do(chromedp.Click(chromedp.CSS(".conversations [aria-label='Follow the way from shop/web-3 to svc/shop/db']")))
-	b.until("location.hash === '#way'")
+	b.comesTo("way")
 	got := value[string](b, "['from', 'to', 'port', 'protocol'].map((name) => "+
 		"document.querySelector(`[name=${name}]`).value).join(' ')")
 	if got != "shop/web-3 svc/shop/db 80 tcp" {

@@ -96,7 +96,7 @@ func TestTheMatrixIsWhatPoliciesSay(t *testing.T) {
 	b.do(chromedp.Click(chromedp.CSS("button[title^='bank → shop']")))
 	b.until("document.querySelector('aside')?.textContent.includes('safe → db')")
 	b.press("Follow")
-	b.until("location.hash === '#way'")
+	b.comesTo("way")
 	if from := value[string](b, "document.querySelector('[name=from]').value"); !strings.HasPrefix(from, "bank/") {
 		t.Errorf("the way begins at %q", from)
 	}
