@@ -3,8 +3,10 @@ package bench
 import (
 	"cmp"
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +53,8 @@ func startNorthd(b testing.TB, nb, sb *database) *process {
 		"--unixctl="+filepath.Join(sb.dir, "northd.ctl"), "-vconsole:warn")
 }
 
-func startChassis(b testing.TB, sb *database, i int) *chassis {
+// startChassis starts node i, with further settings of its Open_vSwitch row.
+func startChassis(b testing.TB, sb *database, i int, settings ...string) *chassis {
 	b.Helper()
 	c := &chassis{dir: runDir(b, "chassis")}
 	file, remote := filepath.Join(c.dir, "conf.db"), "unix:"+filepath.Join(c.dir, "db.sock")
@@ -59,17 +62,17 @@ func startChassis(b testing.TB, sb *database, i int) *chassis {
 		"vswitch.ovsschema"))
 	c.database = c.start(b, "ovsdb-server", file, "--remote=p"+remote)
 	c.await(b, c.database, "db.sock")
-	run(b, ovnProgram(b, "ovs-vsctl"), "--db="+remote, "--retry", "--timeout=60", "--no-wait", "init",
-		"--", "set", "open_vswitch", ".", "external_ids:system-id="+load.Chassis(i), "external_ids:hostname="+
-			load.NodeName(i),
-		"external_ids:ovn-remote="+sb.remote, "external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip="+
-			load.NodeAddress(i).String(),
-		"external_ids:ovn-bridge=br-int", "external_ids:ovn-bridge-datapath-type=dummy", "external_ids:ovn-monitor-all=true",
-		"external_ids:ovn-bridge-mappings="+load.Network+":br-ex",
+	settings = append([]string{"external_ids:system-id=" + load.Chassis(i), "external_ids:hostname=" + load.NodeName(i),
+		"external_ids:ovn-remote=" + sb.remote, "external_ids:ovn-encap-type=geneve",
+		"external_ids:ovn-encap-ip=" + load.NodeAddress(i).String(), "external_ids:ovn-bridge=br-int",
+		"external_ids:ovn-bridge-datapath-type=dummy", "external_ids:ovn-monitor-all=true",
+		"external_ids:ovn-bridge-mappings=" + load.Network + ":br-ex"}, settings...)
+	run(b, ovnProgram(b, "ovs-vsctl"), slices.Concat([]string{"--db=" + remote, "--retry", "--timeout=60", "--no-wait",
+		"init", "--", "set", "open_vswitch", "."}, settings, []string{
 		"--", "add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type=dummy", "fail_mode=secure",
 		"--", "add-br", "br-ex", "--", "set", "bridge", "br-ex", "datapath_type=dummy",
-		"--", "add-port", "br-int", "mgmt", "--", "set", "interface", "mgmt", "type=dummy", "external_ids:iface-id=mgmt-"+
-			load.NodeName(i))
+		"--", "add-port", "br-int", "mgmt", "--", "set", "interface", "mgmt", "type=dummy", "external_ids:iface-id=mgmt-" +
+			load.NodeName(i)})...)
 	c.vswitchd = c.start(b, "ovs-vswitchd", remote, "--enable-dummy", "--disable-system")
 	c.await(b, c.vswitchd, "br-int.mgmt")
 	c.controls = c.start(b, "ovn-controller", remote)
@@ -138,6 +141,14 @@ func (p parts) less(base parts) parts {
 	return rest
 }
 
+// largest are the names of the n largest parts, the largest first.
+func (p parts) largest(n int) []string {
+	names := slices.SortedFunc(maps.Keys(p), func(x, y string) int {
+		return cmp.Or(cmp.Compare(p[y], p[x]), cmp.Compare(x, y))
+	})
+	return names[:min(n, len(names))]
+}
+
 func (a amount) less(base amount) amount {
 	return amount{a.rows.less(base.rows), a.logical.less(base.logical), a.openFlow.less(base.openFlow),
 		a.groups.less(base.groups)}
@@ -157,20 +168,37 @@ func (n *network) amount(b testing.TB) amount {
 	}
 	one := 1 / float64(len(n.nodes))
 	for _, c := range n.nodes {
-		for line := range strings.Lines(c.ofctl(b, "dump-flows")) {
-			if !strings.Contains(line, "cookie=") {
-				continue
-			}
-			_, table, _ := strings.Cut(line, " table=") // not there for table 0
-			table, _, _ = strings.Cut(table, ",")
-			a.openFlow["table "+cmp.Or(table, "0")] += one
+		for table, flows := range c.flows(b) {
+			a.openFlow[table] += one * flows
 		}
 		a.groups["all"] += one * float64(strings.Count(c.ofctl(b, "dump-groups"), "group_id="))
 	}
 	return a
 }
 
-func (c *chassis) ofctl(b testing.TB, verb string) string {
+// flows are numbers of OpenFlow's flows by table.
+func (c *chassis) flows(b testing.TB) parts {
 	b.Helper()
-	return run(b, ovnProgram(b, "ovs-ofctl"), "-O", "OpenFlow15", verb, "unix:"+filepath.Join(c.dir, "br-int.mgmt"))
+	p := parts{}
+	for line := range strings.Lines(c.ofctl(b, "dump-flows")) {
+		if !strings.Contains(line, "cookie=") {
+			continue
+		}
+		_, table, _ := strings.Cut(line, " table=") // not there for table 0
+		table, _, _ = strings.Cut(table, ",")
+		p["table "+cmp.Or(table, "0")]++
+	}
+	return p
+}
+
+func (c *chassis) ofctl(b testing.TB, verb string, args ...string) string {
+	b.Helper()
+	return run(b, ovnProgram(b, "ovs-ofctl"), append([]string{"-O", "OpenFlow15", verb,
+		"unix:" + filepath.Join(c.dir, "br-int.mgmt")}, args...)...)
+}
+
+func (c *chassis) vsctl(b testing.TB, args ...string) string {
+	b.Helper()
+	return strings.TrimSpace(run(b, ovnProgram(b, "ovs-vsctl"), append([]string{
+		"--db=unix:" + filepath.Join(c.dir, "db.sock"), "--timeout=500"}, args...)...))
 }

@@ -45,16 +45,22 @@ const (
 // packets. The other nodes are rows: a chassis each, to which their pods and routers are bound.
 func BenchmarkScale(b *testing.B) {
 	var r report
-	sizes, shared := numbers(b, nodesVariable, "20,100,500,1000"), numbers(b, sharedVariable, "9900,100,2000")
-	if len(shared) != 3 {
-		b.Fatalf("%s: needs three numbers, of ClusterIP and NodePort Services and of policies", sharedVariable)
-	}
+	sizes, shared := numbers(b, nodesVariable, "20,100,500,1000"), sharedNumbers(b)
 	for _, nodes := range sizes {
-		measureScale(b, &r, nodes, shared)
+		measureScale(b, &r, scaleScenario(nodes), &largeCluster{load: large(nodes, shared)})
 	}
 	r.grow(scaleScenario(sizes[0]), scaleScenario(sizes[len(sizes)-1]))
 	r.publish(b)
 	r.print(os.Stdout)
+}
+
+func sharedNumbers(b *testing.B) []int {
+	b.Helper()
+	shared := numbers(b, sharedVariable, "9900,100,2000")
+	if len(shared) != 3 {
+		b.Fatalf("%s: needs three numbers, of ClusterIP and NodePort Services and of policies", sharedVariable)
+	}
+	return shared
 }
 
 func scaleScenario(nodes int) string { return fmt.Sprintf("%d nodes", nodes) }
@@ -62,24 +68,31 @@ func scaleScenario(nodes int) string { return fmt.Sprintf("%d nodes", nodes) }
 // podsPerNode is kubelet's limit.
 const podsPerNode = 110
 
+func large(nodes int, shared []int) load.Load {
+	l := mixed(nodes)
+	l.Pods, l.Services, l.NodePorts, l.Policies = podsPerNode*nodes, shared[0], shared[1], shared[2]/l.Namespaces
+	return l
+}
+
 // largeCluster is a cluster whose rows a translation without an API server makes.
 type largeCluster struct {
 	load       load.Load
+	zone       *zone // the part of it that the databases have, nil for all
 	translated *ovn.Rehearsal
 	engine     *ovsdb.Engine
 	*network
 }
 
-func measureScale(b *testing.B, r *report, nodes int, shared []int) {
+func measureScale(b *testing.B, r *report, scenario string, c *largeCluster) {
 	b.Helper()
-	l := mixed(nodes)
-	l.Pods, l.Services, l.NodePorts, l.Policies = podsPerNode*nodes, shared[0], shared[1], shared[2]/l.Namespaces
-	scenario := scaleScenario(nodes)
-	c := &largeCluster{load: l, network: &network{nb: startNorthbound(b), sb: startSouthbound(b)}}
+	c.network = &network{nb: startNorthbound(b), sb: startSouthbound(b)}
 	c.translate(b, r, scenario)
 	c.begin(b, r, scenario)
 	c.bindOthers(b)
 	c.measureNode(b, r, scenario)
+	if c.zone != nil {
+		c.checkWays(b)
+	}
 	c.measureEvents(b, r, scenario)
 	c.stop(b)
 	c.nb.server.stop(b)
@@ -95,6 +108,9 @@ func (c *largeCluster) translate(b *testing.B, r *report, scenario string) {
 	if c.translated, err = ovn.NewRehearsal(config); err != nil {
 		b.Fatal(err)
 	}
+	if c.zone != nil {
+		c.zone.begin(b, config)
+	}
 	before := spent(b)
 	if err := c.translated.Update(append(c.load.Objects(), c.load.ServiceObjects()...), nil); err != nil {
 		b.Fatal(err)
@@ -105,12 +121,16 @@ func (c *largeCluster) translate(b *testing.B, r *report, scenario string) {
 		}
 	}
 	c.translated.Notes()
-	r.add(scenario, "translation, CPU", "s", (spent(b) - before).Seconds())
+	translated := spent(b) - before
 	c.engine = ovsdb.NewEngine(ovsdbtest.Connect(b, ovsdbtest.Northbound(b), c.nb.remote, northbound.Tables...))
 	before = spent(b)
-	if err := c.engine.Replace(b.Context(), c.translated.Rows()); err != nil {
+	if err := c.engine.Replace(b.Context(), c.zone.rows(c.translated.Rows())); err != nil {
 		b.Fatal(err)
 	}
+	if c.zone != nil { // the translation is of more than a zone's
+		return
+	}
+	r.add(scenario, "translation, CPU", "s", translated.Seconds())
 	r.add(scenario, "writing, CPU", "s", (spent(b) - before).Seconds())
 	var memory runtime.MemStats
 	runtime.GC()
@@ -122,10 +142,16 @@ func (c *largeCluster) translate(b *testing.B, r *report, scenario string) {
 func (c *largeCluster) begin(b *testing.B, r *report, scenario string) {
 	b.Helper()
 	var chassis []string
+	var foreign []int
 	for i := 1; i < c.load.Nodes; i++ {
-		chassis = append(chassis, "--", "chassis-add", load.Chassis(i), "geneve", load.NodeAddress(i).String())
+		if c.zone.has(i) {
+			chassis = append(chassis, "--", "chassis-add", load.Chassis(i), "geneve", load.NodeAddress(i).String())
+		} else {
+			foreign = append(foreign, i)
+		}
 	}
 	run(b, ovnProgram(b, "ovn-sbctl"), append([]string{"--db=" + c.sb.remote}, chassis[1:]...)...)
+	c.addRemoteChassis(b, foreign...)
 	c.northd = startNorthd(b, c.nb, c.sb)
 	c.wait(b, "sb")
 	r.add(scenario, "northd from nothing, CPU", "s", c.cpu(b, c.northd).Seconds())
@@ -168,14 +194,16 @@ func (c *largeCluster) bindOthers(b *testing.B) {
 			chassis = byName[ovsdb.TextMap(row["options"])["l3gateway-chassis"]]
 		case "chassisredirect":
 			chassis = byGroup[id(row, "ha_chassis_group")]
+		case "remote": // northd binds it itself
+			chassis = ""
 		}
 		if chassis != "" {
 			operations = append(operations, map[string]any{"op": "update", "table": "Port_Binding",
 				"where": whereID(id(row, "_uuid")), "row": map[string]any{"chassis": []string{"uuid", chassis}, "up": true}})
 		}
 	}
-	if least := c.load.Pods * (c.load.Nodes - 1) / c.load.Nodes * 9 / 10; len(operations) < least {
-		b.Fatalf("only %d ports have a chassis to be bound to, of %d pods", len(operations), c.load.Pods)
+	if pods := c.pods() * (c.nodesHere() - 1) / c.nodesHere(); len(operations) < pods*9/10 {
+		b.Fatalf("only %d ports have a chassis to be bound to, of %d pods", len(operations), pods)
 	}
 	for batch := range slices.Chunk(operations, 5000) {
 		client.transact(b, batch)
@@ -186,7 +214,7 @@ func (c *largeCluster) bindOthers(b *testing.B) {
 // measureNode starts the first node, with all its pods.
 func (c *largeCluster) measureNode(b *testing.B, r *report, scenario string) {
 	b.Helper()
-	node := startChassis(b, c.sb, 0)
+	node := startChassis(b, c.sb, 0, c.zone.chassisSettings()...)
 	c.nodes = append(c.nodes, node)
 	c.plugPods(b, node)
 	run(b, ovnProgram(b, "ovn-sbctl"), "--db="+c.sb.remote, "--timeout=500", "wait-until", "Chassis_Private",
@@ -195,10 +223,7 @@ func (c *largeCluster) measureNode(b *testing.B, r *report, scenario string) {
 	r.add(scenario, "ovn-controller from nothing, CPU", "s", c.cpu(b, node.controls).Seconds())
 	counted := c.amount(b)
 	r.add(scenario, "OpenFlow flows", "flows", counted.openFlow.total()).atMost(aimNodeFlows)
-	tables := slices.SortedFunc(maps.Keys(counted.openFlow), func(x, y string) int {
-		return int(counted.openFlow[y] - counted.openFlow[x])
-	})
-	for _, table := range tables[:min(6, len(tables))] {
+	for _, table := range counted.openFlow.largest(6) {
 		r.add(scenario, "… in "+table, "flows", counted.openFlow[table])
 	}
 	r.add(scenario, "OpenFlow groups", "groups", counted.groups.total())
@@ -218,18 +243,21 @@ func (c *largeCluster) measureNode(b *testing.B, r *report, scenario string) {
 	}
 }
 
-// plugPods gives the first node the interfaces of its pods.
+// plugPods gives the first node the interfaces of its pods, and waits until all of them have their flows.
 func (c *largeCluster) plugPods(b *testing.B, node *chassis) {
 	b.Helper()
-	args := []string{"--db=unix:" + filepath.Join(node.dir, "db.sock"), "--timeout=60"}
+	var plug, installed []string
 	for i := range c.load.Pods {
 		if pod := c.load.Pod(i); pod.Spec.NodeName == load.NodeName(0) {
 			name := fmt.Sprint("pod", i)
-			args = append(args, "--", "add-port", "br-int", name, "--", "set", "interface", name, "type=dummy",
-				"external_ids:iface-id="+contract.PodPort(pod.Namespace, pod.Name))
+			plug = append(plug, "--", "add-port", "br-int", name, "--", "set", "interface", name, "type=dummy",
+				"external_ids:iface-id="+contract.PodPort(pod.Namespace, pod.Name),
+				"external_ids:iface-id-ver="+string(northbound.PodOwner(pod.Namespace+"/"+pod.Name))) // it stands in for the UID
+			installed = append(installed, "--", "wait-until", "interface", name, "external_ids:ovn-installed=true")
 		}
 	}
-	run(b, ovnProgram(b, "ovs-vsctl"), args...)
+	node.vsctl(b, plug...)
+	node.vsctl(b, installed...)
 }
 
 // eventRounds is how often each event is made.
@@ -237,20 +265,30 @@ const eventRounds = 10
 
 // event is a change of the cluster, made several times; make gives the object that is new or another one.
 type event struct {
-	name string
-	make func(i int) k8sruntime.Object
+	name   string
+	make   func(i int) k8sruntime.Object
+	settle func() // nil, or waits for what a sync does not wait for
+	// Aims of northd's processor time, and of what comes to the first node's flows; 0 is none.
+	northdMilliseconds, flows float64
 }
 
 // measureEvents makes single changes, one after the other, each until it is in the first node's flows.
 func (c *largeCluster) measureEvents(b *testing.B, r *report, scenario string) {
 	b.Helper()
 	sides := c.load.SidePolicies()
-	for _, e := range []event{
-		{"nothing", func(int) k8sruntime.Object { return nil }},
-		{"a pod", func(i int) k8sruntime.Object { return c.load.Member(sides[0].Namespace, fmt.Sprint("member-", i)) }},
-		{"an endpoint", func(i int) k8sruntime.Object { return c.load.WithEndpoint(i, load.PodAddress(0, 244+i)) }},
-		{"a policy", func(i int) k8sruntime.Object { return sides[i] }},
-	} {
+	events := []event{
+		{name: "nothing", make: func(int) k8sruntime.Object { return nil }},
+		{name: "a pod", northdMilliseconds: aimNorthdPodMilliseconds, make: func(i int) k8sruntime.Object {
+			return c.load.Member(sides[0].Namespace, fmt.Sprint("member-", i))
+		}},
+		{name: "an endpoint", make: func(i int) k8sruntime.Object {
+			return c.load.WithEndpoint(i, load.PodAddress(0, 244+i))
+		}},
+	}
+	if c.zone != nil {
+		events = append(events, c.foreignEvents(b)...)
+	}
+	for _, e := range append(events, event{name: "a policy", make: func(i int) k8sruntime.Object { return sides[i] }}) {
 		c.measureEvent(b, r, scenario, e)
 	}
 }
@@ -259,7 +297,7 @@ func (c *largeCluster) measureEvent(b *testing.B, r *report, scenario string, e 
 	b.Helper()
 	names := []string{"northd", "ovn-controller", "Southbound's server"}
 	processes := []*process{c.northd, c.nodes[0].controls, c.sb.server}
-	before, recomputed := make([]time.Duration, len(names)), c.recomputes(b)
+	flows, before, recomputed := c.nodes[0].flows(b), make([]time.Duration, len(names)), c.recomputes(b)
 	for i, p := range processes {
 		before[i] = c.cpu(b, p)
 	}
@@ -274,13 +312,24 @@ func (c *largeCluster) measureEvent(b *testing.B, r *report, scenario string, e 
 		c.sync(b)
 		took = append(took, time.Since(start))
 	}
+	if e.settle != nil {
+		e.settle()
+		c.sync(b)
+	}
 	each := func(spent time.Duration) float64 { return spent.Seconds() * 1000 / eventRounds }
 	r.add(scenario, e.name+" to the flows, p50", "ms", percentile(took, 50))
 	r.add(scenario, e.name+", CPU of the translation and the engine", "ms", each(own))
 	for i, p := range processes {
 		f := r.add(scenario, e.name+", CPU of "+names[i], "ms", each(c.cpu(b, p)-before[i]))
-		if e.name == "a pod" && p == c.northd {
-			f.atMost(aimNorthdPodMilliseconds)
+		if p == c.northd {
+			f.atMost(e.northdMilliseconds)
+		}
+	}
+	more := c.nodes[0].flows(b).less(flows)
+	r.add(scenario, e.name+", OpenFlow flows", "flows", more.total()/eventRounds).atMost(e.flows)
+	for _, table := range more.largest(8) {
+		if more[table] >= eventRounds {
+			r.add(scenario, e.name+", OpenFlow flows in "+table, "flows", more[table]/eventRounds)
 		}
 	}
 	after := c.recomputes(b)
@@ -296,7 +345,7 @@ func (c *largeCluster) apply(b *testing.B, o k8sruntime.Object) {
 	b.Helper()
 	err := c.translated.Update([]k8sruntime.Object{o}, nil)
 	if err == nil {
-		err = c.engine.Apply(b.Context(), c.translated.Changes())
+		err = c.engine.Apply(b.Context(), c.zone.rows(c.translated.Changes()))
 	}
 	if err != nil {
 		b.Fatal(err)

@@ -134,7 +134,7 @@ func TestWindowsNodes(t *testing.T) {
 	l := Load{Nodes: 3, Windows: 1, HostAddresses: true}
 	var systems []string
 	for i := range l.Nodes {
-		node := l.node(i)
+		node := l.Node(i)
 		facts, ok, err := contract.Parse[contract.NodeFacts](node.Annotations, contract.NodeFactsAnnotation)
 		if err != nil || !ok {
 			t.Fatal(ok, err)

@@ -82,7 +82,7 @@ func (l Load) namespace(i int) string { return fmt.Sprintf("ns%02d", i%l.Namespa
 // about their nodes is written here: an uplink with 1500 bytes and a gateway.
 func (l Load) CreateNodes(ctx context.Context, api *API) (Phase, error) {
 	return api.run(ctx, "nodes", l.Nodes, func(ctx context.Context, i int) error {
-		node := l.node(i)
+		node := l.Node(i)
 		if err := api.create(ctx, "/api/v1/nodes", node); err != nil {
 			return err
 		}
@@ -90,7 +90,8 @@ func (l Load) CreateNodes(ctx context.Context, api *API) (Phase, error) {
 	})
 }
 
-func (l Load) node(i int) *corev1.Node {
+// Node i, with what its agent would have published.
+func (l Load) Node(i int) *corev1.Node {
 	name, address, subnet := NodeName(i), NodeAddress(i), netip.PrefixFrom(PodAddress(i, 0), 24).String()
 	gateway := netip.AddrFrom4([4]byte{172, 18, 100, byte(i + 10)})
 	facts := contract.NodeFacts{

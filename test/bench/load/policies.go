@@ -15,7 +15,7 @@ import (
 func (l Load) Objects() []runtime.Object {
 	var list []runtime.Object
 	for i := range l.Nodes {
-		list = append(list, l.node(i))
+		list = append(list, l.Node(i))
 	}
 	for i := range l.Namespaces {
 		list = append(list, l.namespaceObject(i))
