@@ -33,8 +33,9 @@ func (h hostNode) nodeFiles() []machine.File {
 	f.containerd = 1 // both releases' is 1.6 or 1.7
 	kubelet := fmt.Sprintf("/usr/bin/kubelet --config=%s --kubeconfig=%s --node-ip=%s --node-labels=%s", kubeletYAML,
 		kubeletConf, join(h.addresses.of(external, h.number)), zoneLabel(h.number))
-	runtime := "runc"
+	runtime, pods := "runc", podsOnSharedKernel
 	if h.kernel {
+		pods = podsOnOwnKernel
 		runtime = "crun" // runc starts itself three times, which takes seconds in user-mode Linux
 	}
 	files := []machine.File{
@@ -45,7 +46,7 @@ func (h hostNode) nodeFiles() []machine.File {
 		{Path: kubeletPKI + "kubelet.key", Source: f.pki(h.name + ".key"), Mode: 0o600},
 		{Path: kubeletConf, Content: h.kubeconfig(), Mode: 0o600},
 		{Path: kubeletYAML, Content: h.kubeletConfig(kubeletPKI+"ca.crt", kubeletPKI+"kubelet.crt",
-			kubeletPKI+"kubelet.key")},
+			kubeletPKI+"kubelet.key", pods)},
 		{Path: unitDir + "kubelet.service", Content: kubeletUnit + kubelet + "\n"},
 		enabled("kubelet.service", unitDir+"kubelet.service"),
 		enabled("containerd.service", "/lib/systemd/system/containerd.service"),

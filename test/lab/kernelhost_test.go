@@ -66,6 +66,14 @@ func TestANodeWithAKernelNeedsNoNamespaceForItsKubelet(t *testing.T) {
 	}
 }
 
+func TestANodeWithAKernelLeavesPodsToOthers(t *testing.T) {
+	for pods, c := range map[string]Config{`"maxPods": 25,`: withKernels(IPv4), `"maxPods": 250,`: withHosts(IPv4)} {
+		if got := newHostFiles(t, c, "l1")[kubeletYAML].Content; !strings.Contains(got, pods) {
+			t.Errorf("not %s, but\n%s", pods, got)
+		}
+	}
+}
+
 func TestAMissingKernelIsNamedWithItsRemedy(t *testing.T) {
 	err := newPrograms(withKernels(IPv4), someFiles).check(func(path string) bool {
 		return !strings.HasSuffix(path, "linux-6.1")

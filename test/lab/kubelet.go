@@ -2,8 +2,16 @@ package lab
 
 import "encoding/json"
 
-// kubeletConfig of a node with these files; JSON is YAML. In a lab with hosts kubelets renew their own credentials.
-func (l layout) kubeletConfig(ca, cert, key string) string {
+// How many pods a kubelet takes. A node with a kernel of its own has one processor. The scheduler sees it as full with
+// ten pods that ask for nothing, and of full nodes it takes the first one: without a limit that one gets nearly all.
+const (
+	podsOnSharedKernel = 250
+	podsOnOwnKernel    = 25
+)
+
+// kubeletConfig of a node with these files, which takes so many pods; JSON is YAML. In a lab with hosts kubelets renew
+// their own credentials.
+func (l layout) kubeletConfig(ca, cert, key string, pods int) string {
 	config := map[string]any{
 		"apiVersion":               "kubelet.config.k8s.io/v1beta1",
 		"kind":                     "KubeletConfiguration",
@@ -33,7 +41,7 @@ func (l layout) kubeletConfig(ca, cert, key string) string {
 		"imageGCLowThresholdPercent":  99,
 		"nodeStatusUpdateFrequency":   "5s",
 		"syncFrequency":               "10s",
-		"maxPods":                     250,
+		"maxPods":                     pods,
 	}
 	if l.hasHosts() {
 		config["rotateCertificates"] = true

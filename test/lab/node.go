@@ -44,7 +44,7 @@ func (n nodeMachine) newNodeSpec(runtime string) *machine.Spec {
 	spec.Files = append(spec.Files,
 		machine.File{Path: "/etc/containerd/config.toml", Content: containerdConfig(f, runtime)},
 		machine.File{Path: "/etc/kubernetes/kubelet.json", Content: n.kubeletConfig(f.pki("ca.crt"), f.pki(n.name+".crt"),
-			f.pki(n.name+".key"))})
+			f.pki(n.name+".key"), podsOnSharedKernel)})
 	spec.Setup = append(spec.Setup,
 		[]string{"mkdir", "-p", "/opt/cni/bin", "/etc/cni/net.d"},
 		[]string{"ln", "-sf", f.lab("loopback"), "/opt/cni/bin/"})
