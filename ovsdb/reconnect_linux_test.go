@@ -132,7 +132,7 @@ func TestASilentServerIsLeft(t *testing.T) {
 	s.eventually("the silence is noticed", func() bool { return !s.engine.Client().Connected() })
 	s.server.Resume()
 	resumed = true
-	s.replace(node("l1"))
+	s.again(func() error { return s.engine.Replace(s.context(), []ovsdb.Change{node("l1")}) }) // an attempt may time out
 }
 
 func TestTheLeaderIsFollowed(t *testing.T) {
