@@ -3,11 +3,15 @@
 package central
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -48,14 +52,7 @@ func TestDatabasesAreCreatedByAll(t *testing.T) {
 // TestOneClusterIsRestored: no new one begins beside one that lives, and hosts that are lost hinder nobody.
 func TestOneClusterIsRestored(t *testing.T) {
 	c := installed(t, 3)
-	backup := t.TempDir()
-	for key, name := range databases {
-		text := ovsdbtest.Run(t, "ovsdb-client", "backup", "unix:"+c.path(1, "run/ovn"+key+"_db.sock"), name)
-		if err := os.WriteFile(filepath.Join(backup, key+".db"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	from := []string{"--extra-vars", "weft_restore_from=" + backup}
+	from := []string{"--extra-vars", "weft_restore_from=" + c.backup()}
 	with := func(args ...string) []string { return append(args, from...) }
 	before := c.ids(1, clusterID)
 	for _, tasks := range []string{"examine", "restore"} {
@@ -89,10 +86,26 @@ func TestOneClusterIsRestored(t *testing.T) {
 	c.whole(2, 1, 2, 3)
 }
 
+// backup is a folder with what backup.yml fetches of c1.
+func (c *centrals) backup() string {
+	c.t.Helper()
+	folder := c.t.TempDir()
+	for key, name := range databases {
+		text := ovsdbtest.Run(c.t, "ovsdb-client", "backup", "unix:"+c.path(1, "run/ovn"+key+"_db.sock"), name)
+		if err := os.WriteFile(filepath.Join(folder, key+".db"), []byte(text), 0o600); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	return folder
+}
+
 var schemaVersion = regexp.MustCompile(`"version": *"[0-9.]+"`)
 
-// TestDatabasesAreConvertedByAll: a member that is left out may be an older server, which ends on the conversion.
-func TestDatabasesAreConvertedByAll(t *testing.T) {
+const olderVersion = "1.0.0"
+
+// olderSchemas is a folder with schemas of an older OVN.
+func olderSchemas(t *testing.T) string {
+	t.Helper()
 	older := t.TempDir()
 	for key := range databases {
 		name := "ovn-" + key + ".ovsschema"
@@ -100,16 +113,71 @@ func TestDatabasesAreConvertedByAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(older, name), schemaVersion.ReplaceAll(text, []byte(`"version": "1.0.0"`)),
-			0o600); err != nil {
+		version := []byte(`"version": "` + olderVersion + `"`)
+		if err := os.WriteFile(filepath.Join(older, name), schemaVersion.ReplaceAll(text, version), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c := installedOf(t, 3, older)
-	version := func(host int, key string) string {
-		return strings.TrimSpace(ovsdbtest.Run(t, "ovsdb-client", "get-schema-version",
-			"unix:"+c.path(host, "run/ovn"+key+"_db.sock"), databases[key]))
+	return older
+}
+
+// schema is the version of the one that a host serves a database by.
+func (c *centrals) schema(host int, key string) string {
+	c.t.Helper()
+	return strings.TrimSpace(ovsdbtest.Run(c.t, "ovsdb-client", "get-schema-version",
+		"unix:"+c.path(host, "run/ovn"+key+"_db.sock"), databases[key]))
+}
+
+// converted: the hosts serve both databases by the schemas of now.
+func (c *centrals) converted(hosts int) {
+	c.t.Helper()
+	for host := 1; host <= hosts; host++ {
+		for key := range databases {
+			if c.schema(host, key) == olderVersion {
+				c.t.Errorf("%s of c%d was not converted", databases[key], host)
+			}
+		}
 	}
+}
+
+// TestAnOlderBackupIsRestored, as of the OVN before an upgrade: restore.yml has it converted, since the databases
+// of before are put aside by then.
+func TestAnOlderBackupIsRestored(t *testing.T) {
+	c := installedOf(t, 3, olderSchemas(t))
+	backup := c.backup()
+	text, err := os.ReadFile(filepath.Join(ovsdbtest.Repository(), "ansible/playbooks/restore.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type play struct {
+		Name string
+		Vars map[string]any
+	}
+	var plays []play
+	if err := yaml.Unmarshal(text, &plays); err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(plays, func(p play) bool { return p.Name == "Restore OVN's databases" })
+	if at < 0 {
+		t.Fatalf("restore.yml restores no databases:\n%s", text)
+	}
+	vars, err := json.Marshal(plays[at].Vars)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host := 1; host <= 3; host++ {
+		c.stops(host)
+	}
+	out, err := c.play(does("restore"), 3, nil, "--extra-vars", "weft_restore_from="+backup, "--extra-vars", string(vars))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	c.converted(3)
+}
+
+// TestDatabasesAreConvertedByAll: a member that is left out may be an older server, which ends on the conversion.
+func TestDatabasesAreConvertedByAll(t *testing.T) {
+	c := installedOf(t, 3, olderSchemas(t))
 	leader := "c1" // who converts
 	convert := []string{"--extra-vars", `{"weft_convert": true}`}
 	c.refuses(members, 3, "c2, c3 of weft_central would take no part, and may run an older ovsdb-server, which ends "+
@@ -117,20 +185,14 @@ func TestDatabasesAreConvertedByAll(t *testing.T) {
 	c.refuses(members, 3, "c3 is in weft_lost, and OVN_Northbound answers", append(convert, "--limit", "c1,c2",
 		"--extra-vars", "weft_lost=c3")...)
 	for key := range databases {
-		if now := version(1, key); now != "1.0.0" {
+		if now := c.schema(1, key); now != olderVersion {
 			t.Errorf("%s was converted to %s without c2 and c3", databases[key], now)
 		}
 	}
 	if out, err := c.play(members, 3, nil, convert...); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for host := 1; host <= 3; host++ {
-		for key := range databases {
-			if now := version(host, key); now == "1.0.0" {
-				t.Errorf("%s of c%d was not converted", databases[key], host)
-			}
-		}
-	}
+	c.converted(3)
 }
 
 // TestWhatWasPutAsideOutlivesTheRemoval: a member leaves, and is taken off its host.
