@@ -62,7 +62,8 @@ func TestChartHasTheVersionAndTheDefinitions(t *testing.T) {
 func definitions(t *testing.T) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
-	for folder, in := range map[string]string{"crds": "crds", "files/rights": "rights", "files/observe": "rights/observe"} {
+	for folder, in := range map[string]string{"crds": "crds", "files/rights": "rights",
+		"files/observe": "rights/observe"} {
 		files, err := filepath.Glob(filepath.Join("../../models/api", in, "*.yaml"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s has no definitions: %v", in, err)
