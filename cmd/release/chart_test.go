@@ -48,24 +48,29 @@ func TestChartHasTheVersionAndTheDefinitions(t *testing.T) {
 		versions.Version != "1.2.0+build.5" || versions.AppVersion != "1.2.0+build.5" {
 		t.Errorf("Chart.yaml has %+v: %v", versions, err)
 	}
-	// The repository has links in their places.
-	for name, in := range map[string]string{"crds": "models/api/crds", "files/rights": "models/api/rights",
-		"files/observe": "models/api/rights/observe"} {
-		definitions, err := filepath.Glob(filepath.Join("../..", in, "*.yaml"))
-		if err != nil || len(definitions) == 0 {
-			t.Fatalf("%s has no definitions: %v", in, err)
-		}
+	for folder, definitions := range definitions(t) {
 		for _, definition := range definitions {
-			content, err := os.ReadFile(definition)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if copied := find(files, "weft/"+name+"/"+filepath.Base(definition)); copied == nil ||
-				!bytes.Equal(copied.content, content) {
-				t.Errorf("the chart does not have %s in %s", definition, name)
+			if copied := find(files, "weft/"+folder+"/"+filepath.Base(definition)); copied == nil ||
+				string(copied.content) != read(t, definition) {
+				t.Errorf("the chart does not have %s in %s", definition, folder)
 			}
 		}
 	}
+}
+
+// definitions are the files of what Weft is in Kubernetes, by the chart's folder. The repository has links there.
+func definitions(t *testing.T) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	for folder, in := range map[string]string{"crds": "crds", "files/rights": "rights",
+		"files/observe": "rights/observe"} {
+		files, err := filepath.Glob(filepath.Join("../../models/api", in, "*.yaml"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s has no definitions: %v", in, err)
+		}
+		found[folder] = files
+	}
+	return found
 }
 
 func TestChartWithoutVersionIsRefused(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -58,5 +60,20 @@ func TestArchiveOfNoCollectionIsRefused(t *testing.T) {
 	err := rewriteCollection(&bytes.Buffer{}, &in, noon)
 	if err == nil || !strings.Contains(err.Error(), collectionManifest) {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestCollectionHasTheDefinitions: the playbooks apply what is in its folder, and nothing else.
+func TestCollectionHasTheDefinitions(t *testing.T) {
+	for folder, definitions := range definitions(t) {
+		in := filepath.Join("../../ansible/definitions", filepath.Base(folder))
+		for _, definition := range definitions {
+			if read(t, filepath.Join(in, filepath.Base(definition))) != read(t, definition) {
+				t.Errorf("%s does not have %s", in, definition)
+			}
+		}
+		if has, err := os.ReadDir(in); err != nil || len(has) != len(definitions) {
+			t.Errorf("%s has %v, and not %v: %v", in, has, definitions, err)
+		}
 	}
 }
