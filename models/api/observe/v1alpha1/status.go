@@ -171,9 +171,9 @@ type NodeStatus struct {
 	Chassis string `json:"chassis,omitempty"`
 	// Registered is true if the Southbound has that chassis.
 	Registered bool `json:"registered"`
-	// Hosted is true if a chassis host runs the node's ovn-controller.
+	// Hosted is true if a chassis host has to run the node's ovn-controller.
 	Hosted bool `json:"hosted,omitempty"`
-	// Host is the Lease by which that chassis host says that it lives.
+	// Host is the Lease by which the chassis host that has the node says that it lives; absent if none has it.
 	Host *Lease `json:"host,omitempty"`
 	// Unreachable is true if the chassis host cannot reach the node's agent.
 	Unreachable bool `json:"unreachable,omitempty"`
