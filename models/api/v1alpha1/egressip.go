@@ -27,7 +27,7 @@ type EgressIPSpec struct {
 	// PodSelector selects pods in those namespaces; absent or empty selects all.
 	PodSelector *metav1.LabelSelector `json:"podSelector,omitempty"`
 	// NodeSelector selects the Linux nodes that may carry the addresses; absent selects those with the
-	// label weft.net/egress.
+	// label weft.net/egress, unless its value is false.
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 	// Network is the external network, as gateway-network names it for the nodes' agents; empty means the controller's
 	// default-gateway-network where a selected node on it has all the addresses in its subnets, else that of the oldest

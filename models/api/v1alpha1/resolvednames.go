@@ -23,7 +23,7 @@ type ResolvedName struct {
 // ResolvedAddress is an address that a name has.
 type ResolvedAddress struct {
 	Address string `json:"address"`
-	// Until is when clients have forgotten the address: its time to live has passed, and a while more.
+	// Until is the time until which the address counts: its time to live has passed, and a while more.
 	Until metav1.Time `json:"until"`
 }
 

@@ -96,7 +96,7 @@ type Flow struct {
 	ReplyBytes uint64 `json:"replyBytes,omitempty"`
 }
 
-// FlowEnd is an end of a flow.
+// FlowEnd is an end of a flow. Of an end that the user may not see, it has the address and the port alone.
 type FlowEnd struct {
 	// Kind is Pod, Node, Gateway (a router of the network's own), Outside or Address.
 	Kind string `json:"kind"`

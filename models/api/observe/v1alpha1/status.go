@@ -64,7 +64,8 @@ type NetworkStatus struct {
 	LoadBalancers []LoadBalancerStatus `json:"loadBalancers,omitempty"`
 	// Policies is the number of all policies.
 	Policies int `json:"policies"`
-	// NotInForce is the policies that are not in force, or not all of them.
+	// NotInForce is the policies that are not in force, or not all of them, and those of which Weft has not said yet
+	// that they are.
 	NotInForce []PolicyStatus `json:"notInForce,omitempty"`
 	// Events is the Warnings of the last hour of Weft's parts, the latest first. If there are too many, each namespace
 	// has a fair share of the list. Objects without a namespace have a share of their own.
@@ -170,9 +171,9 @@ type NodeStatus struct {
 	Chassis string `json:"chassis,omitempty"`
 	// Registered is true if the Southbound has that chassis.
 	Registered bool `json:"registered"`
-	// Hosted is true if a chassis host runs the node's ovn-controller.
+	// Hosted is true if a chassis host has to run the node's ovn-controller.
 	Hosted bool `json:"hosted,omitempty"`
-	// Host is the Lease by which that chassis host says that it lives.
+	// Host is the Lease by which the chassis host that has the node says that it lives; absent if none has it.
 	Host *Lease `json:"host,omitempty"`
 	// Unreachable is true if the chassis host cannot reach the node's agent.
 	Unreachable bool `json:"unreachable,omitempty"`
@@ -244,7 +245,7 @@ type PoolStatus struct {
 	Name string `json:"name"`
 	// Used is the number of addresses that Services have.
 	Used int64 `json:"used"`
-	// Free is the number of addresses that no Service has.
+	// Free is the number of addresses that Services may still get.
 	Free int64 `json:"free"`
 	// Condition is its condition Ready.
 	Condition Condition `json:"condition"`
@@ -286,13 +287,13 @@ type LoadBalancerStatus struct {
 	Name string `json:"name"`
 	// Pool is true if the Service asks for an address of an AddressPool by its class.
 	Pool bool `json:"pool"`
-	// Addresses is the addresses of its load balancer; none if it has none yet.
+	// Addresses is the addresses and host names of its load balancer; none if it has none yet.
 	Addresses []string `json:"addresses,omitempty"`
 	// Created is when the Service was created.
 	Created metav1.Time `json:"created"`
 }
 
-// PolicyStatus is a policy that is not in force, or not all of it.
+// PolicyStatus is a policy that is not in force, or not all of it, or of which Weft has not said yet that it is.
 type PolicyStatus struct {
 	// Kind is the kind of the policy.
 	Kind string `json:"kind"`

@@ -30,7 +30,8 @@ type NetworkTopology struct {
 	metav1.ObjectMeta `json:"metadata"`
 	// Time is when the databases were read, by the clock of the door.
 	Time metav1.MicroTime `json:"time"`
-	// Routers is the logical routers that are not the gateway of one node: the cluster's, and gateways that nodes share.
+	// Routers is the logical routers that are not the gateway of one node: the cluster's, the gateway that nodes share,
+	// those of EgressIPs, and "alive", whose ports show which nodes live.
 	Routers []RouterTopology `json:"routers,omitempty"`
 	// Nodes is the Nodes, by name.
 	Nodes []NodeTopology `json:"nodes"`
@@ -98,7 +99,7 @@ type PortTopology struct {
 	MAC string `json:"mac,omitempty"`
 	// Addresses is its IP addresses.
 	Addresses []string `json:"addresses,omitempty"`
-	// Chassis is the name of the chassis that has claimed the port; empty if none has.
+	// Chassis is the name of the chassis that has claimed the port; empty if none has, and in answers about a namespace.
 	Chassis string `json:"chassis,omitempty"`
 	// Up is true if the port works, as that chassis says.
 	Up bool `json:"up"`

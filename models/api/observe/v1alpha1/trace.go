@@ -98,8 +98,9 @@ type TraceSpec struct {
 	// Node is the Node by whose gateway a connection of an Address enters the cluster. Empty is the one that has or
 	// announces the destination, or else the first that has a gateway.
 	Node string `json:"node,omitempty"`
-	// Live is true for a probe, too: a real connection from the Pod's own network. It needs a port, and the right to
-	// create traces/live in the namespace of the source.
+	// Live is true for a probe, too: a real connection from the Pod's own network. It needs a Pod as the source, a port
+	// unless the destination is a Service with one port, and the right to create traces/live in the namespace of the
+	// source.
 	Live bool `json:"live,omitempty"`
 }
 

@@ -41,7 +41,7 @@ type PolicyHits struct {
 	// Rule is the field of the rule, such as "spec.ingress[0]", with the port's name if its numbers have ACLs of their
 	// own; or "isolation from ingress" and the like.
 	Rule string `json:"rule"`
-	// Action is the action of the rule, such as allow or drop.
+	// Action is what the rule does: Accept, Deny or Pass.
 	Action string `json:"action"`
 	// Packets is how many packets the rule has met on all nodes.
 	Packets uint64 `json:"packets"`
@@ -61,10 +61,10 @@ type NodeHits struct {
 	Bytes uint64 `json:"bytes"`
 }
 
-// Unanswered is a node that has not said what its flows have counted.
+// Unanswered is a node that has not told what was asked.
 type Unanswered struct {
 	// Node is the name of the Node.
 	Node string `json:"node"`
-	// Reason is why it is not in the counts.
+	// Reason is why the answer lacks what the node knows.
 	Reason string `json:"reason"`
 }
