@@ -149,6 +149,12 @@ func (m *machine) works(t *testing.T, service, driver string) {
 	}
 }
 
+// upgrade does what upgrade.yml does for Windows nodes.
+func (b *bench) upgrade() outcome {
+	b.Helper()
+	return b.play("upgrade.yml", "--limit", "weft_windows_nodes")
+}
+
 // TestUpgradeOfOpenVSwitchThatBreaksOffGoesOn: wherever the connection is lost, the next run ends as the one that was
 // broken off would have, be it with the new package or with the one of before.
 func TestUpgradeOfOpenVSwitchThatBreaksOffGoesOn(t *testing.T) {
@@ -165,7 +171,7 @@ func TestUpgradeOfOpenVSwitchThatBreaksOffGoesOn(t *testing.T) {
 		names = append(names, name)
 	}
 	b.take(names...)
-	result := b.play("upgrade.yml")
+	result := b.upgrade()
 	for _, name := range names {
 		if result.Stats[name].Unreachable == 0 {
 			t.Errorf("%s: the connection was to be lost, and it said %q after\n%s", name, result.failure(name),
@@ -176,7 +182,7 @@ func TestUpgradeOfOpenVSwitchThatBreaksOffGoesOn(t *testing.T) {
 	}
 	b.wants("back", "openvswitch-3.7.1.zip", nil)
 	b.take(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "off" })...)
-	result = b.play("upgrade.yml")
+	result = b.upgrade()
 	b.take("off")
 	b.succeeded(b.play("uninstall.yml"), "off")
 	b.clean(t, b.machines["off"], false)
@@ -211,7 +217,7 @@ func TestPackageIsLookedAtBeforeTheNetworkIsTaken(t *testing.T) {
 	signed := b.machines["msi"].signers
 	b.machines["msi"].signers = testSigned
 	b.take()
-	result := b.play("upgrade.yml")
+	result := b.upgrade()
 	for name, words := range map[string]string{"zip": "ovsext.cat is signed by WDKTestCert", "url": "404"} {
 		if failure, story := result.failure(name), b.machines[name].changes(); !strings.Contains(failure, words) ||
 			strings.Contains(story, "release") {
@@ -225,7 +231,7 @@ func TestPackageIsLookedAtBeforeTheNetworkIsTaken(t *testing.T) {
 	b.machines["msi"].signers = signed
 	b.wants("msi", "openvswitch-3.7.1.zip", nil)
 	b.take("msi")
-	b.succeeded(b.play("upgrade.yml"), "msi")
+	b.succeeded(b.upgrade(), "msi")
 	b.machines["msi"].works(t, "OVSExt", "3.7.1")
 }
 

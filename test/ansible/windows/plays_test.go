@@ -291,7 +291,7 @@ C:\openvswitch: what the folder above allows is absent`
 		b.take("fresh2022", "fresh2025")
 		b.refusedUpgrade(t)
 		for i := range 2 {
-			result := b.play("upgrade.yml")
+			result := b.upgrade()
 			for host, name := range map[string]string{"fresh2022": "agent", "fresh2025": "openvswitch"} {
 				b.succeeded(result, host)
 				switch story, changed := b.machines[host].changes(), result.changed(host); {
