@@ -30,7 +30,8 @@ var (
 var (
 	agentReady = &reasons.Condition{
 		Name: "AgentReady", On: "Node", Ready: true,
-		Meaning: "The node's agent can attach new pods, and has found no problem.",
+		Meaning: "The node's agent can attach new pods, and has found no problem. That of the Event ConnectionsNotBounded " +
+			"does not count here.",
 	}
 	agentWarns = &reasons.Condition{
 		Name: "AgentWarns", On: "Node", Ready: true,
@@ -39,7 +40,8 @@ var (
 	}
 	agentNotReady = &reasons.Condition{
 		Name: "AgentNotReady", On: "Node",
-		Meaning: "For 15 seconds or longer, the node's agent has not been able to attach new pods. The message says why.",
-		Remedy:  "Do what the message says. `weft doctor` on the node can tell more.",
+		Meaning: "The node's agent cannot attach new pods. The message says why. If it could before, an interruption " +
+			"counts only after 15 seconds, except if the node's bridges or its pod subnet are missing.",
+		Remedy: "Do what the message says. `weft doctor` on the node can tell more.",
 	}
 )

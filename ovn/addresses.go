@@ -17,9 +17,10 @@ var (
 			"subnet, so this value is never larger.",
 		[]string{"node", "subnet"}, nil)
 	poolUsed = prometheus.NewDesc("weft_controller_pool_used_addresses",
-		"Addresses of an AddressPool that Services or EgressIPs use.", []string{"pool"}, nil)
+		"Addresses of an AddressPool that Services have.", []string{"pool"}, nil)
 	poolFree = prometheus.NewDesc("weft_controller_pool_free_addresses",
-		"Addresses of an AddressPool that have no user, so that Services may get them.", []string{"pool"}, nil)
+		"Addresses of an AddressPool that Services may still get: they have no user, neither a Service nor another "+
+			"one, such as an EgressIP or a node.", []string{"pool"}, nil)
 )
 
 // Describe is part of [prometheus.Collector].

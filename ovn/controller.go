@@ -229,12 +229,11 @@ func (c *controller) dial(ctx context.Context) (database, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	config.Tables = northbound.Tables
+	config.Tables, config.Metrics = northbound.Tables, c.metrics.registry
 	client, err := ovsdb.Connect(ctx, config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("ovn-northbound: %w", err)
 	}
-	c.metrics.registry.MustRegister(client.Metrics()...)
 	return engine{ovsdb.NewEngine(client), c.config.Identity}, client.Close, nil
 }
 

@@ -36,14 +36,15 @@ func newMetrics(q *watch.Queue) *metrics {
 				"the Northbound, by the object's kind."}, []string{"kind"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_controller_errors_total",
-			Help: "Failures, by kind: northbound (connection), refused (the rows of one object), annotation (it could not be " +
-				"written)."},
+			Help: "Failures, by kind: northbound (connection), refused (the rows of one object), annotation (an " +
+				"annotation, a status or a PodNetworks could not be written)."},
 			[]string{"kind"}),
 		problems: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_controller_object_problems_total",
 			Help: "Problems with objects that were reported as Events, by reason."}, []string{"reason"}),
 		leader: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "weft_controller_leader", Help: "1 on the controller that writes the Northbound, 0 on a standby."}),
+			Name: "weft_controller_leader", Help: "1 on the controller that leads, since it holds the Lease, 0 on a " +
+				"standby. The leader alone writes the Northbound, if it reaches it."}),
 	}
 	depth := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "weft_controller_queue_depth", Help: "Changed objects that the leader has not yet processed; 0 on a " +

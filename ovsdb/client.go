@@ -83,6 +83,9 @@ func Connect(ctx context.Context, config Config) (*Client, error) {
 		}
 		c.cache.tables[table.name], c.cache.types[table.goType] = table, table
 	}
+	if config.Metrics != nil {
+		config.Metrics.MustRegister(c.Metrics()...)
+	}
 	go c.run(life)
 	select {
 	case <-c.ready:

@@ -3,12 +3,16 @@ package ovsdb_test
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/models/vswitch"
@@ -149,6 +153,30 @@ func TestMetrics(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAServerThatWasNeverThereIsTold: a client that waits for its first connection says that it has none.
+func TestAServerThatWasNeverThereIsTold(t *testing.T) {
+	const name = "weft_ovsdb_connected"
+	registry := prometheus.NewRegistry()
+	ctx, cancel := context.WithCancel(t.Context())
+	var told error
+	dialled := sync.OnceFunc(func() {
+		told = testutil.GatherAndCompare(registry, strings.NewReader(`# HELP weft_ovsdb_connected 1 while there is a connection to the database.
+# TYPE weft_ovsdb_connected gauge
+weft_ovsdb_connected{database="OVN_Northbound"} 0
+`), name)
+		cancel()
+	})
+	_, err := ovsdb.Connect(ctx, ovsdb.Config{Endpoints: "unix:/nowhere", Model: ovsdbtest.Northbound(t).Model,
+		Logger: ovsdbtest.Logger(t), Metrics: registry,
+		Dial: func(context.Context, ovsdb.Endpoint) (net.Conn, error) {
+			dialled()
+			return nil, errors.New("there is no server")
+		}})
+	if !errors.Is(err, context.Canceled) || told != nil {
+		t.Errorf("connected: %v, told: %v", err, told)
+	}
 }
 
 // counters are a client's metrics by name and labels.

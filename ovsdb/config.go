@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ovn-kubernetes/libovsdb/model"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/models"
 	"github.com/weftnet/weft/ovsdb/certificates"
@@ -39,6 +40,9 @@ type Config struct {
 	Dial func(context.Context, Endpoint) (net.Conn, error)
 	// Logger is slog.Default when nil.
 	Logger *slog.Logger
+	// Metrics is where those of the client are registered before there is a connection: a server that was never there
+	// is told, too. Nowhere when nil.
+	Metrics prometheus.Registerer
 	// Pipeline is how many transactions an engine has in flight; 3 when zero.
 	Pipeline int
 }

@@ -26,7 +26,7 @@ func controllerCommand() *cobra.Command {
 	f.StringSlice("pod-cidrs", nil, "ranges of all pod addresses, at most one for each address family")
 	f.StringSlice("service-cidrs", nil, "ranges of ClusterIPs, at most one for each address family")
 	f.StringSlice("join-cidrs", defaults.JoinCIDRs, "ranges of the addresses between the cluster's router and the "+
-		"nodes' gateway routers; they are never seen outside of OVN")
+		"nodes' gateway routers; pods may see them as addresses of clients, and networks outside never see them")
 	f.Bool("allocate-node-cidrs", defaults.AllocateNodeCIDRs, "cut pod subnets out of pod-cidrs for those nodes "+
 		"that have no spec.podCIDRs")
 	f.String("node-port-range", defaults.NodePortRange, "ports that the API server gives Services on nodes: the value "+

@@ -61,7 +61,7 @@ func flowsCommand() *cobra.Command {
 		f.String(flag.name, "", flag.usage)
 	}
 	f.BoolP("follow", "f", false, "ask again and again, and show what is new and what has ended, until interrupted")
-	f.Duration("interval", 5*time.Second, "how long to wait between two questions, with --follow")
+	f.Duration("interval", 5*time.Second, "how long to wait between two questions, with --follow; 1s at least")
 	f.StringP("output", "o", "text", "form of the answer: text, wide, json or yaml")
 	return answering(cmd, doctor.ExitNotAsked, cobra.NoArgs, func(ctx context.Context, s *settings, _ []string) error {
 		q := flowsQuestion{timeout: s.duration("timeout"), interval: s.interval()}

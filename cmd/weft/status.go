@@ -46,7 +46,7 @@ func statusCommand() *cobra.Command {
 	contextFlags(f)
 	f.StringP("output", "o", "text", "form of the answer: text, wide, json or yaml")
 	f.BoolP("watch", "w", false, "ask again and again, until interrupted")
-	f.Duration("interval", 5*time.Second, "how long to wait between two questions, with --watch")
+	f.Duration("interval", 5*time.Second, "how long to wait between two questions, with --watch; 1s at least")
 	return answering(cmd, doctor.ExitNotAsked, cobra.NoArgs, func(ctx context.Context, s *settings, _ []string) error {
 		watch, interval, timeout := s.boolean("watch"), s.interval(), s.duration("timeout")
 		write := statusForms.chosen(s)

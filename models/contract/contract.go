@@ -76,7 +76,8 @@ type NodeNetwork struct {
 type NodeFacts struct {
 	// Chassis is the node's chassis name (external_ids:system-id of Open vSwitch).
 	Chassis string `json:"chassis"`
-	// MTU is the MTU of the pods' interfaces, in bytes. It is the uplink's MTU without the overhead of GENEVE.
+	// MTU is the MTU of the pods' interfaces, in bytes. It is the uplink's MTU without the overhead of GENEVE, and on
+	// nodes with encryption without that of ESP.
 	MTU int `json:"mtu"`
 	// Addresses are the host's own addresses. Pods of the node reach them through the management port.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
@@ -88,8 +89,8 @@ type NodeFacts struct {
 	Gateway *Gateway `json:"gateway,omitempty"`
 	// SharedGateway is true if the node has no gateway of its own, and its pods leave by the shared gateway.
 	SharedGateway bool `json:"sharedGateway,omitempty"`
-	// OS is the node's operating system: windows or linux. Without the field it is linux. It says what the node's
-	// datapath can do.
+	// OS is the node's operating system: windows or linux. Without the field the Node's label kubernetes.io/os says it,
+	// and without both it is linux. It says what the node's datapath can do.
 	OS string `json:"os,omitempty"`
 	// Hosted is present if a chassis host runs the node's ovn-controller.
 	Hosted *Hosted `json:"hosted,omitempty"`

@@ -10,8 +10,8 @@ const (
 	ChassisLeaseLabel = "weft.net/chassis"
 	// ChassisNodeAnnotation is the annotation of a Lease of a node: the node's name.
 	ChassisNodeAnnotation = "weft.net/node"
-	// ChassisUnreachableAnnotation is the annotation of a Lease of a chassis host: the nodes whose agents the host cannot
-	// reach, with commas between them.
+	// ChassisUnreachableAnnotation is the annotation of a Lease of a chassis host: the nodes that the host leaves to other
+	// hosts, since it has not reached their agents for 30 seconds, with commas between them.
 	ChassisUnreachableAnnotation = "weft.net/unreachable"
 )
 
@@ -29,8 +29,8 @@ func ChassisIdentity(instance string) string {
 	return instance[:max(strings.LastIndexByte(instance, '_'), 0)]
 }
 
-// VersionLabel is the label of a Lease: the version of Weft that its holder has, or had when it wrote the Lease. A
-// controller, a chassis host and a door label their own.
+// VersionLabel is the label of a Lease: the version of Weft that its holder has, or had when it wrote the Lease, with
+// an underscore in place of a plus sign. A controller, a chassis host and a door label their own.
 const VersionLabel = "weft.net/version"
 
 // VersionLabelValue is a version as a label can have it, which has no plus sign.

@@ -12,7 +12,7 @@ type Port struct {
 
 // Ports are all of these. The ports of Services and pods on nodes are no part of it: these are their owners'.
 var Ports = []Port{
-	{"udp", 500, "charon of strongSwan, on Linux nodes with encryption", "all other nodes",
+	{"udp", 500, "charon of strongSwan, on Linux nodes with encryption", "all other Linux nodes",
 		"IKE, the protocol by which nodes agree on keys", ""},
 	{"udp", TunnelPort, "Open vSwitch, on all nodes", "all other nodes", "GENEVE, the tunnels between nodes", ""},
 	{"tcp", 6641, "ovsdb-server of the Northbound, on central hosts", "controllers and central hosts",

@@ -49,8 +49,8 @@ func newMetrics() *metrics {
 		}, []string{"node", "reason"}),
 		takeovers: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_chassis_takeovers_total", Help: "Nodes that this host has taken, by their state before: " +
-				"new (no host had held it), released (by another host), dead (its host no longer renewed its " +
-				"Lease), own (this host had held it before).",
+				"new (it had no Lease), released (by another host), dead (its host no longer renewed its " +
+				"Lease), own (its Lease still named this host).",
 		}, []string{"from"}),
 	}
 	for _, from := range []origin{fromNobody, fromReleased, fromDead, fromOwn} {
@@ -86,7 +86,8 @@ func (m *metrics) register(h *host) {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_leases_held", Help: "Nodes that this host holds."},
 			func() float64 { return float64(len(h.held())) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_hosts", Help: "Live chassis hosts that this one " +
-			"sees, itself included."}, func() float64 { return float64(len(h.candidates())) }),
+			"sees, and itself while its own Lease is renewed in time. A host that is about to end does not " +
+			"count."}, func() float64 { return float64(len(h.candidates())) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_lease_valid", Help: "1 while this host's own " +
 			"Lease is renewed in time."}, func() float64 {
 			if h.terms.Current() == nil {
@@ -103,7 +104,8 @@ func (m *metrics) register(h *host) {
 			return float64(max(lapses, 0))
 		}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_certificate_expiry_timestamp_seconds",
-			Help: "Time (Unix) at which this host's tunnel certificate expires; 0 if there is none."}, h.certificateExpiry),
+			Help: "Time (Unix) at which the tunnel certificate that this host uses expires; 0 if it has read none since " +
+				"it started."}, h.certificateExpiry),
 		nodeStates{h}, daemons.New(h.daemons),
 	)
 }
@@ -141,8 +143,8 @@ type nodeStates struct{ *host }
 
 var nodeState = prometheus.NewDesc("weft_chassis_node_state",
 	"The state of the ovn-controller of a node that this host holds: 1 for the present state, 0 for all others. "+
-		"The states are starting, unreachable (the node's agent), no-southbound, backoff (it has ended and will "+
-		"be started again) and connected.", []string{"node", "state"}, nil)
+		"The states are starting, unreachable (no stream to the node's agent, or its database is refused), "+
+		"no-southbound, backoff (it has ended and will be started again) and connected.", []string{"node", "state"}, nil)
 
 func (nodeStates) Describe(out chan<- *prometheus.Desc) { out <- nodeState }
 

@@ -8,16 +8,18 @@ import "github.com/weftnet/weft/models/reasons"
 var (
 	chassisUnreachable = &reasons.Event{
 		Name: "ChassisUnreachable", On: "Node",
-		Meaning: "The chassis host does not reach the node's agent. Running pods keep their flows, and new pods wait.",
-		Remedy:  "Look at the firewall, the agent and the agent's log.",
-		See:     "reference.md#chassis-hosts",
+		Meaning: "The chassis host does not reach the node's agent, or the agent does not reach its node's Open vSwitch, " +
+			"or has too many connections. The message says which. Running pods keep their flows, and new pods wait.",
+		Remedy: "Look at the firewall, the agent, Open vSwitch on the node, and the agent's log.",
+		See:    "reference.md#chassis-hosts",
 	}
 	chassisHandshakeFailed = &reasons.Event{
 		Name: "ChassisHandshakeFailed", On: "Node",
-		Meaning: "The chassis host and the node's agent do not accept each other's certificates. Running pods keep their " +
-			"flows, and new pods wait.",
-		Remedy: "Correct the certificate that the message names. If it is not valid yet, look at the clocks.",
-		See:    "reference.md#chassis-hosts",
+		Meaning: "The chassis host and the node's agent do not accept each other's certificates, the host has none, or the " +
+			"agent does not serve chassis hosts. The message says which. Running pods keep their flows, and new pods wait.",
+		Remedy: "Correct the certificate that the message names. If it is not valid yet, look at the clocks. If the agent " +
+			"does not serve what the host asks for, look at the agent's key chassis and its version.",
+		See: "reference.md#chassis-hosts",
 	}
 	chassisFactsInvalid = &reasons.Event{
 		Name: "ChassisFactsInvalid", On: "Node",
@@ -39,7 +41,7 @@ var (
 	}
 	chassisTakenOver = &reasons.Event{
 		Name: "ChassisTakenOver", On: "Node",
-		Meaning: "Another chassis host runs the node's ovn-controller, since the former host has not renewed its Lease.",
+		Meaning: "Another chassis host runs the node's ovn-controller now, since the former host has not renewed its Lease.",
 		See:     "reference.md#chassis-hosts",
 		Normal:  true,
 	}

@@ -19,8 +19,8 @@ var (
 	}
 	peersNotEncrypted = &reasons.Event{
 		Name: "PeersNotEncrypted", On: "Node",
-		Meaning: "The node can encrypt, and has had no IKE_SA with the named nodes for a minute. Windows nodes are named " +
-			"only if encryption is enforce.",
+		Meaning: "The node can encrypt, and has had no IKE_SA for a minute with the nodes whose addresses the message has. " +
+			"Windows nodes are among them only if encryption is enforce.",
 		Remedy: "Look at the log of charon (journalctl -u strongswan) on both nodes.",
 		See:    "encryption.md#what-a-node-does",
 	}

@@ -6,8 +6,9 @@ import "github.com/weftnet/weft/models/reasons"
 var (
 	nextHopMissing = &reasons.Event{
 		Name: "NextHopMissing", On: "Node",
-		Meaning: "The node's gateway has no next hop that can be used. Its pods reach only the gateway's own subnets " +
-			"outside.",
+		Meaning: "A next hop of the node's gateway cannot be used, or the gateway has none for one of its address " +
+			"families. The message says which. If no next hop of a family is left, pods reach only the gateway's own subnet " +
+			"of that family outside.",
 		Remedy: "Give the host a default route by the external bridge, or set gateway-next-hops.",
 		See:    "gateways.md#next-hops",
 	}

@@ -27,8 +27,9 @@ var (
 	}
 	addressConflict = &reasons.Event{
 		Name: "AddressConflict", On: "Service",
-		Meaning: "Another Service has the same external address and port, and comes first. The message says why. " +
-			"This Service is not served there.",
+		Meaning: "An external address and port of the Service is in use: by another Service, which comes first, or, at " +
+			"an address of a node, by a NodePort or a health check, perhaps of this Service itself. The message says " +
+			"which. Clients there reach what it names.",
 		Remedy: "Choose another address or port.",
 		See:    "services.md#who-gets-an-address",
 	}

@@ -64,8 +64,8 @@ var (
 	}
 	noSourceRange = &reasons.Event{
 		Name: "NoSourceRange", On: "Service",
-		Meaning: "loadBalancerSourceRanges has no range of one of the Service's address families. No client of that family " +
-			"is let in.",
+		Meaning: "loadBalancerSourceRanges has no range of the address family of one of the Service's load balancer " +
+			"addresses. No client is let in there.",
 		Remedy: "Add a range of that family. 0.0.0.0/0 and ::/0 let all clients in.",
 	}
 )

@@ -6,25 +6,30 @@ import "github.com/weftnet/weft/models/reasons"
 var (
 	badNodeFacts = &reasons.Event{
 		Name: "BadNodeFacts", On: "Node",
-		Meaning: "The annotation weft.net/node-facts cannot be used. The node's agent writes it.",
-		Remedy:  "Remove the annotation. The agent writes it again.",
+		Meaning: "The annotation weft.net/node-facts, which the node's agent writes, cannot be read, and what it said " +
+			"before stays in force. Or a part of it cannot be used, and is left out. The message says which.",
+		Remedy: "Remove the annotation. The agent writes it again. If the Event comes again, correct on the node what the " +
+			"message names, such as its gateway's addresses.",
 	}
 	badNodeNetwork = &reasons.Event{
 		Name: "BadNodeNetwork", On: "Node",
-		Meaning: "Somebody has changed the annotation weft.net/node-network, which Weft alone writes. Weft has written it " +
-			"again.",
-		Remedy: "Do not edit the annotation.",
+		Meaning: "Somebody has written a value that cannot be read to the annotation weft.net/node-network. Weft has " +
+			"written it again.",
+		Remedy: "Do not write the annotation. Weft alone writes it.",
 	}
 	noPodSubnet = &reasons.Event{
 		Name: "NoPodSubnet", On: "Node",
-		Meaning: "The Node has had no pod subnet for ten seconds, or one that cannot be used. Its pods get no network.",
-		Remedy:  "Give the Node spec.podCIDRs, or set allocate-node-cidrs for the controller.",
+		Meaning: "For ten seconds the Node has had no spec.podCIDRs, and the controller cuts no subnets; or its " +
+			"spec.podCIDRs cannot be used; or pod-cidrs has no subnet left for it. The message says which. The Node's pods " +
+			"get no network.",
+		Remedy: "Do what the message says: give the Node spec.podCIDRs, set allocate-node-cidrs for the controller, or " +
+			"remove Nodes that are not used.",
 	}
 	noNodeID = &reasons.Event{
 		Name: "NoNodeID", On: "Node",
-		Meaning: "Each node needs an address of join-cidrs, the ranges between the cluster's router and the " +
-			"gateway routers. No address is left for the node. Its pods get no network.",
-		Remedy: "Make join-cidrs larger.",
+		Meaning: "Each node needs a number, by which its gateway router has an address of join-cidrs. All numbers " +
+			"that join-cidrs has room for, at most 65,532, are taken. The node's pods get no network.",
+		Remedy: "Remove Nodes that are not used, or make join-cidrs larger.",
 	}
 	duplicateChassis = &reasons.Event{
 		Name: "DuplicateChassis", On: "Node",

@@ -26,8 +26,8 @@ type Node struct {
 	Addresses []netip.Addr
 }
 
-// GatewayLabel is the label of a Node: the node is a gateway node, one of those that may carry the shared gateway,
-// unless the value is "false". An administrator sets it.
+// GatewayLabel is the label of a Node: the node is a gateway node, one of those that may carry the shared gateway, if
+// the value is empty or "true". An administrator sets it.
 const GatewayLabel = "weft.net/gateway"
 
 func trimNode(o *corev1.Node) *Node {

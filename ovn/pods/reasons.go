@@ -6,8 +6,9 @@ import "github.com/weftnet/weft/models/reasons"
 var (
 	addressLost = &reasons.Event{
 		Name: "AddressLost", On: "Pod",
-		Meaning: "The pod cannot keep its address. Another pod has it, or the pod subnet of the node has changed.",
-		Remedy:  "Delete the pod, so that it is created again with another address.",
+		Meaning: "The pod cannot keep its address. Another pod has it, it is reserved, or the pod subnet of the node has " +
+			"changed.",
+		Remedy: "Delete the pod, so that it is created again with another address.",
 	}
 	noFreeAddress = &reasons.Event{
 		Name: "NoFreeAddress", On: "Pod",

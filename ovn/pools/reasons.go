@@ -26,15 +26,17 @@ var (
 	}
 	badLoadBalancerAddress = &reasons.Event{
 		Name: "BadLoadBalancerAddress", On: "Service",
-		Meaning: "The Service asks for an address that cannot be read. It gets any address.",
-		Remedy:  "Correct the annotation weft.net/load-balancer-addresses, or spec.loadBalancerIP.",
-		See:     "loadbalancer.md",
+		Meaning: "The Service asks for an address that cannot be read or used, or for two of one address family. It " +
+			"gets any address, or keeps the one that it has.",
+		Remedy: "Correct the annotation weft.net/load-balancer-addresses, or spec.loadBalancerIP.",
+		See:    "loadbalancer.md",
 	}
 	noLoadBalancerAddress = &reasons.Event{
 		Name: "NoLoadBalancerAddress", On: "Service",
-		Meaning: "No AddressPool can give the Service an address, or the one that it asks for. The message says why.",
-		Remedy:  "Do what the message says. The Service gets an address as soon as one is free.",
-		See:     "loadbalancer.md",
+		Meaning: "No AddressPool can give the Service an address, or the one that it asks for. The message says why. An " +
+			"address that it already has, it keeps.",
+		Remedy: "Do what the message says. The Service gets an address as soon as one is free.",
+		See:    "loadbalancer.md",
 	}
 )
 

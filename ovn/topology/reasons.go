@@ -7,7 +7,7 @@ var (
 	notAGatewayNode = &reasons.Event{
 		Name: "NotAGatewayNode", On: "Node",
 		Meaning: "The Node has the label weft.net/gateway, and cannot carry the shared gateway. The message says " +
-			"what is missing. Other Nodes with the label can carry it.",
+			"what is missing. If it is not a key of the controller, other Nodes with the label can carry it.",
 		Remedy: "Do what the message says, or remove the label.",
 		See:    "gateways.md",
 	}

@@ -63,8 +63,9 @@ func Events(s *Source) (*Page, error) {
 	page := NewPage("Events", `
 These are the reasons of all Events that Weft writes. `+"`kubectl describe`"+` shows the Events of an
 object. `+"`kubectl get events -A --field-selector reason=NAME`"+` shows all Events with one reason. The
-message of a Warning names the field, the value and the remedy. Events whose row says "No action is
-needed" report that something has changed.`)
+message of a Warning says what is wrong with this object: if a field or an annotation is wrong, it
+names that and the value. Events whose row says "No action is needed" report that something has
+changed.`)
 	var rows [][]string
 	for _, r := range found {
 		remedy := r.remedy
@@ -145,10 +146,11 @@ func Conditions(s *Source) (*Page, error) {
 		return nil, err
 	}
 	page := NewPage("Conditions", `
-Weft writes one condition to `+"`status.conditions`"+` of the objects that it serves. Its type is
-`+"`Ready`"+`. To a Node the agent writes the condition `+"`WeftReady`"+`. A NetworkPolicy has no status, so the
-annotation `+"`weft.net/policy-status`"+` has its reason and message. The message of a condition names the
-field, the value and the remedy.`)
+The controller writes one condition to `+"`status.conditions`"+` of each EgressIP, AddressPool and
+cluster-wide policy. Its type is `+"`Ready`"+`. To a Node the agent writes the condition `+"`WeftReady`"+`. A
+NetworkPolicy has no status, so the annotation `+"`weft.net/policy-status`"+` has its reason and message.
+The message of a condition says what is so for this object. If a field is wrong, the message names
+it and its value.`)
 	var rows [][]string
 	for _, r := range found {
 		status := "False"

@@ -23,8 +23,8 @@ func Metrics(s *Source) (*Page, error) {
 		return nil, err
 	}
 	page := NewPage("Metrics", `
-Each program serves its metrics on `+"`/metrics`"+` at its key `+"`metrics-address`"+`. It also serves those
-of Go and of its process (`+"`go_…`, `process_…`"+`). [Health and
+Each program that has the key `+"`metrics-address`"+` serves its metrics there on `+"`/metrics`"+`. It also
+serves those of Go and of its process (`+"`go_…`, `process_…`"+`). [Health and
 metrics](../reference.md#health-and-metrics) says which metric answers which question.
 
 A *counter* only grows. It begins at 0 again after a restart: of the program that serves it, or of
@@ -32,20 +32,22 @@ the daemon if it is the daemon's. A *gauge* is a value of now. A *histogram* cou
 times in seconds, by their size.`)
 	for _, section := range []struct{ title, text, program string }{
 		{"All programs", "If several keys of a program name the same file of certificates, there is a series for " +
-			"each key. The label `purpose` has the key.", "all"},
+			"each key. The label `purpose` has the key, with the exceptions that " +
+			"[Monitoring](../monitoring.md#certificates) names.", "all"},
 		{"weft controller", "", "controller"},
 		{"weft node", "Metrics of a feature are served only if the node has it. For example, only Windows nodes have " +
 			"those of HNS.", "node"},
 		{"weft chassis", "", "chassis"}, {"weft southbound", "", "southbound"}, {"weft observe", "", "observe"},
 		{"Connections to OVSDB", "weft controller serves these for its connection to the Northbound, and weft node " +
 			"for its connection to the database of Open vSwitch. All of them also have the label `database`, with " +
-			"the database's name.", "ovsdb"},
+			"the database's name. weft node serves no metrics before its first connection.", "ovsdb"},
 		{"Daemons of OVN and Open vSwitch", "Weft asks the daemons at their control sockets, at most every 10 " +
 			"seconds. weft node asks the daemons of its node, weft chassis the `ovn-controller` of each node that it " +
-			"holds, and weft southbound the databases and `ovn-northd` beside it. The label `daemon` has the name " +
-			"that `ovs-appctl -t` takes for the daemon. The label `node` has the node that the daemon works for, and " +
-			"is empty for databases and `ovn-northd`. If a release of a daemon cannot answer a question, the metric " +
-			"is not there.", "daemons"},
+			"holds, and weft southbound the OVN databases' servers and `ovn-northd` of its host. The label `daemon` has " +
+			"the daemon's name, as `ovs-appctl -t` or, for daemons of OVN, `ovn-appctl -t` takes it. The label `node` has " +
+			"the node that the daemon works for, and is empty for the servers of OVN's databases and `ovn-northd`. While a " +
+			"daemon does not answer, it has only `weft_daemon_up`. If its release does not know a question, the metrics of " +
+			"this question are not there.", "daemons"},
 	} {
 		var rows [][]string
 		for _, m := range found {

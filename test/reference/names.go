@@ -31,8 +31,9 @@ func Names(s *Source) (*Page, error) {
 	}
 	page := NewPage("Annotations, labels and other names", `
 These are all names that begin with `+"`weft.net/`"+`, in objects of Kubernetes, in rows of OVSDB and in
-output. Only Weft and cluster administrators may write its annotations of Nodes and Pods: if the
-ValidatingAdmissionPolicy `+"`weft-annotations`"+` is installed, it [refuses all other
+output. The `+"`apiVersion`"+` of [Weft's kinds](api.md) is not among them. If the
+ValidatingAdmissionPolicy `+"`weft-annotations`"+` is installed, only Weft and cluster administrators may
+write the annotations of Nodes and Pods below: it [refuses all other
 users](../reference.md#rights). There is another list of [annotations that Weft does not
 serve](../reference.md#annotations-that-weft-does-not-serve).`)
 	for _, section := range []struct{ title, kind string }{{"Annotations", "annotation"}, {"Labels", "label"},
