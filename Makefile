@@ -235,16 +235,20 @@ bench: lab bin/steady bin/ask ## benchmarks, each beside its floor
 	go test -run '^$$' -bench . -benchtime 50x -timeout 30m ./node
 	go test -run '^$$' -bench . -benchtime 1x -timeout 15m ./node/chassis
 	go test -run '^$$' -bench . -benchtime 5x -timeout 15m ./test/hyperv
-	go test -run '^$$' -bench . -skip "BenchmarkScale|BenchmarkZones" -benchtime 1x -timeout 90m ./test/bench
+	go test -run '^$$' -bench . -skip "Benchmark(Scale|Zones|Monitors)" -benchtime 1x -timeout 90m ./test/bench
 	go test -tags cluster -run '^$$' -bench . -benchtime 1x -timeout 25m ./test/e2e
 
 .PHONY: bench-scale
-bench-scale: ovn ## the rows and flows of clusters of 20 to 1,000 nodes, and what one change costs (an hour, 20 GB)
+bench-scale: ovn ## the rows and flows of clusters of 20 to 1,000 nodes, and what one change costs (an hour or two, 20 GB)
 	go test -run '^$$' -bench BenchmarkScale -benchtime 1x -timeout 3h ./test/bench
 
 .PHONY: bench-zones
 bench-zones: ovn ## the same of a zone of 100 and of 250 nodes, beside 900 and 750 nodes of other zones (an hour or more, 15 GB)
 	go test -run '^$$' -bench BenchmarkZones -benchtime 1x -timeout 3h ./test/bench
+
+.PHONY: bench-monitors
+bench-monitors: ovn ## what the Southbound's server and guard do for 1 to 200 nodes that read all of it, or their part
+	go test -run '^$$' -bench BenchmarkMonitors -benchtime 1x -timeout 3h ./test/bench
 
 generate: ## models from their schemas, and from the code docs/reference and the schema of the chart's values
 	go generate ./models/...

@@ -39,6 +39,7 @@ func nodeConfig(s *settings) (nodeconfig.Config, error) {
 	config.Kubeconfig = s.text("kubeconfig")
 	config.NodeName = s.text("node-name")
 	config.OVNSouthbound = strings.Join(s.list("ovn-southbound"), ",")
+	config.MonitorAll = s.boolean("ovn-monitor-all")
 	config.OVNRunDir = s.text("ovn-rundir")
 	config.OVSDatabase = s.text("ovs-database")
 	config.OVSOfctl = s.text("ovs-ofctl")

@@ -23,6 +23,8 @@ func nodeFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	markHostDefault(f, "node-name")
 	f.StringSlice("ovn-southbound", nil, "endpoints of the OVN Southbound as ovn-controller dials them, such as "+
 		"ssl:192.0.2.1:6642,ssl:192.0.2.2:6642")
+	f.Bool("ovn-monitor-all", defaults.MonitorAll, "whether ovn-controller reads the whole Southbound, or (false) "+
+		"only the part that the node needs, which takes less memory in large clusters")
 	f.String("ovn-rundir", "", "folder in which ovn-controller has its control socket; empty: found beside the socket "+
 		"of ovs-database")
 	f.String("ovs-database", defaults.OVSDatabase, "the node's Open_vSwitch database, unix:PATH or tcp:HOST:PORT")

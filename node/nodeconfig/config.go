@@ -91,6 +91,8 @@ type Config struct {
 	// ovn-southbound: the Southbound as ovn-controller dials it, for example
 	// "ssl:192.0.2.1:6642,ssl:192.0.2.2:6642".
 	OVNSouthbound string
+	// ovn-monitor-all: whether the node's ovn-controller reads the whole Southbound, or only the part that the node needs.
+	MonitorAll bool
 	// ovn-rundir: where ovn-controller has its control socket. Empty: the folder of the OVS
 	// database's socket, then the neighbouring "ovn".
 	OVNRunDir string

@@ -87,13 +87,17 @@ func chassisSettings(c nodeconfig.Config, uplink platform.Uplink, now map[string
 		"ovn-encap-ip":                c.EncapAddress.String(),
 		"ovn-bridge":                  nodeconfig.IntegrationBridge,
 		"ovn-bridge-datapath-type":    c.DatapathType,
-		"ovn-monitor-all":             "true",
+		"ovn-monitor-all":             strconv.FormatBool(c.MonitorAll),
+		waitBeforeClear:               "0",
 		"ovn-remote-probe-interval":   "3000", // a central host that is lost is left after twice that
 		"ovn-openflow-probe-interval": "180",
 		"ovn-enable-lflow-cache":      "true",
 	}
 	if now["system-id"] == "" || c.Chassis == nodeconfig.ChassisHosted {
 		want["system-id"] = c.NodeName
+	}
+	if !c.MonitorAll {
+		want[waitBeforeClear] = partsTime
 	}
 	if c.Encrypts() { // what pods send that have the MTU of the time before goes in fragments
 		want["ovn-encap-df_default"] = "false"
@@ -112,6 +116,15 @@ func chassisSettings(c nodeconfig.Config, uplink platform.Uplink, now map[string
 	want[bridgeMappings], want[mappingsKey] = withMappings(now[bridgeMappings], now[mappingsKey], mappings)
 	return want
 }
+
+// waitBeforeClear is for how many milliseconds an ovn-controller that starts leaves the flows that there are, unless it
+// is of OVN 25.09 or later, which knows when it has all that it needs. One that monitors all reads that at once, and
+// replaces the flows in one bundle. With conditions it knows its switches and routers first, then asks for their flows:
+// before 25.09 it would replace the flows with few, and packets would be lost until it has the others.
+const (
+	waitBeforeClear = "ovn-ofctrl-wait-before-clear"
+	partsTime       = "10000"
+)
 
 // bridgeMappings is the key in external_ids of the row of Open_vSwitch by which ovn-controller finds the bridge of each
 // network outside.

@@ -1,6 +1,7 @@
 package openvswitch
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/weftnet/weft/node/nodeconfig"
@@ -31,6 +32,19 @@ func TestBridgeMappingsAreRemembered(t *testing.T) {
 		all, remembers := withMappings(test.list, test.ours, test.want)
 		if all != test.all || remembers != test.remembers {
 			t.Errorf("%s: %q, of it ours %q", name, all, remembers)
+		}
+	}
+}
+
+// TestAPartWaits: before an ovn-controller that reads a part of the Southbound has the flows of all its switches, it
+// leaves those that there are; and one that reads all does not wait.
+func TestAPartWaits(t *testing.T) {
+	for all, wait := range map[bool]string{true: "0", false: "10000"} {
+		c := nodeconfig.Default()
+		c.MonitorAll = all
+		got := chassisSettings(c, platform.Uplink{}, nil)
+		if got["ovn-monitor-all"] != strconv.FormatBool(all) || got["ovn-ofctrl-wait-before-clear"] != wait {
+			t.Errorf("ovn-monitor-all %v: ovn-controller is told %v", all, got)
 		}
 	}
 }

@@ -3,14 +3,20 @@ package bench
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 	"github.com/weftnet/weft/test/bench/load"
 )
@@ -168,7 +174,7 @@ func (n *network) amount(b testing.TB) amount {
 	}
 	one := 1 / float64(len(n.nodes))
 	for _, c := range n.nodes {
-		for table, flows := range c.flows(b) {
+		for table, flows := range c.flowsByTable(b) {
 			a.openFlow[table] += one * flows
 		}
 		a.groups["all"] += one * float64(strings.Count(c.ofctl(b, "dump-groups"), "group_id="))
@@ -176,8 +182,8 @@ func (n *network) amount(b testing.TB) amount {
 	return a
 }
 
-// flows are numbers of OpenFlow's flows by table.
-func (c *chassis) flows(b testing.TB) parts {
+// flowsByTable is how many flows the node's bridge has in each table.
+func (c *chassis) flowsByTable(b testing.TB) parts {
 	b.Helper()
 	p := parts{}
 	for line := range strings.Lines(c.ofctl(b, "dump-flows")) {
@@ -201,4 +207,102 @@ func (c *chassis) vsctl(b testing.TB, args ...string) string {
 	b.Helper()
 	return strings.TrimSpace(run(b, ovnProgram(b, "ovs-vsctl"), append([]string{
 		"--db=unix:" + filepath.Join(c.dir, "db.sock"), "--timeout=500"}, args...)...))
+}
+
+// plug gives the node the interfaces of pods, as the CNI plugin does.
+func (c *chassis) plug(b testing.TB, pods ...*corev1.Pod) {
+	b.Helper()
+	var args []string
+	for _, pod := range pods {
+		uid := cmp.Or(string(pod.UID), string(northbound.PodOwner(pod.Namespace+"/"+pod.Name))) // a rehearsal's
+		args = append(args, "--", "add-port", "br-int", pod.Name, "--", "set", "interface", pod.Name, "type=dummy",
+			"external_ids:iface-id="+contract.PodPort(pod.Namespace, pod.Name), "external_ids:iface-id-ver="+uid)
+	}
+	c.vsctl(b, args...)
+}
+
+// awaitPods waits until pods of the node are bound and have all their flows.
+func (c *chassis) awaitPods(b testing.TB, pods ...*corev1.Pod) {
+	b.Helper()
+	var args []string
+	for _, pod := range pods {
+		args = append(args, "--", "wait-until", "interface", pod.Name, "external_ids:ovn-installed=true")
+	}
+	c.vsctl(b, args...)
+}
+
+// monitor gives ovn-monitor-all a value.
+func (c *chassis) monitor(b testing.TB, all string) {
+	b.Helper()
+	c.vsctl(b, "--no-wait", "set", "Open_vSwitch", ".", "external_ids:ovn-monitor-all="+all)
+}
+
+// leave ends the node's ovn-controller, so that its chassis and flows stay.
+func (c *chassis) leave(b testing.TB) {
+	b.Helper()
+	run(b, ovnProgram(b, "ovn-appctl"), "-t", filepath.Join(c.dir, "ovn-controller.ctl"), "exit", "--restart")
+	<-c.controls.exited
+}
+
+// flowCount is how many flows the node's bridge has.
+func (c *chassis) flowCount(b testing.TB) int {
+	b.Helper()
+	text := c.ofctl(b, "dump-aggregate")
+	_, number, _ := strings.Cut(text, "flow_count=")
+	var n int
+	if _, err := fmt.Sscan(number, &n); err != nil {
+		b.Fatalf("dump-aggregate says %q: %v", text, err)
+	}
+	return n
+}
+
+// numbered are the parts of flows for which each ovn-controller has other numbers: cookies, conjunctions and meters.
+var numbered = regexp.MustCompile(`cookie=0x[0-9a-f]+, |conj_id=\d+|(conjunction\()\d+|meter_id=\d+|meter:\d+`)
+
+// flows are those of the node's bridge, sorted, by what does not depend on which ovn-controller has made them. A group
+// is what it has in the place of its number.
+func (c *chassis) flows(b testing.TB) []string {
+	b.Helper()
+	groups := map[string]string{}
+	for line := range strings.Lines(c.ofctl(b, "dump-groups")) {
+		if _, group, ok := strings.Cut(line, "group_id="); ok {
+			number, content, _ := strings.Cut(strings.TrimSpace(group), ",")
+			groups["group:"+number] = "group:" + content
+		}
+	}
+	var all []string
+	for line := range strings.Lines(c.ofctl(b, "dump-flows", "--no-stats")) {
+		if !strings.Contains(line, "cookie=") {
+			continue
+		}
+		line = numbered.ReplaceAllString(strings.TrimSpace(line), "$1")
+		all = append(all, groupNumber.ReplaceAllStringFunc(line, func(number string) string { return groups[number] }))
+	}
+	slices.Sort(all)
+	return all
+}
+
+var groupNumber = regexp.MustCompile(`group:\d+`)
+
+// differences are what the second one of two sorted lists lacks, and what it has more.
+func differences(before, after []string) (missing, more []string) {
+	for len(before) > 0 || len(after) > 0 {
+		switch {
+		case len(after) == 0 || len(before) > 0 && before[0] < after[0]:
+			missing, before = append(missing, before[0]), before[1:]
+		case len(before) == 0 || after[0] < before[0]:
+			more, after = append(more, after[0]), after[1:]
+		default:
+			before, after = before[1:], after[1:]
+		}
+	}
+	return missing, more
+}
+
+// first is an example of what a list has.
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
 }

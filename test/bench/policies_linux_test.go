@@ -13,6 +13,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/test/bench/load"
@@ -145,8 +146,9 @@ func (c *cluster) measureCrowds(b *testing.B, r *report, members int) {
 			if err := c.load.CreateMember(b.Context(), c.api.api, namespace, name); err != nil {
 				b.Fatal(err)
 			}
-			port := contract.PodPort(namespace, name)
-			c.nodes[0].plug(b, name, port, c.api.uid(b, namespace, name))
+			pod, port := c.load.Member(namespace, name), contract.PodPort(namespace, name)
+			pod.UID = c.api.uid(b, namespace, name)
+			c.nodes[0].plug(b, pod)
 			client.transact(b, []any{map[string]any{"op": "wait", "timeout": 60000, "table": "Logical_Switch_Port",
 				"columns": []string{"up"}, "until": "==",
 				"where": []any{[]any{"name", "==", port}}, "rows": []any{map[string]any{"up": true}}}})
@@ -169,15 +171,8 @@ func (c *cluster) measureCrowds(b *testing.B, r *report, members int) {
 	}
 }
 
-// plug makes an interface that is the pod's of a UID, as the CNI plugin does.
-func (c *chassis) plug(b *testing.B, name, port, uid string) {
-	b.Helper()
-	run(b, ovnProgram(b, "ovs-vsctl"), "--db=unix:"+filepath.Join(c.dir, "db.sock"), "add-port", "br-int", name,
-		"--", "set", "interface", name, "type=dummy", "external_ids:iface-id="+port, "external_ids:iface-id-ver="+uid)
-}
-
 // uid is that of a pod that was just made.
-func (s *apiserver) uid(b *testing.B, namespace, name string) string {
+func (s *apiserver) uid(b *testing.B, namespace, name string) types.UID {
 	b.Helper()
 	var text bytes.Buffer
 	var pod metav1.PartialObjectMetadata
@@ -189,7 +184,7 @@ func (s *apiserver) uid(b *testing.B, namespace, name string) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return string(pod.UID)
+	return pod.UID
 }
 
 // newPorts counts the transactions with new ports from a moment on, and their rows.

@@ -142,9 +142,11 @@ func run(b testing.TB, program string, args ...string) string {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
-	if err != nil {
-		b.Fatalf("%s %s: %v\n%s", filepath.Base(program), strings.Join(args, " "), err, out)
+	var out, warnings bytes.Buffer // Open vSwitch's programs warn of a busy machine while they write
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Stdout, cmd.Stderr = &out, &warnings
+	if err := cmd.Run(); err != nil {
+		b.Fatalf("%s %s: %v\n%s%s", filepath.Base(program), strings.Join(args, " "), err, &out, &warnings)
 	}
-	return string(out)
+	return out.String()
 }

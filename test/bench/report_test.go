@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 )
 
-// report gathers figures over rounds and prints them in the order in which they first came.
+// report gathers figures over rounds and prints them by scenario, in the order in which they first came.
 type report struct{ figures []*figure }
 
 type figure struct {
@@ -22,8 +22,12 @@ type figure struct {
 func (r *report) add(scenario, name, unit string, value float64) *figure {
 	i := slices.IndexFunc(r.figures, func(f *figure) bool { return f.scenario == scenario && f.name == name })
 	if i < 0 {
-		i = len(r.figures)
-		r.figures = append(r.figures, &figure{scenario: scenario, name: name, unit: unit})
+		for i = len(r.figures); i > 0 && r.figures[i-1].scenario != scenario; i-- {
+		}
+		if i == 0 {
+			i = len(r.figures)
+		}
+		r.figures = slices.Insert(r.figures, i, &figure{scenario: scenario, name: name, unit: unit})
 	}
 	r.figures[i].values = append(r.figures[i].values, value)
 	return r.figures[i]

@@ -1,9 +1,12 @@
 package bench
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -13,9 +16,9 @@ import (
 	"time"
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
+	corev1 "k8s.io/api/core/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/settings"
@@ -28,6 +31,8 @@ const (
 	nodesVariable = "WEFT_BENCH_NODES" // sizes of clusters; 20,100,500,1000
 	// what all clusters have alike: Services of type ClusterIP, of type NodePort, and policies; 9900,100,2000
 	sharedVariable = "WEFT_BENCH_SHARED"
+	// values of ovn-monitor-all with which the real node is measured, one after the other; true,false
+	monitorVariable = "WEFT_BENCH_MONITOR_ALL"
 )
 
 // Bounds of a node in a cluster of 1,000.
@@ -42,14 +47,15 @@ const (
 
 // BenchmarkScale is the gauge of large clusters. The rows are those of the translation, in a real Northbound; northd
 // and the Southbound are real, and so are the ovn-controller and the Open vSwitch of one node, whose datapath has no
-// packets. The other nodes are rows: a chassis each, to which their pods and routers are bound.
+// packets. The other nodes are rows: a chassis each, to which their pods and routers are bound. The node is measured
+// with each value of ovn-monitor-all: its flows must be the same.
 func BenchmarkScale(b *testing.B) {
 	var r report
-	sizes, shared := numbers(b, nodesVariable, "20,100,500,1000"), sharedNumbers(b)
+	sizes, shared, monitors := numbers(b, nodesVariable, "20,100,500,1000"), sharedNumbers(b), monitorValues(b)
 	for _, nodes := range sizes {
-		measureScale(b, &r, scaleScenario(nodes), &largeCluster{load: large(nodes, shared)})
+		measureScale(b, &r, scaleScenario(nodes), &largeCluster{load: large(nodes, shared)}, monitors...)
 	}
-	r.grow(scaleScenario(sizes[0]), scaleScenario(sizes[len(sizes)-1]))
+	r.growScale(scaleScenario(sizes[0]), scaleScenario(sizes[len(sizes)-1]), monitors...)
 	r.publish(b)
 	r.print(os.Stdout)
 }
@@ -63,7 +69,22 @@ func sharedNumbers(b *testing.B) []int {
 	return shared
 }
 
+// monitorValues are the values of ovn-monitor-all that are measured.
+func monitorValues(b *testing.B) []string {
+	b.Helper()
+	values := strings.Split(cmp.Or(os.Getenv(monitorVariable), "true,false"), ",")
+	for _, all := range values {
+		if _, err := strconv.ParseBool(all); err != nil {
+			b.Fatalf("%s: %q is neither true nor false", monitorVariable, all)
+		}
+	}
+	return values
+}
+
 func scaleScenario(nodes int) string { return fmt.Sprintf("%d nodes", nodes) }
+
+// monitorScenario is a scenario with a value of ovn-monitor-all.
+func monitorScenario(scenario, all string) string { return scenario + ", ovn-monitor-all=" + all }
 
 // podsPerNode is kubelet's limit.
 const podsPerNode = 110
@@ -80,20 +101,40 @@ type largeCluster struct {
 	zone       *zone // the part of it that the databases have, nil for all
 	translated *ovn.Rehearsal
 	engine     *ovsdb.Engine
+	members    int // pods that have come since
 	*network
 }
 
-func measureScale(b *testing.B, r *report, scenario string, c *largeCluster) {
+// begin has the rows of the cluster in databases, and all nodes but the first one as rows.
+func (c *largeCluster) begin(b *testing.B, r *report, scenario string) {
 	b.Helper()
 	c.network = &network{nb: startNorthbound(b), sb: startSouthbound(b)}
 	c.translate(b, r, scenario)
-	c.begin(b, r, scenario)
+	c.makeSouthbound(b, r, scenario)
 	c.bindOthers(b)
-	c.measureNode(b, r, scenario)
+}
+
+// measureScale measures the cluster, and its first node with each of the values of ovn-monitor-all.
+func measureScale(b *testing.B, r *report, scenario string, c *largeCluster, monitors ...string) {
+	b.Helper()
+	c.begin(b, r, scenario)
+	node := c.startNode(b)
 	if c.zone != nil {
 		c.checkWays(b)
 	}
-	c.measureEvents(b, r, scenario)
+	for _, all := range monitors {
+		c.measureNode(b, r, monitorScenario(scenario, all), all)
+	}
+	c.measureEvents(b, r, scenario, monitors...)
+	for _, one := range []struct {
+		name string
+		*process
+	}{
+		{"ovs-vswitchd", node.vswitchd}, {"northd", c.northd}, {"Northbound's server", c.nb.server},
+		{"Southbound's server", c.sb.server},
+	} {
+		r.add(scenario, one.name+", peak memory", "MB", float64(one.peak(b))/1e6)
+	}
 	c.stop(b)
 	c.nb.server.stop(b)
 }
@@ -138,8 +179,8 @@ func (c *largeCluster) translate(b *testing.B, r *report, scenario string) {
 	r.add(scenario, "heap with all objects, rows and the replica", "MB", float64(memory.HeapAlloc)/1e6)
 }
 
-// begin has northd make the Southbound, which knows all chassis but one.
-func (c *largeCluster) begin(b *testing.B, r *report, scenario string) {
+// makeSouthbound has northd make the Southbound, which knows all chassis but one.
+func (c *largeCluster) makeSouthbound(b *testing.B, r *report, scenario string) {
 	b.Helper()
 	var chassis []string
 	var foreign []int
@@ -211,53 +252,101 @@ func (c *largeCluster) bindOthers(b *testing.B) {
 	c.wait(b, "sb")
 }
 
-// measureNode starts the first node, with all its pods.
-func (c *largeCluster) measureNode(b *testing.B, r *report, scenario string) {
+// startNode starts the first node, with all its pods.
+func (c *largeCluster) startNode(b *testing.B) *chassis {
 	b.Helper()
 	node := startChassis(b, c.sb, 0, c.zone.chassisSettings()...)
 	c.nodes = append(c.nodes, node)
-	c.plugPods(b, node)
-	run(b, ovnProgram(b, "ovn-sbctl"), "--db="+c.sb.remote, "--timeout=500", "wait-until", "Chassis_Private",
-		load.Chassis(0))
-	c.sync(b)
+	var pods []*corev1.Pod
+	for i := range c.load.Pods {
+		if pod := c.load.Pod(i); pod.Spec.NodeName == load.NodeName(0) {
+			pods = append(pods, pod)
+		}
+	}
+	node.plug(b, pods...)
+	node.awaitPods(b, pods...)
+	c.awaitTunnels(b, c.load.Nodes-1)
+	return node
+}
+
+// awaitTunnels waits until the first node has so many. ovn-controller makes a tunnel's flows when Open vSwitch has
+// given it a port, and is in sync before.
+func (c *largeCluster) awaitTunnels(b *testing.B, tunnels int) {
+	b.Helper()
+	until(b, 5*time.Minute, "all tunnels have flows", c.nodes[0].controls, func(context.Context) error {
+		c.sync(b)
+		if got := strings.Count(c.nodes[0].ofctl(b, "dump-flows", "table=0,icmp,icmp_type=3"), "cookie="); got < tunnels {
+			return fmt.Errorf("%d of %d", got, tunnels)
+		}
+		return nil
+	})
+}
+
+// measureNode starts the ovn-controller of the first node anew. The flows come to be the same as before.
+func (c *largeCluster) measureNode(b *testing.B, r *report, scenario, all string) {
+	b.Helper()
+	node := c.nodes[0]
+	c.recompute(b) // which also leaves no flows that nobody needs any more
+	before := node.flows(b)
+	took, incomplete := c.restart(b, node, all)
 	r.add(scenario, "ovn-controller from nothing, CPU", "s", c.cpu(b, node.controls).Seconds())
+	r.add(scenario, "ovn-controller from nothing, until all flows", "s", took.Seconds())
+	r.add(scenario, "… time in which flows are missing", "s", incomplete.Seconds())
+	if missing, more := differences(before, node.flows(b)); len(missing)+len(more) > 0 {
+		b.Errorf("%s: after a restart %d flows are missing, such as %q, and there are %d others, such as %q", scenario,
+			len(missing), first(missing), len(more), first(more))
+	}
 	counted := c.amount(b)
 	r.add(scenario, "OpenFlow flows", "flows", counted.openFlow.total()).atMost(aimNodeFlows)
 	for _, table := range counted.openFlow.largest(6) {
 		r.add(scenario, "… in "+table, "flows", counted.openFlow[table])
 	}
 	r.add(scenario, "OpenFlow groups", "groups", counted.groups.total())
+	r.add(scenario, "recompute, CPU", "s", c.recompute(b).Seconds()).atMost(aimNodeRecomputeSeconds)
+	r.add(scenario, "ovn-controller, peak memory", "MB", float64(node.controls.peak(b))/1e6).atMost(aimNodeMegabytes)
+}
+
+// recompute has the first node's ovn-controller work out everything from nothing.
+func (c *largeCluster) recompute(b *testing.B) time.Duration {
+	b.Helper()
+	node := c.nodes[0]
+	c.sync(b)
 	before := c.cpu(b, node.controls)
 	run(b, ovnProgram(b, "ovn-appctl"), "-t", filepath.Join(node.dir, "ovn-controller.ctl"), "inc-engine/recompute")
 	c.sync(b)
-	r.add(scenario, "recompute, CPU", "s", (c.cpu(b, node.controls) - before).Seconds()).atMost(aimNodeRecomputeSeconds)
-	for _, one := range []struct {
-		name string
-		*process
-		aim float64
-	}{
-		{"ovn-controller", node.controls, aimNodeMegabytes}, {"ovs-vswitchd", node.vswitchd, 0}, {"northd", c.northd, 0},
-		{"Northbound's server", c.nb.server, 0}, {"Southbound's server", c.sb.server, 0},
-	} {
-		r.add(scenario, one.name+", peak memory", "MB", float64(one.peak(b))/1e6).atMost(one.aim)
-	}
+	return c.cpu(b, node.controls) - before
 }
 
-// plugPods gives the first node the interfaces of its pods, and waits until all of them have their flows.
-func (c *largeCluster) plugPods(b *testing.B, node *chassis) {
+// restart ends a node's ovn-controller as its unit does, and starts another one. It takes so long until all flows are
+// there; incomplete is the part of it in which there were fewer than before.
+func (c *largeCluster) restart(b *testing.B, node *chassis, all string) (took, incomplete time.Duration) {
 	b.Helper()
-	var plug, installed []string
-	for i := range c.load.Pods {
-		if pod := c.load.Pod(i); pod.Spec.NodeName == load.NodeName(0) {
-			name := fmt.Sprint("pod", i)
-			plug = append(plug, "--", "add-port", "br-int", name, "--", "set", "interface", name, "type=dummy",
-				"external_ids:iface-id="+contract.PodPort(pod.Namespace, pod.Name),
-				"external_ids:iface-id-ver="+string(northbound.PodOwner(pod.Namespace+"/"+pod.Name))) // it stands in for the UID
-			installed = append(installed, "--", "wait-until", "interface", name, "external_ids:ovn-installed=true")
+	before := node.flowCount(b)
+	node.leave(b)
+	node.monitor(b, all)
+	began := time.Now()
+	node.controls = node.start(b, "ovn-controller", "unix:"+filepath.Join(node.dir, "db.sock"))
+	synced := make(chan error, 1)
+	go func() {
+		synced <- exec.Command(ovnProgram(b, "ovn-nbctl"), "--db="+c.nb.remote, "--timeout=500", "--wait=hv", "sync").Run()
+	}()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for last := began; ; {
+		select {
+		case err := <-synced:
+			if err != nil {
+				b.Fatalf("wait for flows after a restart: %v\n%s", err, node.controls.tail())
+			}
+			return time.Since(began), incomplete
+		case <-tick.C:
 		}
+		count, now := node.flowCount(b), time.Now()
+		if count < before {
+			incomplete += now.Sub(last)
+		}
+		last = now
 	}
-	node.vsctl(b, plug...)
-	node.vsctl(b, installed...)
 }
 
 // eventRounds is how often each event is made.
@@ -267,48 +356,67 @@ const eventRounds = 10
 type event struct {
 	name   string
 	make   func(i int) k8sruntime.Object
+	plug   bool   // the first node has the pod's interface before the Southbound has its port
 	settle func() // nil, or waits for what a sync does not wait for
 	// Aims of northd's processor time, and of what comes to the first node's flows; 0 is none.
 	northdMilliseconds, flows float64
 }
 
-// measureEvents makes single changes, one after the other, each until it is in the first node's flows.
-func (c *largeCluster) measureEvents(b *testing.B, r *report, scenario string) {
+// measureEvents makes single changes, one after the other, each until it is in the first node's flows. Those with
+// another value of ovn-monitor-all are others of the same kind.
+func (c *largeCluster) measureEvents(b *testing.B, r *report, scenario string, monitors ...string) {
 	b.Helper()
 	sides := c.load.SidePolicies()
+	member := func(name string) func(i int) k8sruntime.Object {
+		return func(i int) k8sruntime.Object { return c.load.Member(sides[0].Namespace, fmt.Sprint(name, i)) }
+	}
 	events := []event{
 		{name: "nothing", make: func(int) k8sruntime.Object { return nil }},
-		{name: "a pod", northdMilliseconds: aimNorthdPodMilliseconds, make: func(i int) k8sruntime.Object {
-			return c.load.Member(sides[0].Namespace, fmt.Sprint("member-", i))
-		}},
+		{name: "a pod", northdMilliseconds: aimNorthdPodMilliseconds, make: member("member-")},
+		{name: "a pod of the node", plug: true, make: member("plugged-")},
 		{name: "an endpoint", make: func(i int) k8sruntime.Object {
-			return c.load.WithEndpoint(i, load.PodAddress(0, 244+i))
+			return c.load.WithEndpoint(i, load.PodAddress(0, 244+i%eventRounds))
 		}},
 	}
 	if c.zone != nil {
 		events = append(events, c.foreignEvents(b)...)
 	}
-	for _, e := range append(events, event{name: "a policy", make: func(i int) k8sruntime.Object { return sides[i] }}) {
-		c.measureEvent(b, r, scenario, e)
+	policy := event{name: "a policy", make: func(i int) k8sruntime.Object { return sides[i] }}
+	for _, list := range [][]event{events, {policy}} { // policies add many flows, so they come last
+		for i, all := range monitors {
+			c.nodes[0].monitor(b, all) // is followed without a restart
+			c.recompute(b)
+			for _, e := range list {
+				c.measureEvent(b, r, monitorScenario(scenario, all), e, i*eventRounds)
+			}
+		}
 	}
 }
 
-func (c *largeCluster) measureEvent(b *testing.B, r *report, scenario string, e event) {
+func (c *largeCluster) measureEvent(b *testing.B, r *report, scenario string, e event, from int) {
 	b.Helper()
+	node := c.nodes[0]
 	names := []string{"northd", "ovn-controller", "Southbound's server"}
-	processes := []*process{c.northd, c.nodes[0].controls, c.sb.server}
-	flows, before, recomputed := c.nodes[0].flows(b), make([]time.Duration, len(names)), c.recomputes(b)
+	processes := []*process{c.northd, node.controls, c.sb.server}
+	flows, before, recomputed := node.flowsByTable(b), make([]time.Duration, len(names)), c.recomputes(b)
 	for i, p := range processes {
 		before[i] = c.cpu(b, p)
 	}
 	var took []time.Duration
 	var own time.Duration
-	for i := range eventRounds {
+	for i := from; i < from+eventRounds; i++ {
+		o := e.make(i)
+		if e.plug {
+			node.plug(b, o.(*corev1.Pod))
+		}
 		start, began := time.Now(), spent(b)
-		if o := e.make(i); o != nil {
+		if o != nil {
 			c.apply(b, o)
 		}
 		own += spent(b) - began
+		if e.plug {
+			node.awaitPods(b, o.(*corev1.Pod))
+		}
 		c.sync(b)
 		took = append(took, time.Since(start))
 	}
@@ -325,7 +433,7 @@ func (c *largeCluster) measureEvent(b *testing.B, r *report, scenario string, e 
 			f.atMost(e.northdMilliseconds)
 		}
 	}
-	more := c.nodes[0].flows(b).less(flows)
+	more := node.flowsByTable(b).less(flows)
 	r.add(scenario, e.name+", OpenFlow flows", "flows", more.total()/eventRounds).atMost(e.flows)
 	for _, table := range more.largest(8) {
 		if more[table] >= eventRounds {
@@ -405,5 +513,13 @@ func (r *report) grow(small, large string) {
 				}
 			}
 		}
+	}
+}
+
+// growScale is grow, of the figures of a cluster and of its node with each of the values of ovn-monitor-all.
+func (r *report) growScale(small, large string, monitors ...string) {
+	r.grow(small, large)
+	for _, all := range monitors {
+		r.grow(monitorScenario(small, all), monitorScenario(large, all))
 	}
 }

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -10,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 
@@ -33,20 +31,21 @@ const (
 
 // BenchmarkZones is the gauge of a zone, see docs/zones.md. Weft has no zones: the rows of own nodes and pods are those
 // of the translation, as in BenchmarkScale, and those between zones are written here. Beside each zone is a cluster
-// that has its nodes alone.
+// that has its nodes alone. The node reads all of the Southbound.
 func BenchmarkZones(b *testing.B) {
 	var r report
 	sizes, shared := numbers(b, zonesVariable, "100,900,250,750"), sharedNumbers(b)
 	if len(sizes)%2 != 0 {
 		b.Fatalf("%s: needs pairs of numbers, of own and of foreign nodes", zonesVariable)
 	}
+	const all = "true" // the value of ovn-monitor-all
 	for size := range slices.Chunk(sizes, 2) {
 		own, foreign := size[0], size[1]
 		alone := scaleScenario(own)
-		measureScale(b, &r, alone, &largeCluster{load: large(own, shared)})
+		measureScale(b, &r, alone, &largeCluster{load: large(own, shared)}, all)
 		beside := fmt.Sprintf("%s beside %d", alone, foreign)
-		measureScale(b, &r, beside, &largeCluster{load: large(own+foreign, shared), zone: newZone(own, foreign)})
-		r.grow(alone, beside)
+		measureScale(b, &r, beside, &largeCluster{load: large(own+foreign, shared), zone: newZone(own, foreign)}, all)
+		r.growScale(alone, beside, all)
 	}
 	r.publish(b)
 	r.print(os.Stdout)
@@ -302,17 +301,4 @@ func (c *largeCluster) foreignEvents(b *testing.B) []event {
 				return c.load.Node(i)
 			}},
 	}
-}
-
-// awaitTunnels waits until the first node has so many. ovn-controller makes a tunnel's flows when Open vSwitch has
-// given it a port, and is in sync before.
-func (c *largeCluster) awaitTunnels(b *testing.B, tunnels int) {
-	b.Helper()
-	until(b, 5*time.Minute, "all tunnels have flows", c.nodes[0].controls, func(context.Context) error {
-		c.sync(b)
-		if got := strings.Count(c.nodes[0].ofctl(b, "dump-flows", "table=0,icmp,icmp_type=3"), "cookie="); got < tunnels {
-			return fmt.Errorf("%d of %d", got, tunnels)
-		}
-		return nil
-	})
 }

@@ -44,14 +44,13 @@ type placed struct {
 	*corev1.Pod
 	app     int
 	address netip.Addr
-	iface   string // if it is on the first node
 }
 
 // pod is one that suits.
 func (w *ways) pod(b *testing.B, which string, suits func(p *placed) bool) *placed {
 	b.Helper()
 	for i := range w.load.Pods {
-		p := &placed{Pod: w.load.Pod(i), iface: fmt.Sprint("pod", i)}
+		p := &placed{Pod: w.load.Pod(i)}
 		var err error
 		if p.app, err = strconv.Atoi(strings.TrimPrefix(p.Labels["app"], "a")); err != nil {
 			b.Fatal(err)
@@ -124,7 +123,7 @@ func (w *ways) checkAnswers(b *testing.B) {
 	}
 	for i := 1; i < w.zone.all; i++ {
 		if to := load.NodeName(i); w.zone.has(i) {
-			text, port := w.traceFlows(b, "in_port="+from.iface, answer(to))
+			text, port := w.traceFlows(b, "in_port="+from.Name, answer(to))
 			if want := w.tunnel(b, w.node(to), "ofport"); port != want {
 				b.Fatalf("an answer to %s left by port %q, want %q:\n%s", to, port, want, text)
 			}
@@ -137,7 +136,7 @@ func (w *ways) checkAnswers(b *testing.B) {
 // transit switch by which the other zone takes it.
 func (w *ways) checkLeaving(b *testing.B, from *placed, p ovntrace.Packet, node string, allowed bool) {
 	b.Helper()
-	text, port := w.traceFlows(b, "in_port="+from.iface, p)
+	text, port := w.traceFlows(b, "in_port="+from.Name, p)
 	to, want := w.node(node), ""
 	if allowed {
 		want = w.tunnel(b, to, "ofport")
@@ -174,7 +173,7 @@ func (w *ways) checkArrivals(b *testing.B) {
 			from.Spec.NodeName), "name"), transitKey, sender<<16|node.number), p)
 		want := ""
 		if allowed {
-			want = w.nodes[0].vsctl(b, "get", "Interface", to.iface, "ofport")
+			want = w.nodes[0].vsctl(b, "get", "Interface", to.Name, "ofport")
 		}
 		if port != want {
 			b.Fatalf("a packet from %s came out of port %q, want %q:\n%s", from.Spec.NodeName, port, want, text)
