@@ -61,7 +61,8 @@ func traceCommand() *cobra.Command {
 	f := cmd.Flags()
 	contextFlags(f)
 	f.StringP("namespace", "n", "", "namespace of pods and Services named without one; empty: that of the context")
-	f.String("protocol", "", "protocol of the connection: tcp, udp or sctp; empty: tcp, or that of the Service's port")
+	f.String("protocol", "", "protocol of the connection: tcp, udp or sctp; empty: that of the Service's port, or tcp "+
+		"for a port of another destination")
 	f.String("family", "", "address family: 4 or 6; empty: 4 if both ends have it, else 6")
 	f.String("node", "", "node by whose gateway a connection from an address enters; empty: the one that serves the "+
 		"destination, or else the first with a gateway")

@@ -42,8 +42,8 @@ func NewExpiry(files ...Watched) Expiry { return Expiry{func() []Watched { retur
 func NewExpiryOf(files func() []Watched) Expiry { return Expiry{files} }
 
 var expiry = prometheus.NewDesc("weft_certificate_expiry_timestamp_seconds",
-	"Time (Unix) at which the first certificate of a file expires, by the key that names the file; 0 if no "+
-		"certificate in the file can be read.", []string{"purpose", "file"}, nil)
+	"Time (Unix) at which the certificates of a file expire, by the key that names the file: of several, the one that "+
+		"expires first counts; 0 if no certificate in the file can be read.", []string{"purpose", "file"}, nil)
 
 // Describe is part of [prometheus.Collector].
 func (Expiry) Describe(out chan<- *prometheus.Desc) { out <- expiry }

@@ -40,7 +40,8 @@ times in seconds, by their size.`)
 		{"weft chassis", "", "chassis"}, {"weft southbound", "", "southbound"}, {"weft observe", "", "observe"},
 		{"Connections to OVSDB", "weft controller serves these for its connection to the Northbound, and weft node " +
 			"for its connection to the database of Open vSwitch. All of them also have the label `database`, with " +
-			"the database's name. weft node serves no metrics before its first connection.", "ovsdb"},
+			"the database's name. Before its first connection, weft node serves no metrics at all: it does not listen at " +
+			"`metrics-address` yet.", "ovsdb"},
 		{"Daemons of OVN and Open vSwitch", "Weft asks the daemons at their control sockets, at most every 10 " +
 			"seconds. weft node asks the daemons of its node, weft chassis the `ovn-controller` of each node that it " +
 			"holds, and weft southbound the OVN databases' servers and `ovn-northd` of its host. The label `daemon` has " +

@@ -70,8 +70,8 @@ type NetworkStatus struct {
 	// Events is the Warnings of the last hour of Weft's parts, the latest first. If there are too many, each namespace
 	// has a fair share of the list. Objects without a namespace have a share of their own.
 	Events []EventGroup `json:"events,omitempty"`
-	// EventsLeftOut is the number of further entries, for which the list has no room. The findings count those of the
-	// last ten minutes.
+	// EventsLeftOut is the number of further entries, for which the list has no room. Only Warnings of the last ten
+	// minutes can be findings, in the list or not.
 	EventsLeftOut int `json:"eventsLeftOut,omitempty"`
 	// EventsTruncated is true if there were more Warnings than weft observe reads.
 	EventsTruncated bool `json:"eventsTruncated,omitempty"`
@@ -195,7 +195,7 @@ type SubnetStatus struct {
 	CIDR string `json:"cidr"`
 	// Used is the number of pods' addresses that are taken.
 	Used int `json:"used"`
-	// Free is the number of addresses that no pod has. In a large subnet, the first 65,536 addresses are counted.
+	// Free is the number of addresses that pods may still get. Pods get at most 65,533 addresses of a subnet.
 	Free int `json:"free"`
 }
 
@@ -265,7 +265,8 @@ type EgressStatus struct {
 	Condition Condition `json:"condition"`
 }
 
-// Condition is the condition Ready of an object.
+// Condition is a condition: WeftReady of a Node, or Ready of another object. A NetworkPolicy has no conditions: here
+// it has what its annotation weft.net/policy-status says.
 type Condition struct {
 	// Current is true if the condition is about the object as it is now.
 	Current bool `json:"current"`

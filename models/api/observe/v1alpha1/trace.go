@@ -87,9 +87,10 @@ type TraceSpec struct {
 	// Destination is what the connection goes to: a Pod, a Service, a Node or an Address.
 	Destination TraceEnd `json:"destination"`
 	// Port is the number of the destination's port, or the name of a port of a Service. A Service with one port needs
-	// none. Without it, other destinations are asked for an echo (ICMP).
+	// none. Without it, other destinations are asked for an echo (ICMP), and the protocol must be empty.
 	Port string `json:"port,omitempty"`
-	// Protocol is one of tcp, udp and sctp. Empty is tcp, or the protocol of the Service's port.
+	// Protocol is one of tcp, udp and sctp. Empty is the protocol of the Service's port, or tcp for a port of another
+	// destination.
 	Protocol string `json:"protocol,omitempty"`
 	// Family is IPv4 or IPv6. Empty is IPv4 if both ends have it, else IPv6.
 	Family string `json:"family,omitempty"`

@@ -43,7 +43,7 @@ type PolicyHits struct {
 	Rule string `json:"rule"`
 	// Action is what the rule does: Accept, Deny or Pass.
 	Action string `json:"action"`
-	// Packets is how many packets the rule has met on all nodes.
+	// Packets is how many packets the rule has met on the nodes that have answered.
 	Packets uint64 `json:"packets"`
 	// Bytes is how many bytes these packets had.
 	Bytes uint64 `json:"bytes"`
