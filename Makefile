@@ -210,8 +210,8 @@ bench-kernel: lab lab-kernels bin/steady bin/ask ## connections and bytes on the
 	go test -tags ansible -run '^$$' -bench Kernel -benchtime 1x -timeout 60m ./test/ansible -args -kernel
 
 .PHONY: e2e-kernel
-e2e-kernel: lab lab-kernels lab-official bin/steady bin/ask ## the official Kubernetes network tests on nodes with kernels of their own (two hours)
-	go test -tags ansible -count 1 -timeout 5h -v -run TestKernel ./test/ansible -args -kernel -official
+e2e-kernel: lab lab-kernels lab-official bin/steady bin/ask ## the official Kubernetes network tests on nodes with kernels of their own (some six hours)
+	go test -tags ansible -count 1 -timeout 10h -v -run TestKernel ./test/ansible -args -kernel -official
 
 .PHONY: test-ansible
 test-ansible: lab-official lab-hosts bin/steady bin/ask ## servers with a systemd of their own, on which the playbooks of ansible/ install Weft, upgrade it and take it off

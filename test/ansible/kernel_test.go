@@ -11,7 +11,7 @@ import (
 )
 
 var official = flag.Bool("official", false, "also Kubernetes' own tests on nodes with kernels of their own, which "+
-	"takes more than an hour")
+	"takes hours")
 
 // TestKernel is of nodes with kernels of their own: what the playbooks install there switches pods' packets in Linux'
 // own datapath, of Debian 12 with its Open vSwitch and of Debian 13 with its.
@@ -57,6 +57,9 @@ func needsKernels(t *testing.T) {
 	}
 }
 
+// otherPolicies are words in the names of a second part of Kubernetes' tests of NetworkPolicies.
+const otherPolicies = `should (enforce|allow|not allow|ensure)`
+
 // forgotten are Kubernetes' tests of UDP connections whose endpoint is gone.
 const forgotten = `Conntrack should be able to (preserve UDP traffic|cleanup conntrack entries)`
 
@@ -65,7 +68,7 @@ const forgotten = `Conntrack should be able to (preserve UDP traffic|cleanup con
 func TestKernelPassesOfficialTests(t *testing.T) {
 	needsKernels(t)
 	if !*official {
-		t.Skip("it takes more than an hour; -args -kernel -official runs it")
+		t.Skip("it takes hours; -args -kernel -official runs it")
 	}
 	install(t)
 	awaitCluster(t)
@@ -81,7 +84,11 @@ func TestKernelPassesOfficialTests(t *testing.T) {
 		{"UDP connections", 6, `\[sig-network\] ` + forgotten, "nothing"},
 		{"SCTP", 6, `\[sig-network\].*\[Feature:SCTPConnectivity\]`,
 			"node-(pod communication|Service): sctp|IPv6DualStack"}, // which needs a cluster of both families
-		{"NetworkPolicy", 47, `\[sig-network\] Netpol`, "Feature:SCTPConnectivity"},
+		// Each of these parts takes an hour: a spec starts hundreds of programs in pods.
+		{"NetworkPolicy 1 of 3", 16, `\[sig-network\] Netpol .*should enforce policy`, "Feature:SCTPConnectivity"},
+		{"NetworkPolicy 2 of 3", 16, `\[sig-network\] Netpol .*` + otherPolicies,
+			"Feature:SCTPConnectivity|should enforce policy"},
+		{"NetworkPolicy 3 of 3", 15, `\[sig-network\] Netpol`, "Feature:SCTPConnectivity|" + otherPolicies},
 	} {
 		t.Run(suite.name, func(t *testing.T) {
 			began := time.Now()
