@@ -70,6 +70,7 @@ const populate = `
 -- create Port_Binding datapath=@host tunnel_key=2 logical_port=mgmt-l2 options:requested-chassis=l2 external_ids:weft.net/tunnel-addresses="{tunnels}"
 -- create MAC_Binding datapath=@d logical_port=gw1 ip=192.0.2.9 mac=m9
 -- create MAC_Binding datapath=@d logical_port=gw2 ip=192.0.2.9 mac=m9
+-- create MAC_Binding datapath=@router logical_port=rtos-l1 ip=192.0.2.9 mac=m9
 -- create FDB dp_key=1 port_key=1 mac=f1 -- create FDB dp_key=1 port_key=2 mac=f2
 -- create BFD logical_port=gw1 dst_ip=192.0.2.9 src_port=50000 disc=1 status=down chassis_name=l1
 `
@@ -188,6 +189,10 @@ func TestNodesWriteTheirOwnAlone(t *testing.T) {
 			"Port_Binding has no row"},
 		{"set MAC_Binding {neighbour of gw1} mac=ma", "of port gw1 of table MAC_Binding is another node's"},
 		{"set MAC_Binding {neighbour of gw1} timestamp=7", "another node's"},
+		// Each ovn-controller says when a packet of the neighbour has last met its flows.
+		{"set MAC_Binding {neighbour of rtos-l1} timestamp=7", ""},
+		{"set MAC_Binding {neighbour of rtos-l1} mac=ma timestamp=7", "of port rtos-l1 of table MAC_Binding is another node's"},
+		{"set MAC_Binding {neighbour of rtos-l1} mac=ma", "of port rtos-l1 of table MAC_Binding is another node's"},
 		{"set MAC_Binding {neighbour of gw2} logical_port=gw1", "column logical_port"},
 		{"destroy MAC_Binding {neighbour of gw1}", "deletes no row"},
 		{"create FDB dp_key=1 port_key=2 mac=f3", ""},

@@ -124,14 +124,17 @@ func ownPort(r *replica, node, uuid string, _ object) (own, there bool) {
 	return there && r.owns(node, port), there
 }
 
-// neighbour and newNeighbour are of a MAC_Binding.
-func neighbour(r *replica, node, uuid string, _ object) (own, there bool) {
-	row, there := ovsdb.Get[sb.MACBinding](r.Client, uuid)
+// neighbour and newNeighbour are of a MAC_Binding. When a neighbour was last heard of, each node may say if the router is
+// on all chassis: an ovn-controller says so if packets of the neighbour have met its flows, whoever has learned of it.
+// If that were refused, ovn-controller would lose all that it writes at the same time, and compute all flows anew.
+func neighbour(r *replica, node, uuid string, row object) (own, there bool) {
+	binding, there := ovsdb.Get[sb.MACBinding](r.Client, uuid)
 	if !there {
 		return false, false
 	}
-	port, known := r.ports().named[row.LogicalPort]
-	return known && r.learns(node, port), true
+	port, known := r.ports().named[binding.LogicalPort]
+	heardOf := len(row) == 1 && row["timestamp"] != nil
+	return known && (r.learns(node, port) || heardOf && port.Type == "patch"), true
 }
 
 func newNeighbour(r *replica, node string, row object) error {
