@@ -121,6 +121,7 @@ func TestADatabaseThatWasLostIsFilledAgain(t *testing.T) {
 
 func TestASilentServerIsLeft(t *testing.T) {
 	s := realStage(t)
+	s.config.Probe = briefProbe
 	s.start()
 	s.server.Pause()
 	resumed := false

@@ -7,8 +7,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft/test/lab/labtest"
 )
@@ -78,5 +80,41 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	return cluster.Run(tests)
+	if code := cluster.Run(tests); code != 0 {
+		return code
+	}
+	if again, err := refusedAgain(); err != nil || len(again) > 0 {
+		fmt.Fprintln(os.Stderr, "the guard of the Southbound refuses honest nodes again and again:", again, err)
+		return 1
+	}
+	return 0
 }
+
+// refusedAgain are the requests of a node that the guard of the Southbound has refused three times or more, the last one
+// more than a minute after the first. A node that nobody has stolen may be too early, as at its start.
+func refusedAgain() (again []string, err error) {
+	log, err := cluster.Try("logs", "weft-southbound")
+	if err != nil {
+		return nil, err
+	}
+	times := map[string][]time.Time{}
+	for _, refusal := range refusals.FindAllStringSubmatch(log, -1) {
+		at, err := time.Parse(time.RFC3339Nano, refusal[1])
+		if err != nil {
+			return nil, err
+		}
+		what := refusal[2] + ": " + someRow.ReplaceAllString(refusal[3], "…")
+		times[what] = append(times[what], at)
+	}
+	for what, at := range times {
+		if last := len(at) - 1; last >= 2 && at[last].Sub(at[0]) > time.Minute {
+			again = append(again, fmt.Sprintf("%s, %d times", what, len(at)))
+		}
+	}
+	return again, nil
+}
+
+var (
+	refusals = regexp.MustCompile(`time=(\S+) .*a node asked for what is not its own.* object=(\S+) .*refused="(.*)"`)
+	someRow  = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+)
