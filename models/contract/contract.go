@@ -61,8 +61,8 @@ type NodeNetwork struct {
 	// HostExternalIPs are the ranges of hosts' addresses that Services may have by spec.externalIPs
 	// (host-external-ip-cidrs of the controller).
 	HostExternalIPs []netip.Prefix `json:"hostExternalIPs,omitempty"`
-	// Hosts are the ranges of hosts that are not nodes, such as those of OVN's databases. No Service has their addresses.
-	// The node's host reaches them by its own routes.
+	// Hosts are the ranges of hosts that are not nodes, such as those of OVN's databases. No Service has their addresses
+	// by spec.externalIPs, except those in hostExternalIPs. The node's host reaches them by its own routes.
 	Hosts []netip.Prefix `json:"hosts,omitempty"`
 	// Connections is the number of connections in one share ([Shares]), by the controller's key
 	// windows-node-connections. Each zone that all pods of a Windows node have in common may have one, two or three
@@ -130,8 +130,8 @@ type Gateway struct {
 	// HostAddresses is true if the MAC address and the addresses are the host's own. The flows of the external bridge
 	// share them between the host and the router, and translate the source of what leaves the cluster.
 	HostAddresses bool `json:"hostAddresses,omitempty"`
-	// Routed is true if pods keep their addresses outside, except at gateways of other nodes. The routers there know the
-	// way back.
+	// Routed is true if pods keep their addresses outside, except in packets to gateways of other nodes. The routers
+	// outside know the way back to the pods.
 	Routed bool `json:"routed,omitempty"`
 }
 

@@ -2,8 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// EgressLabel is the label of a Node: the node may carry the addresses of EgressIPs that have no nodeSelector, unless
-// the value is "false". An administrator sets it.
+// EgressLabel is the label of a Node: the node may carry the addresses of EgressIPs that have no nodeSelector, if it
+// has this label with any value except "false". An administrator sets it.
 const EgressLabel = "weft.net/egress"
 
 // EgressIP gives the connections that selected pods open to the world outside the cluster a fixed source
