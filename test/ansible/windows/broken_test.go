@@ -3,9 +3,11 @@
 package windows
 
 import (
+	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -53,9 +55,7 @@ func (b *bench) like(name, other string) *machine {
 	for name, store := range from.stores {
 		m.stores[name] = slices.Clone(store)
 	}
-	for folder, access := range from.access {
-		m.access[folder] = slices.Clone(access)
-	}
+	m.closed = maps.Clone(from.closed)
 	m.rules, m.drivers, m.signers = maps.Clone(from.rules), maps.Clone(from.drivers), maps.Clone(from.signers)
 	m.exclusions, m.products = slices.Clone(from.exclusions), slices.Clone(from.products)
 	m.testSigning, m.testNext, m.config = from.testSigning, from.testNext, from.config
@@ -113,6 +113,106 @@ func TestConfigurationOfABrokenPlayIsTakenUp(t *testing.T) {
 	b.succeeded(again, "h1")
 	if story := m.changes(); story != "" || len(again.changed("h1")) > 0 {
 		t.Errorf("a third run changed %v\n%s", again.changed("h1"), story)
+	}
+}
+
+// TestFoldersThatUsersHaveMade: whoever has made a folder before the roles does not tell LocalSystem what to run. The
+// agent's folder loses its configuration, and keeps what an agent may have left there; that of Open vSwitch is refused.
+func TestFoldersThatUsersHaveMade(t *testing.T) {
+	const state, planted = `C:\ProgramData\weft`, "a user's"
+	b := newBench(t)
+	b.host("state", nil)
+	b.host("opened", nil)
+	b.install("opened")
+	delete(b.machines["opened"].closed, state)
+	for _, name := range []string{"state", "opened"} {
+		b.machines[name].write(configFile, []byte(planted))
+		b.machines[name].write(hostFile, []byte(planted))
+	}
+	b.host("programs", nil).write(`C:\openvswitch\usr\sbin\version.dll`, []byte(planted))
+	record, err := json.Marshal(map[string]any{"checksum": b.packages["openvswitch-3.7.1.zip"], "driver": "upstream",
+		"exclusions": []string{}, "certificates": []string{}})
+	check(t, err)
+	b.host("record", nil).write(`C:\openvswitch\weft-package.json`, record)
+	own := b.host("own", nil)
+	b.adopt(own)
+	own.write(`C:\openvswitch\usr\bin\ovs-ofctl.exe`, nil)
+
+	b.take()
+	refused := func(result outcome) {
+		t.Helper()
+		for _, name := range []string{"programs", "record"} {
+			b.refused(result, name, `Users who are not administrators could write in C:\openvswitch of `+name, "")
+		}
+	}
+	checked := b.play("windows.yml", slices.Concat(withSerial, []string{"--check"})...)
+	refused(checked)
+	for _, name := range []string{"state", "opened", "own"} {
+		b.succeeded(checked, name)
+		if story := b.machines[name].changes(); story != "" {
+			t.Errorf("%s: a check has changed\n%s", name, story)
+		}
+	}
+	result := b.play("windows.yml", withSerial...)
+	refused(result)
+	b.succeeded(result, "own")
+	const closes = "folder " + state + " is closed to users\n" + configFile + " is removed\n"
+	follows := map[string]string{"state": `folder C:\Program Files\weft`, "opened": "file " + configFile}
+	for name, next := range follows {
+		b.succeeded(result, name)
+		m := b.machines[name]
+		if story := m.changes(); !strings.Contains(story, closes+next+"\n") || strings.Contains(story, hostFile) ||
+			!strings.Contains(m.config, "ovs-ofctl") {
+			t.Errorf("%s: the agent has\n%s\nafter\n%s", name, m.config, story)
+		}
+	}
+	b.take("state", "opened", "own")
+	again := b.play("windows.yml", withSerial...)
+	for _, name := range []string{"state", "opened", "own"} {
+		b.succeeded(again, name)
+		if changed := again.changed(name); len(changed) > 0 {
+			t.Errorf("%s: a second run changed %v", name, changed)
+		}
+	}
+}
+
+// TestUninstallTakesNoConfigurationOfAUser: when the agent's folder is gone, every user can make another one.
+func TestUninstallTakesNoConfigurationOfAUser(t *testing.T) {
+	b := newBench(t)
+	m := b.host("h1", nil)
+	b.install("h1")
+	m.severs = `C:\ProgramData\weft is removed`
+	if result := b.play("uninstall.yml"); result.Stats["h1"].Unreachable == 0 {
+		t.Fatalf("the connection was to be lost, and it said %q after\n%s", result.failure("h1"), m.changes())
+	}
+	m.changes()
+	m.lost = 0 // by the time of the next run the host answers again
+	m.write(configFile, []byte("a user's"))
+	m.write(hostFile, []byte("a user's"))
+	b.succeeded(b.play("uninstall.yml"), "h1")
+	if story := m.changes(); strings.Contains(story, "weft node release") {
+		t.Errorf("weft.exe was given a user's configuration:\n%s", story)
+	}
+	b.clean(t, m, false)
+}
+
+// TestFolderIsClosedAsTheAgentClosesIt compares the access list of folder.ps1 with that of node.SecureFolder.
+func TestFolderIsClosedAsTheAgentClosesIt(t *testing.T) {
+	var lists []string
+	for path, pattern := range map[string]string{
+		"../../../node/private_windows.go":                    `folderAccess += "([^"]+)"`,
+		"../../../ansible/roles/ovs_windows/files/folder.ps1": `SetSecurityDescriptorSddlForm\('([^']+)'`,
+	} {
+		content, err := os.ReadFile(path)
+		check(t, err)
+		found := regexp.MustCompile(pattern).FindStringSubmatch(string(content))
+		if found == nil {
+			t.Fatalf("%s has no access list", path)
+		}
+		lists = append(lists, found[1])
+	}
+	if lists[0] != lists[1] {
+		t.Errorf("%q", lists)
 	}
 }
 

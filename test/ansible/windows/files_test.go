@@ -9,29 +9,18 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"hash"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
 var fileModules = map[string]func(m *machine, args map[string]any, check bool) reply{
-	"win_stat": stat,
-	"slurp":    slurp,
-	"win_file": setFile,
-	"win_owner": func(m *machine, args map[string]any, check bool) reply {
-		return m.allow(args, check, "%s is %s's", args["user"])
-	},
-	"win_acl": func(m *machine, args map[string]any, check bool) reply {
-		return m.allow(args, check, "%s: %s is allowed %s", args["user"], args["rights"])
-	},
-	"win_acl_inheritance": func(m *machine, args map[string]any, check bool) reply {
-		return m.allow(args, check, "%s: what the folder above allows is %s", args["state"])
-	},
+	"win_stat":     stat,
+	"slurp":        slurp,
+	"win_file":     setFile,
 	"win_tempfile": temporaryFile,
 	"win_find":     find,
 	"win_copy":     copyFile,
@@ -99,7 +88,7 @@ func setFile(m *machine, args map[string]any, check bool) reply {
 				m.tell("%s is removed", path)
 			}
 			must(m, os.RemoveAll(m.local(path)))
-			delete(m.access, path)
+			delete(m.closed, path)
 		}
 		return reply{"changed": exists}
 	default:
@@ -108,21 +97,20 @@ func setFile(m *machine, args map[string]any, check bool) reply {
 	}
 }
 
-// allow notes who may do what with a folder, which has to be there.
-func (m *machine) allow(args map[string]any, check bool, format string, what ...any) reply {
-	path := text(args["path"])
-	if !m.has(path) {
-		return reply{"failed": true, "msg": path + " does not exist"}
+// closeFolder is folder.ps1: users can write in a folder that it has not closed.
+func (m *machine) closeFolder(path string, check bool) reply {
+	exists := m.has(path)
+	open := exists && !m.closed[path]
+	if !check && !m.closed[path] {
+		if exists {
+			m.tell("folder %s is closed to users", path)
+		} else {
+			m.tell("folder %s, closed to users", path)
+		}
+		must(m, os.MkdirAll(m.local(path), 0o755))
+		m.closed[path] = true
 	}
-	now := fmt.Sprintf(format, append([]any{path}, what...)...)
-	if slices.Contains(m.access[path], now) {
-		return reply{"changed": false}
-	}
-	if !check {
-		m.tell("%s", now)
-		m.access[path] = append(m.access[path], now)
-	}
-	return reply{"changed": true}
+	return reply{"changed": !exists || open, "result": map[string]any{"open": open}}
 }
 
 // temporaryFile is a folder that nobody else has.

@@ -30,7 +30,7 @@ type machine struct {
 	services     map[string]*service
 	rules        map[string]map[string]any // of the firewall
 	stores       map[string][]string       // certificates by store
-	access       map[string][]string       // what was said of who may do what, by folder
+	closed       map[string]bool           // folders that users cannot open
 	exclusions   []string                  // of Defender
 	balancers    int                       // load balancers of kube-proxy's in HNS
 	processes    []string
@@ -87,7 +87,7 @@ func newMachine(name, root string) *machine {
 		drivers: map[string]string{},
 		name:    name, root: root, build: "20348", services: map[string]*service{managementService: {Path: "vmms.exe",
 			Start: "auto", Running: true}}, rules: map[string]map[string]any{}, stores: map[string][]string{},
-		access: map[string][]string{},
+		closed: map[string]bool{},
 		jobs:   map[string]reply{}, unfit: map[string]string{}, boots: 1, cuts: 3,
 		signers: map[string]string{"ovsext.sys": "Microsoft Windows Hardware Compatibility Publisher",
 			"ovsext.cat": "Microsoft Windows Hardware Compatibility Publisher"},

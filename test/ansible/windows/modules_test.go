@@ -232,6 +232,8 @@ func script(m *machine, args map[string]any, check bool) reply {
 			}
 		}
 		return reply{"changed": changed}
+	case "folder.ps1":
+		return m.closeFolder(text(parameters["Folder"]), check)
 	case "driver.ps1":
 		content, exists := m.drivers[text(parameters["Service"])]
 		if !exists {

@@ -208,11 +208,8 @@ func TestInstallOnManyKindsOfHosts(t *testing.T) {
 	} {
 		b.refused(result, host, want, "")
 	}
-	const closed = `folder C:\openvswitch
-C:\openvswitch is S-1-5-32-544's
-C:\openvswitch: S-1-5-18 is allowed FullControl
-C:\openvswitch: S-1-5-32-544 is allowed FullControl
-C:\openvswitch: what the folder above allows is absent`
+	const closed = `folder C:\openvswitch, closed to users
+folder C:\ProgramData\openvswitch, closed to users`
 	const staged = "folder C:\\Program Files\\weft-ovs-package\\unpacked"
 	const unpacked = staged + "\nfile C:\\Program Files\\weft-ovs-package\\openvswitch.zip\nC:\\Program " +
 		"Files\\weft-ovs-package\\openvswitch.zip is unpacked"
@@ -232,7 +229,8 @@ C:\openvswitch: what the folder above allows is absent`
 		staged+"\nfile C:\\Program Files\\weft-ovs-package\\openvswitch.msi\n"+closed+
 			"\nthe package openvswitch.msi is installed with INSTALLDIR=C:\\openvswitch\n"+
 			"the package of Open vSwitch is removed\n"+
-			"C:\\Program Files\\weft-ovs-package is removed\nC:\\openvswitch is removed")
+			"C:\\Program Files\\weft-ovs-package is removed\nC:\\openvswitch is removed\n"+
+			"C:\\ProgramData\\openvswitch is removed")
 	if failure := result.failure("secureboot"); !strings.Contains(failure, "Secure Boot is on") ||
 		len(b.machines["secureboot"].drivers) > 0 {
 		t.Errorf("Secure Boot and test signing: %s\n%s", failure, b.machines["secureboot"].changes())

@@ -1,5 +1,5 @@
+folder C:\ProgramData\weft, closed to users
 folder C:\Program Files\weft
-folder C:\ProgramData\weft
 folder C:\Program Files\containerd\cni\bin
 file C:\Program Files\weft\weft.exe
 file C:\Program Files\containerd\cni\bin\weft-cni.exe

@@ -1,11 +1,8 @@
 folder C:\Program Files\weft-ovs-package\unpacked
 download of https://packages.example/openvswitch.zip
 C:\Program Files\weft-ovs-package\openvswitch.zip is unpacked
-folder C:\openvswitch
-C:\openvswitch is S-1-5-32-544's
-C:\openvswitch: S-1-5-18 is allowed FullControl
-C:\openvswitch: S-1-5-32-544 is allowed FullControl
-C:\openvswitch: what the folder above allows is absent
+folder C:\openvswitch, closed to users
+folder C:\openvswitch\var\run\openvswitch, closed to users
 files from C:\Program Files\weft-ovs-package\unpacked\openvswitch\ to C:\openvswitch\
 file C:\openvswitch\weft-package.json
 C:\Program Files\weft-ovs-package is removed
@@ -13,12 +10,11 @@ netcfg -l C:\openvswitch\driver\ovsext.inf -c s -i OVSExt
 Defender's exclusion of C:\openvswitch\usr\sbin\ovsdb-server.exe: present
 folder C:\openvswitch\etc\openvswitch
 folder C:\openvswitch\var\log\openvswitch
-folder C:\openvswitch\var\run\openvswitch
 ovsdb-tool create C:\openvswitch\etc\openvswitch\conf.db C:\openvswitch\usr\share\openvswitch\vswitch.ovsschema
 service ovsdb-server: "C:\openvswitch\usr\sbin\ovsdb-server.exe" "C:\openvswitch\etc\openvswitch\conf.db" -vfile:info --log-file --pidfile --remote=punix:db.sock --service --service-monitor
 service ovs-vswitchd: "C:\openvswitch\usr\sbin\ovs-vswitchd.exe" -vfile:info --log-file --pidfile --service --service-monitor
+folder C:\ProgramData\weft, closed to users
 folder C:\Program Files\weft
-folder C:\ProgramData\weft
 folder C:\Program Files\containerd\cni\bin
 file C:\Program Files\weft\weft.exe
 file C:\Program Files\containerd\cni\bin\weft-cni.exe

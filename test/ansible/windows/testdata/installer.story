@@ -1,18 +1,15 @@
 folder C:\Program Files\weft-ovs-package\unpacked
 file C:\Program Files\weft-ovs-package\openvswitch.msi
-folder C:\openvswitch
-C:\openvswitch is S-1-5-32-544's
-C:\openvswitch: S-1-5-18 is allowed FullControl
-C:\openvswitch: S-1-5-32-544 is allowed FullControl
-C:\openvswitch: what the folder above allows is absent
+folder C:\openvswitch, closed to users
+folder C:\ProgramData\openvswitch, closed to users
 the package openvswitch.msi is installed with INSTALLDIR=C:\openvswitch
 file C:\openvswitch\weft-package.json
 C:\Program Files\weft-ovs-package is removed
 Defender's exclusion of C:\openvswitch\bin\ovsdb-server.exe: present
 service ovsdb-server is changed
 service ovs-vswitchd is changed
+folder C:\ProgramData\weft, closed to users
 folder C:\Program Files\weft
-folder C:\ProgramData\weft
 folder C:\Program Files\containerd\cni\bin
 file C:\Program Files\weft\weft.exe
 file C:\Program Files\containerd\cni\bin\weft-cni.exe

@@ -2,12 +2,11 @@ restart
 Defender's exclusion of C:\openvswitch\usr\sbin\ovsdb-server.exe: present
 folder C:\openvswitch\etc\openvswitch
 folder C:\openvswitch\var\log\openvswitch
-folder C:\openvswitch\var\run\openvswitch
 ovsdb-tool create C:\openvswitch\etc\openvswitch\conf.db C:\openvswitch\usr\share\openvswitch\vswitch.ovsschema
 service ovsdb-server: "C:\openvswitch\usr\sbin\ovsdb-server.exe" "C:\openvswitch\etc\openvswitch\conf.db" -vfile:info --log-file --pidfile --remote=punix:db.sock --service --service-monitor
 service ovs-vswitchd: "C:\openvswitch\usr\sbin\ovs-vswitchd.exe" -vfile:info --log-file --pidfile --service --service-monitor
+folder C:\ProgramData\weft, closed to users
 folder C:\Program Files\weft
-folder C:\ProgramData\weft
 folder C:\Program Files\containerd\cni\bin
 file C:\Program Files\weft\weft.exe
 file C:\Program Files\containerd\cni\bin\weft-cni.exe

@@ -5,5 +5,5 @@ firewall rule "weft GENEVE" is removed
 firewall rule "weft chassis host" is removed
 firewall rule "weft kubelet" is removed
 C:\Program Files\containerd\cni\bin\weft-cni.exe is removed
-C:\ProgramData\weft is removed
 C:\Program Files\weft is removed
+C:\ProgramData\weft is removed

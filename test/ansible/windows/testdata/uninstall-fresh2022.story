@@ -10,5 +10,5 @@ netcfg -u OVSExt
 Defender's exclusion of C:\openvswitch\usr\sbin\ovsdb-server.exe: absent
 C:\openvswitch is removed
 C:\Program Files\containerd\cni\bin\weft-cni.exe is removed
-C:\ProgramData\weft is removed
 C:\Program Files\weft is removed
+C:\ProgramData\weft is removed

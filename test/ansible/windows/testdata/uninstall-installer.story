@@ -6,7 +6,8 @@ firewall rule "weft chassis host" is removed
 firewall rule "weft kubelet" is removed
 the package of Open vSwitch is removed
 Defender's exclusion of C:\openvswitch\bin\ovsdb-server.exe: absent
+C:\ProgramData\openvswitch is removed
 C:\openvswitch is removed
 C:\Program Files\containerd\cni\bin\weft-cni.exe is removed
-C:\ProgramData\weft is removed
 C:\Program Files\weft is removed
+C:\ProgramData\weft is removed

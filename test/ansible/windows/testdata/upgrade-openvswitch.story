@@ -8,11 +8,7 @@ service ovsdb-server is removed
 netcfg -u OVSExt
 Defender's exclusion of C:\openvswitch\usr\sbin\ovsdb-server.exe: absent
 C:\openvswitch is removed
-folder C:\openvswitch
-C:\openvswitch is S-1-5-32-544's
-C:\openvswitch: S-1-5-18 is allowed FullControl
-C:\openvswitch: S-1-5-32-544 is allowed FullControl
-C:\openvswitch: what the folder above allows is absent
+folder C:\openvswitch, closed to users
 files from C:\Program Files\weft-ovs-package\unpacked\openvswitch\ to C:\openvswitch\
 file C:\openvswitch\weft-package.json
 C:\Program Files\weft-ovs-package is removed
