@@ -124,9 +124,9 @@ func ownPort(r *replica, node, uuid string, _ object) (own, there bool) {
 	return there && r.owns(node, port), there
 }
 
-// neighbour and newNeighbour are of a MAC_Binding. When a neighbour was last heard of, each node may say if the router is
-// on all chassis: an ovn-controller says so if packets of the neighbour have met its flows, whoever has learned of it.
-// If that were refused, ovn-controller would lose all that it writes at the same time, and compute all flows anew.
+// neighbour and newNeighbour are of a MAC_Binding. When a neighbour was last heard of, each node may say if the router
+// is on all chassis: an ovn-controller says so if packets of the neighbour have met its flows, whoever has learned of
+// it. If that were refused, ovn-controller would lose all that it writes at the same time, and compute all flows anew.
 func neighbour(r *replica, node, uuid string, row object) (own, there bool) {
 	binding, there := ovsdb.Get[sb.MACBinding](r.Client, uuid)
 	if !there {

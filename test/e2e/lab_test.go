@@ -90,8 +90,8 @@ func run(m *testing.M) int {
 	return 0
 }
 
-// refusedAgain are the requests of a node that the guard of the Southbound has refused three times or more, the last one
-// more than a minute after the first. A node that nobody has stolen may be too early, as at its start.
+// refusedAgain are the requests of a node that the guard of the Southbound has refused three times or more, the last
+// one more than a minute after the first. A node that nobody has stolen may be too early, as at its start.
 func refusedAgain() (again []string, err error) {
 	log, err := cluster.Try("logs", "weft-southbound")
 	if err != nil {
@@ -115,6 +115,6 @@ func refusedAgain() (again []string, err error) {
 }
 
 var (
-	refusals = regexp.MustCompile(`time=(\S+) .*a node asked for what is not its own.* object=(\S+) .*refused="(.*)"`)
+	refusals = regexp.MustCompile(`time=(\S+) .*a node asked for what is not its.* object=(\S+) .*refused="(.*)"`)
 	someRow  = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 )
