@@ -54,10 +54,10 @@ func captureCommand() *cobra.Command {
 		Example: "  weft capture -n shop web --filter 'tcp port 443' -w web.pcapng\n" +
 			"  weft capture shop/web -w - | wireshark -k -i -\n  weft capture node/l1 --snaplen 128 --duration 2m",
 	}
-	endsWith(cmd, exitCode{doctor.ExitOK, "the capture has reached its limit, and the file lacks no packet; or you " +
-		"have ended the capture, and nobody knows whether the file lacks packets"},
-		exitCode{doctor.ExitWarning, "the file lacks packets: they came faster than they were read, or the " +
-			"capture broke off"},
+	endsWith(cmd, exitCode{doctor.ExitOK, "the capture has ended at a limit, or because the pod was removed, and the " +
+		"file lacks no packet; or you have ended the capture, whether the file lacks packets or not"},
+		exitCode{doctor.ExitWarning, "you have not ended the capture, and the file lacks packets: they came faster than " +
+			"they were read, or the capture broke off"},
 		exitCode{doctor.ExitNotAsked, "nothing could be captured, and there is no file; the error says why"})
 	f := cmd.Flags()
 	contextFlags(f)

@@ -33,8 +33,8 @@ var (
 	}
 	noLoadBalancerAddress = &reasons.Event{
 		Name: "NoLoadBalancerAddress", On: "Service",
-		Meaning: "No AddressPool can give the Service an address, or the one that it asks for. The message says why. An " +
-			"address that it already has, it keeps.",
+		Meaning: "No AddressPool can give the Service an address, or the one that it asks for. The message says why. If " +
+			"no AddressPool has the address that the Service asks for, the Service keeps the one that it has.",
 		Remedy: "Do what the message says. The Service gets an address as soon as one is free.",
 		See:    "loadbalancer.md",
 	}
