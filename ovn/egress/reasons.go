@@ -6,7 +6,8 @@ import "github.com/weftnet/weft/models/reasons"
 var (
 	carried = &reasons.Condition{
 		Name: "Carried", On: "EgressIP", Ready: true,
-		Meaning: "Nodes carry the addresses. The message says how many stand by, and on which network outside.",
+		Meaning: "Nodes are ready to carry the addresses, one node at a time. The message says how many, and on which " +
+			"network outside.",
 	}
 	badSpec = &reasons.Condition{
 		Name: "BadSpec", On: "EgressIP",

@@ -65,7 +65,7 @@ var (
 	noSourceRange = &reasons.Event{
 		Name: "NoSourceRange", On: "Service",
 		Meaning: "loadBalancerSourceRanges has no range of the address family of one of the Service's load balancer " +
-			"addresses. No client is let in there.",
+			"addresses. Only the nodes' hosts are let in there.",
 		Remedy: "Add a range of that family. 0.0.0.0/0 and ::/0 let all clients in.",
 	}
 )

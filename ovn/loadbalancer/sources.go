@@ -121,8 +121,8 @@ func sourceProblems(s *objects.Service) []objects.Problem {
 		if word, all := map[bool]string{true: "IPv4", false: "IPv6"}[ipv4], map[bool]string{true: "0.0.0.0/0",
 			false: "::/0"}[ipv4]; guarded(s, ipv4) != "" && len(sourceRanges(s, ipv4)) == 0 && len(found.List) == 0 {
 			found.Add(noSourceRange, func() string {
-				return fmt.Sprintf("spec.loadBalancerSourceRanges: has no %s range, so that no client reaches the %s load "+
-					"balancer address; add %s to admit all", word, word, all)
+				return fmt.Sprintf("spec.loadBalancerSourceRanges: has no %s range, so that only the nodes' hosts reach the %s "+
+					"load balancer address; add %s to admit all", word, word, all)
 			})
 		}
 	}

@@ -63,12 +63,14 @@ var (
 	}
 	rangeOverlaps = &reasons.Condition{
 		Name: "RangeOverlaps", On: "AddressPool",
-		Meaning: "A range overlaps with another range of a pool, or with one of the cluster's own. It is not used.",
-		Remedy:  "Remove or change the range.",
+		Meaning: "A range overlaps with one of the cluster's own, with an earlier range of this pool, or with a range of " +
+			"an older pool. It is not used. The pool's other ranges are in use.",
+		Remedy: "Remove or change the range.",
 	}
 	rangeTaken = &reasons.Condition{
 		Name: "AddressTaken", On: "AddressPool",
-		Meaning: "A range has an address with another user. That address is left out.",
-		Remedy:  "Leave the address out of the range.",
+		Meaning: "A range has an address of a node, a next hop, the shared gateway or an API server. That address is left " +
+			"out.",
+		Remedy: "Leave the address out of the range.",
 	}
 )
