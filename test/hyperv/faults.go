@@ -12,7 +12,8 @@ type Fault string
 
 // The faults. docs/hyperv.md says where each one is in the driver's source.
 const (
-	// StaleTuple: a lookup of IPv4 in a second zone takes the first zone's original tuple for its key.
+	// StaleTuple: a lookup of IPv4 in the zone of the packet's last lookup takes the original tuple of the connection
+	// that the packet found or began last, in whichever zone, for its key.
 	StaleTuple Fault = "stale-tuple"
 	// TrackedIPv6: a packet of a tracked IPv6 connection hits no flow.
 	TrackedIPv6 Fault = "tracked-ipv6"
