@@ -93,8 +93,8 @@ func (b *Builder) SwitchPort(switchID, key string, port *nb.LogicalSwitchPort) {
 	b.Member(nb.LogicalSwitchTable, switchID, "ports", b.Add(nb.LogicalSwitchPortTable, key, port))
 }
 
-// NeighbourAge is for how many seconds a router remembers a neighbour. Since OVN 23.09 that is after it last heard of
-// it; before, it asks again after that time.
+// NeighbourAge is for how many seconds a router remembers a neighbour. Since OVN 23.09 that is after the last packet of
+// the neighbour's own; before, it asks again after that time.
 const NeighbourAge = "300"
 
 // LogicalRouter makes a router. Many gateway routers on the join switch ask for each other's neighbours: what is not
