@@ -16,9 +16,9 @@ const (
 	// heardBy is how many connections hear a transaction before its bytes count once more.
 	heardBy = 256
 	// chassisBurst is how often a node may write its chassis and tunnels at once, and then once in chassisTime:
-	// ovn-northd computes all flows anew by what a chassis can do, and every node its tunnels. An ovn-controller that
-	// starts, or whose agent does, does it up to five times, and what is refused takes all with it that the node writes
-	// at the same time, such as its pods and neighbours. So a node may start some ten times in a few minutes.
+	// ovn-northd computes all flows anew by what a chassis can do, and every node its tunnels. An ovn-controller does it
+	// several times when it or its node's agent starts, and what is refused takes all with it that the node writes at the
+	// same time, such as its pods and neighbours. With 20, five starts within a minute or two were too many.
 	chassisBurst = 60
 	chassisTime  = time.Minute
 )
