@@ -152,8 +152,9 @@ func (c *largeCluster) translate(b *testing.B, r *report, scenario string) {
 	if c.zone != nil {
 		c.zone.begin(b, config)
 	}
+	objects := append(c.load.Objects(), c.load.ServiceObjects()...)
 	before := spent(b)
-	if err := c.translated.Update(append(c.load.Objects(), c.load.ServiceObjects()...), nil); err != nil {
+	if err := c.translated.Update(objects, nil); err != nil {
 		b.Fatal(err)
 	}
 	for _, p := range c.translated.Problems() {
@@ -165,7 +166,7 @@ func (c *largeCluster) translate(b *testing.B, r *report, scenario string) {
 	translated := spent(b) - before
 	c.engine = ovsdb.NewEngine(ovsdbtest.Connect(b, ovsdbtest.Northbound(b), c.nb.remote, northbound.Tables...))
 	before = spent(b)
-	if err := c.engine.Replace(b.Context(), c.zone.rows(c.translated.Rows())); err != nil {
+	if err := c.engine.Replace(b.Context(), c.zone.rows(c.translated.Changes())); err != nil {
 		b.Fatal(err)
 	}
 	if c.zone != nil { // the translation is of more than a zone's
