@@ -13,8 +13,9 @@ var (
 	networkNotServed = &reasons.Event{
 		Name: "NetworkNotServed", On: "Pod",
 		Meaning: "The pod has an annotation that asks for another network. Weft attaches it to its own network alone.",
-		Remedy:  "Remove the annotation. If a meta plugin such as Multus calls Weft, no action is needed.",
-		See:     "reference.md#annotations-that-weft-does-not-serve",
+		Remedy: "Remove the annotation, unless it is for a meta plugin such as Multus that calls Weft: the plugin " +
+			"serves it.",
+		See: "reference.md#annotations-that-weft-does-not-serve",
 	}
 	addressNotServed = &reasons.Event{
 		Name: "AddressNotServed", On: "Pod",

@@ -32,8 +32,8 @@ const (
 	noBandwidth  = "the pod's bandwidth is not bounded"
 	boundInside  = "remove the annotation; bound the rate in the application, or on the network outside"
 	oneNetwork   = "weft attaches the pod to its own network alone"
-	noOtherPlace = "remove the annotation; if a meta plugin such as Multus calls weft, the plugin serves the " +
-		"annotation, and no action is needed"
+	noOtherPlace = "remove the annotation, unless it is for a meta plugin such as Multus that calls weft: the " +
+		"plugin serves it"
 )
 
 // UnservedAnnotations is the whole table, as the documentation shows it.
