@@ -19,7 +19,7 @@ import (
 	"github.com/weftnet/weft/ovn/observe/sysdump"
 )
 
-const sysdumpHelp = `Collect what support needs of a cluster into one archive, a .tar.gz, without secrets.
+const sysdumpHelp = `Collect what support needs of a cluster into one archive, a .tar.gz.
 
 The archive has what weft status, version and topology say; Nodes, Weft's objects, policies, Leases and Weft's Events; both
 databases of OVN; the metrics of nodes' agents; and the logs of Weft's pods, where its programs are pods. Its index.json
@@ -29,8 +29,8 @@ It needs a kubeconfig, and the ClusterRole ` + api.NetworkDumpRole + ` by a Clus
 rights to list and get the rest, as a cluster administrator has. What the user may not read is missing.
 
 Secrets and ConfigMaps are not read, and of a pod's spec only the node's name is kept. Of annotations only those of
-weft.net/ have their values. Texts that look like keys, tokens or passwords are left out. Names and addresses are there:
-read the archive before you hand it on.
+weft.net/ have their values. Values with the name of a secret, and texts that look like keys, tokens or passwords, are
+left out. Other secrets may be there, and names and addresses are: read the archive before you hand it on.
 
 An archive has 1 GiB at most before it is compressed.`
 
@@ -40,7 +40,7 @@ const sysdumpTime = 10 * time.Minute
 func sysdumpCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "sysdump",
-		Short:   "Collect what support needs into one archive, without secrets",
+		Short:   "Collect what support needs into one archive, and leave out secrets that it recognizes",
 		Long:    sysdumpHelp,
 		Example: "  weft sysdump\n  weft sysdump --file case-17.tar.gz --context production",
 	}
@@ -74,7 +74,7 @@ func sysdumpCommand() *cobra.Command {
 
 var sysdumpFile = &hostfile.File{
 	Path: "{file}", Mode: 0o600,
-	Content: "What support needs, without secrets. Names and addresses are in it.",
+	Content: "What support needs, without secrets that `weft sysdump` recognizes. Names and addresses are in it.",
 	Loss:    "Collect it again.",
 }
 

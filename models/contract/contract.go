@@ -82,8 +82,8 @@ type NodeFacts struct {
 	// Addresses are the host's own addresses. Pods of the node reach them through the management port.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
 	// Listeners are the ports at which programs of the host listen, or did a short time ago, such as tcp/9100 or
-	// udp/192.0.2.1:53. At an address of the host, such a port is free neither for external addresses of Services nor for
-	// host ports of pods. NodePorts do not depend on this field. The first 256 ports count.
+	// udp/192.0.2.1:53. At an address of the host, such a port is free neither for load balancers' and external addresses
+	// of Services nor for host ports of pods. NodePorts do not depend on this field. The first 256 ports count.
 	Listeners Listeners `json:"listeners,omitempty"`
 	// Gateway is the node's own gateway, if it has one.
 	Gateway *Gateway `json:"gateway,omitempty"`
@@ -98,7 +98,8 @@ type NodeFacts struct {
 	Counters string `json:"counters,omitempty"`
 	// Version is the version of Weft that the node's agent has. Older agents leave it out.
 	Version string `json:"version,omitempty"`
-	// OpenVSwitch is the version of the node's Open vSwitch, as its database has it.
+	// OpenVSwitch is the version of the node's Open vSwitch, as ovs-vswitchd tells it. If it has never answered since the
+	// agent started, it is ovs_version of the database.
 	OpenVSwitch string `json:"openVSwitch,omitempty"`
 	// PodNetworks is true if the node's agent reads the addresses of its pods from the node's PodNetworks. Then they need
 	// no annotations.
@@ -252,8 +253,9 @@ const TunnelAddressesKey = "weft.net/tunnel-addresses"
 var NetworkName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
 // GrantedNetworkKey is the key in external_ids of a node's port to a network outside (Logical_Switch_Port): the name of
-// the network, if an administrator has granted it to the node, else empty. `weft southbound` believes that the node is
-// on the network only if the name is there.
+// the network, if it is granted to the node by the label weft.net/gateway-network, or without the label by the
+// controller's default-gateway-network, else empty. `weft southbound` believes that the node is on the network only if
+// the name is there.
 const GrantedNetworkKey = "weft.net/granted-network"
 
 // TunnelAddress says whether a tunnel may end at an address: one that a single host has, beyond its own link.

@@ -26,7 +26,8 @@ var (
 // Version is a semantic version for a release, and for other programs the commit's short name.
 func Version() string { return version }
 
-// Schema is the schema of `weft version -o json`: the versions of a program, and of the software that it is made for.
+// Schema is the schema of `weft version -o json`: the versions of a program, of the software that it is made for,
+// and, if there is a kubeconfig, of the parts in the cluster (field cluster).
 const Schema = "weft.net/version/v1"
 
 // Info is all that a program tells of itself.

@@ -10,8 +10,9 @@ import (
 	"github.com/weftnet/weft/ovn/settings"
 )
 
-// NetworkLabel is the label of a Node: the network outside that the node's gateway may be on. An administrator sets
-// it; a node cannot label itself (models/api/rights/admission.yaml).
+// NetworkLabel is the label of a Node: the network outside that the node's gateway may be on. Without the label this is
+// the controller's default-gateway-network. An administrator sets the label; a node cannot label itself
+// (models/api/rights/admission.yaml).
 const NetworkLabel = "weft.net/gateway-network"
 
 // OutsideOf decides on which network outside a node's gateway is, and may do there what concerns others: carry the

@@ -21,7 +21,7 @@ const (
 type DumpRecord struct {
 	// Table is the table of the row.
 	Table string `json:"table,omitempty"`
-	// Row is the row's columns, without secrets: sets are lists, and maps are objects.
+	// Row is the row's columns, without the secrets that `weft observe` recognizes: sets are lists, and maps are objects.
 	Row map[string]any `json:"row,omitempty"`
 	// Node is the name of the Node whose agent it is about.
 	Node string `json:"node,omitempty"`

@@ -54,7 +54,7 @@ type NodeVersion struct {
 	System string `json:"system,omitempty"`
 	// Agent is the version of Weft that the node's agent has; empty of an agent that does not tell it.
 	Agent string `json:"agent,omitempty"`
-	// OpenVSwitch is the version of the node's Open vSwitch, as its database has it; empty of an agent that does not tell
+	// OpenVSwitch is the version of the node's Open vSwitch, as its agent tells it; empty of an agent that does not tell
 	// it.
 	OpenVSwitch string `json:"openVSwitch,omitempty"`
 }
