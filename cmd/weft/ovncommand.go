@@ -34,9 +34,9 @@ func ovnCommand(name, example string) *cobra.Command {
 		Example: example,
 	}
 	endsWith(cmd, exitCode{doctor.ExitOK, "the command, which only reads, has answered"},
-		exitCode{doctor.ExitWarning, "it has failed, was ended after 15 seconds, or printed more than 4 MiB; the error " +
-			"says why"},
-		exitCode{doctor.ExitNotAsked, "it was not run; the error says why"})
+		exitCode{doctor.ExitWarning, "it ran and failed, for example since there is no such table; or it was ended after " +
+			"15 seconds, or printed more than 4 MiB; the error says why"},
+		exitCode{doctor.ExitNotAsked, "it was refused, or there is no answer; the error says why"})
 	f := cmd.Flags()
 	f.SetInterspersed(false)
 	contextFlags(f)

@@ -73,8 +73,9 @@ var commonExits = []exitCode{
 // TestReferenceExitCodes: docs/reference/exit-codes.md has those of each command.
 func TestReferenceExitCodes(t *testing.T) {
 	page := reference.NewPage("Exit codes", `
-If a command has no section on this page, it has the exit codes of the first section. A mistake in
-the command line gives the last code of a command's section, and 1 for `+"`weft service status`"+`.`)
+If a command has no section on this page, it has the exit codes of the first section. If weft finds
+a mistake in the command line, it ends with the last code of the command's section, and
+`+"`weft service status`"+` with 1.`)
 	addExitCodes(page, "All other commands", commonExits)
 	var add func(*cobra.Command)
 	add = func(cmd *cobra.Command) {
