@@ -23,6 +23,8 @@ func chassisCommand() *cobra.Command {
 	f.String("run-dir", defaults.RunDir, "folder with a folder for each node that this host holds")
 	f.String("ovn-controller", defaults.OVNController, "the program ovn-controller: a path, or a name that is found in "+
 		"PATH")
+	f.Int("ovn-controller-memory", defaults.OVNControllerMemory, "how many bytes of data the ovn-controller of each node "+
+		"may have before it is ended, 1 MiB at least; 0: half of the host's memory")
 	f.String("tunnel-ca", "", "PEM file of the CA that signed the agents' certificates")
 	f.String("tunnel-certificate", "", "PEM file of the chassis hosts' certificate, with the DNS name chassis.weft.net")
 	f.String("tunnel-private-key", "", "PEM file of the key of tunnel-certificate")
@@ -49,10 +51,13 @@ func chassisCommand() *cobra.Command {
 
 func chassisConfig(s *settings) (chassis.Config, error) {
 	config := chassis.Config{
-		Kubeconfig:     s.text("kubeconfig"),
-		Identity:       s.text("identity"),
-		RunDir:         s.text("run-dir"),
-		OVNController:  s.text("ovn-controller"),
+		Kubeconfig:    s.text("kubeconfig"),
+		Identity:      s.text("identity"),
+		RunDir:        s.text("run-dir"),
+		OVNController: s.text("ovn-controller"),
+
+		OVNControllerMemory: s.integer("ovn-controller-memory"),
+
 		CA:             s.text("tunnel-ca"),
 		Certificate:    s.text("tunnel-certificate"),
 		PrivateKey:     s.text("tunnel-private-key"),

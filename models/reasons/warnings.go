@@ -24,6 +24,7 @@ var warnings = []string{
 	"BadSourceRange",
 	"BandwidthNotBounded",
 	"BridgeMissing",
+	"ChassisControllerEnded",
 	"ChassisDatabaseRefused",
 	"ChassisFactsInvalid",
 	"ChassisHandshakeFailed",

@@ -106,7 +106,10 @@ func (m *member) live() {
 		}
 		pause := time.Duration((0.8 + 0.4*rand.Float64()) * float64(backoff))
 		m.log.Warn("ovn-controller has ended; starting it again", "error", err, "pause", pause.Round(time.Millisecond))
-		m.status.rest(err)
+		if m.status.rest(err, time.Now()) {
+			m.report(chassisControllerEnded, fmt.Sprintf("ovn-controller: %v; running pods keep their flows, new ones wait "+
+				"until it works again", err))
+		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-m.leaving:
@@ -142,7 +145,7 @@ func (m *member) run() error {
 	r.wait.Go(func() { m.watch(life, process) })
 	select {
 	case <-process.exited:
-		return fmt.Errorf("it ended by itself: %v", process.ProcessState)
+		return process.end()
 	case <-m.ctx.Done():
 		process.kill()
 		return errTermOver
@@ -179,6 +182,7 @@ func (m *member) watch(ctx context.Context, process *controller) {
 		}
 		if now.Sub(heard) >= deaf {
 			m.log.Error("ovn-controller does not answer and is killed", "for", deaf)
+			process.blame(fmt.Errorf("it did not answer for %s and was killed", deaf))
 			process.kill()
 			return
 		}

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -362,6 +363,64 @@ func TestAFrozenHost(t *testing.T) {
 	if lost, sent := stop(); lost > 0 {
 		t.Errorf("%d of %d packets lost", lost, sent)
 	}
+}
+
+// TestAnOVNControllerThatTakesTooMuchMemory is ended by its bound, and the Node has an Event that names the key.
+func TestAnOVNControllerThatTakesTooMuchMemory(t *testing.T) {
+	m := newMixed(t)
+	config := m.config("a")
+	a := startProgram(t, config)
+	a.awaitState(windows, "connected")
+	bound := 0
+	for _, pid := range processesIn(config.RunDir) {
+		var limit unix.Rlimit
+		if err := unix.Prlimit(pid, unix.RLIMIT_DATA, nil, &limit); err != nil || limit.Max != config.controllerMemory() {
+			t.Errorf("process %d may have %d bytes: %v", pid, limit.Max, err)
+		}
+		bound = max(bound, data(t, pid))
+	}
+	a.terminate()
+
+	config.OVNControllerMemory = bound + 8<<20
+	b := startProgram(t, config)
+	b.awaitState(windows, "connected")
+	for set := range 8 {
+		var addresses strings.Builder
+		for i := range 9000 {
+			fmt.Fprintf(&addresses, ",10.%d.%d.%d", set, i/250, i%250)
+		}
+		m.ovn.Run("ovn-nbctl", "--db="+m.ovn.Northbound(), "create", "Address_Set",
+			fmt.Sprintf("name=as%d", set), "addresses="+addresses.String()[1:])
+	}
+	b.awaitState(windows, string(backoff), "ovn-controller-memory")
+	want := fmt.Sprintf("(%d MiB, key ovn-controller-memory)", config.OVNControllerMemory>>20)
+	nodetest.Eventually(t, 30*time.Second, func() error {
+		events, err := m.admin.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, e := range events.Items {
+			if e.InvolvedObject.Name == windows && e.Reason == "ChassisControllerEnded" && strings.Contains(e.Message, want) {
+				return nil
+			}
+		}
+		return fmt.Errorf("Events %v", events.Items)
+	})
+}
+
+// data is how many bytes of data a process has.
+func data(t *testing.T, pid int) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "VmData:")
+	kilobytes, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kilobytes << 10
 }
 
 func TestAnExpiredCertificateIsNamedAndItsRenewalHeals(t *testing.T) {

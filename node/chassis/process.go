@@ -13,8 +13,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/node/unixctl"
 )
@@ -47,8 +50,19 @@ type controller struct {
 	socket string
 	*exec.Cmd
 	exited chan struct{} // closed when it has
-	reason error         // of its end, set before that
+	cause  atomic.Pointer[error]
 }
+
+// end is why it has ended. A cause that is known says more than how the process has ended.
+func (p *controller) end() error {
+	if cause := p.cause.Load(); cause != nil {
+		return *cause
+	}
+	return fmt.Errorf("it ended by itself: %v", p.ProcessState)
+}
+
+// blame gives its end a cause, unless it has one.
+func (p *controller) blame(cause error) { p.cause.CompareAndSwap(nil, &cause) }
 
 // exitPatience is how long an ovn-controller may take to end by itself.
 const exitPatience = 5 * time.Second
@@ -76,17 +90,31 @@ func (c Config) startController(s *spawner, lock *os.File, node, folder string, 
 		read.Close()
 		return nil, err
 	}
-	// Whoever has a node can have its ovn-controller take any amount of memory. When there is none left
-	// the kernel must end that one, and not this process, whose end is that of all.
+	// Whoever has a node can have its ovn-controller take any amount of memory, so it has a bound. When there is none
+	// left before, the kernel must end that one, and not this process, whose end is that of all.
+	most := c.controllerMemory()
+	if err := unix.Prlimit(p.Process.Pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: most, Max: most}, nil); err != nil {
+		log.Warn("ovn-controller may take all memory", "error", err)
+	}
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", p.Process.Pid), []byte("500"), 0); err != nil {
 		log.Warn("ovn-controller is not preferred when memory runs out", "error", err)
 	}
+	relayed := make(chan struct{})
 	go func() {
+		defer close(relayed)
 		defer read.Close()
-		relayLog(read, log)
+		relayLog(read, log, func(line string) {
+			if strings.HasSuffix(line, outOfMemory) {
+				p.blame(fmt.Errorf("it needed more memory than it may have (%d MiB, key ovn-controller-memory)", most>>20))
+			}
+		})
 	}()
 	go func() {
-		p.reason = p.Wait()
+		_ = p.Wait() // end tells of it
+		select {
+		case <-relayed:
+		case <-time.After(exitPatience): // another process may have its output
+		}
 		close(p.exited)
 	}()
 	// Its own socket has its PID in the name: --unixctl, which would name it, is not known to OVN 23.03's.
@@ -95,6 +123,21 @@ func (c Config) startController(s *spawner, lock *os.File, node, folder string, 
 		return nil, err
 	}
 	return p, nil
+}
+
+// outOfMemory ends the last line of a program of OVN that was refused memory (Open vSwitch, lib/util.c, out_of_memory).
+const outOfMemory = "virtual memory exhausted"
+
+// controllerMemory is how many bytes of data an ovn-controller may have.
+func (c Config) controllerMemory() uint64 {
+	if c.OVNControllerMemory > 0 {
+		return uint64(c.OVNControllerMemory)
+	}
+	var host unix.Sysinfo_t
+	if err := unix.Sysinfo(&host); err != nil {
+		return unix.RLIM_INFINITY
+	}
+	return uint64(host.Totalram) * uint64(host.Unit) / 2
 }
 
 func (c Config) controllerArgs(node, folder string) []string {
@@ -141,12 +184,16 @@ func (p *controller) kill() {
 	<-p.exited
 }
 
-// relayLog sends the lines of OVN's log, as controllerArgs asks for them, to ours.
-func relayLog(from io.Reader, log *slog.Logger) {
+// relayLog sends the lines of OVN's log, as controllerArgs asks for them, to ours. Lines of another form, such as a
+// program's last one, are given to other, too.
+func relayLog(from io.Reader, log *slog.Logger, other func(line string)) {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, 64<<10)
 	for lines.Scan() {
 		level, module, message := parseLine(lines.Text())
+		if module == "" {
+			other(message)
+		}
 		log.Log(context.Background(), level, "ovn-controller: "+message, "module", module)
 	}
 	_, _ = io.Copy(io.Discard, from) // after a line that is too long: a full pipe would stop the child

@@ -36,8 +36,28 @@ type status struct {
 	problems map[tunnel.Target]*problem
 	told     map[tunnel.Reason]time.Time // when an Event was last written
 	refused  string                      // what the guard has found in the database last, "" after it was good
-	said     string                      // and what was said of it
-	saidAt   time.Time
+	refusals saying                      // of that
+	ends     saying                      // of runs
+}
+
+// saying is what was last told of one matter.
+type saying struct {
+	text string
+	at   time.Time
+}
+
+// due says whether a text is to be told now: the same one again after long, and another one after a while, since
+// whoever has the node chooses it.
+func (s *saying) due(text string, now time.Time) bool {
+	pause := complaintEvery
+	if s.text != text {
+		pause = otherPause
+	}
+	if now.Sub(s.at) < pause {
+		return false
+	}
+	s.text, s.at = text, now
+	return true
 }
 
 // problem is why there is no stream, since then.
@@ -52,10 +72,12 @@ func (s *status) begin(address string) {
 	s.problems, s.told = map[tunnel.Target]*problem{}, map[tunnel.Reason]time.Time{}
 }
 
-func (s *status) rest(reason error) {
+// rest records how a run has ended, and says whether that is to be told.
+func (s *status) rest(reason error, now time.Time) (tell bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.resting, s.answer = reason, ""
+	return s.ends.due(reason.Error(), now)
 }
 
 func (s *status) run() {
@@ -129,15 +151,7 @@ func (s *status) distrust(text string) (tell bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refused = text
-	pause := complaintEvery
-	if s.said != text { // whoever has the node chooses the text
-		pause = refusalPause
-	}
-	if time.Since(s.saidAt) < pause {
-		return false
-	}
-	s.said, s.saidAt = text, time.Now()
-	return true
+	return s.refusals.due(text, time.Now())
 }
 
 // trust takes it back.
@@ -200,8 +214,8 @@ const (
 	// complaintAfter spares users the restart of an agent.
 	complaintAfter = 10 * time.Second
 	complaintEvery = 30 * time.Minute
-	// refusalPause is between two things said of what a node's database has and may not have.
-	refusalPause = 5 * time.Second
+	// otherPause is between two different things said of one matter.
+	otherPause = 5 * time.Second
 )
 
 // complaint is what must be told on the Node object now: each reason once, and again when it still

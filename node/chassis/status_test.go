@@ -42,7 +42,10 @@ func TestStateOfANode(t *testing.T) {
 			s.southbound("connected", nil)
 			s.southbound("", errors.New("timeout"))
 		}, starting, ""},
-		{"it has died", func(s *status) { s.southbound("connected", nil); s.rest(errors.New("killed")) }, backoff, "killed"},
+		{"it has died", func(s *status) {
+			s.southbound("connected", nil)
+			s.rest(errors.New("killed"), time.Now())
+		}, backoff, "killed"},
 		{"reached again", func(s *status) {
 			s.failed(tunnel.OVSDB, errors.New("no route"))
 			s.opened(tunnel.OVSDB)
@@ -137,7 +140,7 @@ func TestWhatADatabaseHasIsToldOnceAndNotAsOftenAsItLikes(t *testing.T) {
 			wait time.Duration
 			want bool
 		}{
-			{"a", 0, true}, {"a", time.Minute, false}, {"b", 0, true}, {"c", time.Second, false}, {"d", refusalPause, true},
+			{"a", 0, true}, {"a", time.Minute, false}, {"b", 0, true}, {"c", time.Second, false}, {"d", otherPause, true},
 			{"d", complaintEvery, true},
 		} {
 			time.Sleep(c.wait)
