@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/node/local"
@@ -30,7 +31,7 @@ func systemChecks(config Config) []check {
 		conflist: os.DirFS(config.CNIConfDir), listen: tryListen,
 	})
 	checks := append(before, []check{
-		{"datapath", func(context.Context) []Finding { return checkDatapath(root, config) }},
+		{"datapath", func(context.Context) []Finding { return checkDatapath(root, host, config) }},
 		{"encap-address", func(context.Context) []Finding { return checkEncapAddress(host, config) }},
 		{"mtu", func(context.Context) []Finding { return checkDeviceMTU(host, config) }},
 		{"geneve-port", func(context.Context) []Finding { return checkGenevePort(root, config) }},
@@ -51,6 +52,15 @@ func systemChecks(config Config) []check {
 
 // linuxHost reads this machine.
 type linuxHost struct{ config Config }
+
+func (h linuxHost) Families() ([]string, error) {
+	var names []string
+	families, err := netlink.GenlFamilyList()
+	for _, family := range families {
+		names = append(names, family.Name)
+	}
+	return names, err
+}
 
 func (h linuxHost) openFlow(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)

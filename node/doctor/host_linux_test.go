@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -301,5 +302,13 @@ func TestCommandLineOfOVNController(t *testing.T) {
 	if _, err := (linuxHost{Config{OVNRunDir: t.TempDir()}}).Arguments(limit(t), "ovn-controller"); !errors.Is(err,
 		errAbsent) {
 		t.Errorf("where none runs: %v", err)
+	}
+}
+
+// TestFamilies: every kernel has the family that lists the families.
+func TestFamilies(t *testing.T) {
+	names, err := linuxHost{}.Families()
+	if err != nil || !slices.Contains(names, "nlctrl") {
+		t.Errorf("%v %v", names, err)
 	}
 }

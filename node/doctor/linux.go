@@ -80,8 +80,17 @@ func checkDeviceMTU(reader deviceReader, config Config) []Finding {
 	return assessMTU(d.Name, d.MTU, config)
 }
 
+// familyLister lists the kernel's families of generic netlink, without having it load one.
+type familyLister interface {
+	Families() ([]string, error)
+}
+
+// datapathFamily is how the kernel offers the datapath (include/uapi/linux/openvswitch.h, OVS_DATAPATH_FAMILY). It does
+// so whether the datapath is a module or built in; a module that is built in may have no folder in /sys/module.
+const datapathFamily = "ovs_datapath"
+
 // checkDatapath: what switches the packets. root is the file system, from /.
-func checkDatapath(root fs.FS, config Config) []Finding {
+func checkDatapath(root fs.FS, kernel familyLister, config Config) []Finding {
 	const s = subject("datapath")
 	if config.DatapathType == "netdev" {
 		if _, err := fs.Stat(root, "dev/net/tun"); err != nil {
@@ -90,10 +99,12 @@ func checkDatapath(root fs.FS, config Config) []Finding {
 		}
 		return s.ok("userspace (netdev); it is slower than the kernel's")
 	}
-	if _, err := fs.Stat(root, "sys/module/openvswitch"); err == nil {
-		return s.ok("the kernel has the module openvswitch")
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return s.unknown("run `lsmod`", "%v", err)
+	families, err := kernel.Families()
+	if err != nil {
+		return s.unknown("run `lsmod`", "list the families of generic netlink: %v", err)
+	}
+	if slices.Contains(families, datapathFamily) {
+		return s.ok("the kernel has Open vSwitch's datapath")
 	}
 	release := "this kernel"
 	if text, err := fs.ReadFile(root, "proc/sys/kernel/osrelease"); err == nil {

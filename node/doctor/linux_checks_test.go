@@ -47,20 +47,29 @@ func TestEncapAddressAndMTU(t *testing.T) {
 func text(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
 
 func TestDatapath(t *testing.T) {
-	module := fstest.MapFS{"sys/module/openvswitch/version": text("")}
+	has, lacks := fakeFamilies{[]string{"nlctrl", datapathFamily}, nil}, fakeFamilies{[]string{"nlctrl"}, nil}
+	silent := fakeFamilies{nil, errBroken}
 	tun := fstest.MapFS{"dev/net/tun": text("")}
 	for _, c := range []struct {
 		root     fs.FS
+		kernel   familyLister
 		datapath string
 		states   string
 	}{
-		{module, "system", "ok"}, {module, "netdev", "failed"}, {tun, "netdev", "ok"},
-		{fstest.MapFS{"proc/sys/kernel/osrelease": text("6.1.0\n")}, "system", "failed"},
-		{brokenFS{}, "system", "unknown"},
+		{fstest.MapFS{}, has, "system", "ok"}, {fstest.MapFS{}, has, "netdev", "failed"}, {tun, lacks, "netdev", "ok"},
+		{fstest.MapFS{"proc/sys/kernel/osrelease": text("6.1.0\n")}, lacks, "system", "failed"},
+		{brokenFS{}, lacks, "system", "failed"}, {fstest.MapFS{}, silent, "system", "unknown"},
 	} {
-		expect(t, checkDatapath(c.root, Config{DatapathType: c.datapath}), c.states)
+		expect(t, checkDatapath(c.root, c.kernel, Config{DatapathType: c.datapath}), c.states)
 	}
 }
+
+type fakeFamilies struct {
+	names []string
+	err   error
+}
+
+func (f fakeFamilies) Families() ([]string, error) { return f.names, f.err }
 
 const udpTitle = "   sl  local_address rem_address   st\n"
 
