@@ -210,7 +210,7 @@ bench-kernel: lab lab-kernels bin/steady bin/ask ## connections and bytes on the
 	go test -tags ansible -run '^$$' -bench Kernel -benchtime 1x -timeout 60m ./test/ansible -args -kernel
 
 .PHONY: e2e-kernel
-e2e-kernel: lab lab-kernels lab-official bin/steady bin/ask ## the official Kubernetes network tests on nodes with kernels of their own (some six hours)
+e2e-kernel: lab lab-kernels lab-official bin/steady bin/ask ## the official Kubernetes network tests on nodes with kernels of their own (some four hours)
 	go test -tags ansible -count 1 -timeout 10h -v -run TestKernel ./test/ansible -args -kernel -official
 
 .PHONY: test-ansible

@@ -84,7 +84,7 @@ func TestKernelPassesOfficialTests(t *testing.T) {
 		{"UDP connections", 6, `\[sig-network\] ` + forgotten, "nothing"},
 		{"SCTP", 6, `\[sig-network\].*\[Feature:SCTPConnectivity\]`,
 			"node-(pod communication|Service): sctp|IPv6DualStack"}, // which needs a cluster of both families
-		// Each of these parts takes an hour: a spec starts hundreds of programs in pods.
+		// Each of these parts takes up to half an hour: a spec starts hundreds of programs in pods.
 		{"NetworkPolicy 1 of 3", 16, `\[sig-network\] Netpol .*should enforce policy`, "Feature:SCTPConnectivity"},
 		{"NetworkPolicy 2 of 3", 16, `\[sig-network\] Netpol .*` + otherPolicies,
 			"Feature:SCTPConnectivity|should enforce policy"},
