@@ -239,12 +239,20 @@ func TestTwoGatewaysWithTheSame(t *testing.T) {
 			if err := engine.Replace(t.Context(), s.c.takeEverything()); err != nil {
 				t.Fatal(err)
 			}
+			known := func() records.Records { return ovnRecords(t, engine) }
+			unknown := func() records.Records { return records.Records{} }
+			more := *first // which has got an address since, so that its gateway is not what the Northbound has either
+			more.Facts = ovntest.EditFacts(1, true, func(f *contract.NodeFacts) {
+				f.Gateway.Addresses = append(f.Gateway.Addresses, netip.MustParsePrefix("203.0.113.99/25"))
+			})
 			for _, restart := range []struct {
-				r    records.Records
-				want string
-			}{{ovnRecords(t, engine), "x"}, {records.Records{}, "a"}} {
+				first *objects.Node
+				r     func() records.Records
+				want  string
+			}{{first, known, "x"}, {&more, known, "x"}, {first, unknown, "a"}} {
+				s.put(restart.first)
 				s.c = newCluster(s.c.settings)
-				s.c.begin(restart.r, s.Keys(), s.Get)
+				s.c.begin(restart.r(), s.Keys(), s.Get)
 				s.touch(s.absorb(s.c))
 				s.wantGateways(restart.want)
 				if len(s.problems) != 1 || s.problems[0].Reason != "DuplicateGateway" {

@@ -106,13 +106,15 @@ func (b *Part) isRecorded(n *state) bool {
 
 // rank orders nodes by who is right when two claim the same: first those whose chassis is what the
 // Northbound has for them, and of these those whose gateway is, then those that the Northbound knows at all,
-// then the older.
+// then the older. A node that claims the gateway that the Northbound has for another one comes last.
 func (b *Part) rank(list []*state) {
 	doubt := make(map[*state]int, len(list))
 	for _, n := range list {
 		record, ok := b.recorded[n.Name]
 		facts, err := parseFacts(n.Object.Facts)
 		switch {
+		case err == nil && !record.HasGateway(facts.Gateway) && b.isOfAnother(n.Name, facts.Gateway):
+			doubt[n] = 4
 		case !ok:
 			doubt[n] = 3
 		case err != nil || facts.Chassis != record.Chassis:
@@ -125,6 +127,16 @@ func (b *Part) rank(list []*state) {
 		return cmp.Or(doubt[a]-doubt[b], objects.Older(&a.Object.ObjectMeta, &b.Object.ObjectMeta),
 			cmp.Compare(a.Name, b.Name))
 	})
+}
+
+// isOfAnother says whether the Northbound has anything of a gateway for another node.
+func (b *Part) isOfAnother(node string, g *contract.Gateway) bool {
+	for name, record := range b.recorded {
+		if name != node && record.HasOf(g) {
+			return true
+		}
+	}
+	return false
 }
 
 // allocate decides a node's ID and subnets, or says why it cannot.

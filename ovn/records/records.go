@@ -44,6 +44,13 @@ func (n Node) HasGateway(g *contract.Gateway) bool {
 	})
 }
 
+// HasOf says whether a node has had the MAC address or an address of a gateway.
+func (n Node) HasOf(g *contract.Gateway) bool {
+	return n.mac != "" && n.mac == g.MAC || slices.ContainsFunc(n.outside, func(p netip.Prefix) bool {
+		return slices.ContainsFunc(g.Addresses, func(q netip.Prefix) bool { return p.Addr() == q.Addr() })
+	})
+}
+
 // Of reads them out of rows.
 func Of(s *settings.Settings, ports []*nb.LogicalSwitchPort, routerPorts []*nb.LogicalRouterPort) Records {
 	r := Records{Pods: map[types.UID][]netip.Addr{}, Nodes: map[string]Node{}, Egress: map[string]int{}}
