@@ -231,7 +231,8 @@ var Limits = []Limit{
 		Effect: "the key of an IPv6 packet has the bytes of its flow label in reverse order. When ovs-vswitchd " +
 			"looks at the flow again, it believes that the flow is for another label",
 		Answer: "no flow of OVN or Weft matches a label. Where a flow sets the hop limit, ovs-vswitchd itself matches " +
-			"the whole header",
+			"and sets the whole header. Then it may change the label that the flow sets, and the driver ignores that " +
+			"(set of IPv6 fields)",
 		Source: "PacketParser.c: OvsParseIPv6; Flow.c: _MapFlowIpv6KeyToNlKey; lib/odp-util.c: commit; " +
 			"ofproto/ofproto-dpif-upcall.c: recv_upcalls, revalidate_ukey",
 		Bears: []string{"match ipv6_label"},
@@ -351,8 +352,8 @@ var Limits = []Limit{
 	{
 		Feature: "tracking in two zones",
 		Effect: "the driver may commit an IPv4 packet by the tuple that it has from another zone, and not by its own " +
-			"addresses. So with any policy, pings between pods of one node become invalid. Connections by a ClusterIP " +
-			"to an endpoint on the client's node become invalid, too",
+			"addresses. OVN tracks all packets of pods as soon as there is a Service or a policy. So pings between pods " +
+			"of one node become invalid, and connections by a ClusterIP to an endpoint on the client's node, too",
 		Answer: "before a connection is committed, its packet is looked up in a zone that has no connections. A reply " +
 			"is looked up there before a router looks it up a second time in one zone. Both lookups are in the flows of " +
 			"the agent and of ovn-controller (key conntrack-lookup)",
@@ -392,7 +393,7 @@ var Limits = []Limit{
 		Answer: "the agent lets no such connection begin, unless its key conntrack-ftp is true. It drops packets " +
 			"with port 21 or 69 of TCP or UDP, and packets that a Service leads to such a port. The host's own " +
 			"packets of these ports on the uplink pass, and are not tracked. If they are in fragments, they are " +
-			"dropped",
+			"dropped where the gateway's flows track them",
 		Source: "Conntrack.c: OvsCtExecute_, OvsDetectFtpPacket, OvsDetectFtp6Packet, OvsDetectTftpPacket, " +
 			"OvsDetectTftp6Packet; Conntrack-ftp.c: OvsCtHandleFtp; Conntrack-tcp.c: OvsCtHandleTftp; Conntrack-related.c: " +
 			"OvsCtRelatedLookup, OvsCtRelatedEntryCreate, OvsCtRelatedKeyAreSame",
