@@ -41,9 +41,9 @@ var (
 	}
 	chassisControllerEnded = &reasons.Event{
 		Name: "ChassisControllerEnded", On: "Node",
-		Meaning: "The node's ovn-controller has ended by itself, has needed more memory than it may have, or has not " +
-			"answered for a minute and was killed. The message says which. The chassis host starts it again. Running pods " +
-			"keep their flows, and new pods wait.",
+		Meaning: "The node's ovn-controller has ended by itself, has needed more memory than it may have, has not answered " +
+			"for a minute and was killed, or could not be started. The message says which. The chassis host starts it " +
+			"again. Running pods keep their flows, and new pods wait.",
 		Remedy: "Look at the lines ovn-controller: of the chassis host's log. If it needs more memory, and the node is " +
 			"sound, raise the key ovn-controller-memory of weft chassis.",
 		See: "reference.md#chassis-hosts",
