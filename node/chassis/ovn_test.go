@@ -377,6 +377,7 @@ func TestAnOVNControllerThatTakesTooMuchMemory(t *testing.T) {
 		if err := unix.Prlimit(pid, unix.RLIMIT_DATA, nil, &limit); err != nil || limit.Max != config.controllerMemory() {
 			t.Errorf("process %d may have %d bytes: %v", pid, limit.Max, err)
 		}
+		awaitThreads(t, pid)
 		bound = max(bound, data(t, pid))
 	}
 	a.terminate()
@@ -405,6 +406,29 @@ func TestAnOVNControllerThatTakesTooMuchMemory(t *testing.T) {
 			}
 		}
 		return fmt.Errorf("Events %v", events.Items)
+	})
+}
+
+// awaitThreads waits until an ovn-controller has the threads that it starts in its first rounds: the stack of each is
+// 8 MiB of its data.
+func awaitThreads(t *testing.T, pid int) {
+	t.Helper()
+	nodetest.Eventually(t, 30*time.Second, func() error {
+		names, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/comm", pid))
+		if err != nil {
+			return err
+		}
+		var threads []string
+		for _, name := range names {
+			content, _ := os.ReadFile(name) // the thread may have ended
+			threads = append(threads, strings.TrimRight(string(content), "0123456789\n"))
+		}
+		for _, needed := range []string{"ovn_pinctrl", "ovn_statctrl", "stopwatch", "urcu"} {
+			if !slices.Contains(threads, needed) {
+				return fmt.Errorf("process %d has the threads %v, and none %s", pid, threads, needed)
+			}
+		}
+		return nil
 	})
 }
 

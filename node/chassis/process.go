@@ -5,6 +5,7 @@ package chassis
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -104,8 +105,8 @@ func (c Config) startController(s *spawner, lock *os.File, node, folder string, 
 		defer close(relayed)
 		defer read.Close()
 		relayLog(read, log, func(line string) {
-			if strings.HasSuffix(line, outOfMemory) {
-				p.blame(fmt.Errorf("it needed more memory than it may have (%d MiB, key ovn-controller-memory)", most>>20))
+			if cause := refusal(line, most); cause != nil {
+				p.blame(cause)
 			}
 		})
 	}()
@@ -125,8 +126,20 @@ func (c Config) startController(s *spawner, lock *os.File, node, folder string, 
 	return p, nil
 }
 
-// outOfMemory ends the last line of a program of OVN that was refused memory (Open vSwitch, lib/util.c, out_of_memory).
-const outOfMemory = "virtual memory exhausted"
+// refusal is why a program of OVN has ended, if its last line says that it was refused memory: for its heap (Open
+// vSwitch, lib/util.c, out_of_memory), or for the stack of a new thread (lib/ovs-thread.c). A thread is also refused,
+// with the same error, when there are too many (pthread_create(3), EAGAIN).
+func refusal(line string, most uint64) error {
+	tooMuch := fmt.Sprintf("it needed more memory than it may have (%d MiB, key ovn-controller-memory)", most>>20)
+	switch {
+	case strings.HasSuffix(line, ": virtual memory exhausted"):
+		return errors.New(tooMuch)
+	case strings.HasSuffix(line, ": pthread_create failed: Resource temporarily unavailable"):
+		return fmt.Errorf("it was refused a thread: %s, or all chassis of this host have too many threads (TasksMax of "+
+			"the host's unit)", tooMuch)
+	}
+	return nil
+}
 
 // controllerMemory is how many bytes of data an ovn-controller may have.
 func (c Config) controllerMemory() uint64 {

@@ -4,6 +4,7 @@ package chassis
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -155,4 +156,19 @@ func TestWhatADatabaseHasIsToldOnceAndNotAsOftenAsItLikes(t *testing.T) {
 			t.Error("it is never trusted again")
 		}
 	})
+}
+
+func TestWhatRefusesMemory(t *testing.T) {
+	for line, want := range map[string]string{
+		"ovn-controller: virtual memory exhausted": "it needed more memory than it may have (3 MiB, key ovn-controller-memory)",
+		"ovn-controller(ovn_pinctrl0): pthread_create failed: Resource temporarily unavailable": "it was refused a thread: " +
+			"it needed more memory than it may have (3 MiB, key ovn-controller-memory), or all chassis of this host have " +
+			"too many threads (TasksMax of the host's unit)",
+		"ovn-controller: pthread_create failed: Invalid argument":  "<nil>",
+		"ovn-controller: could not open database: not a directory": "<nil>",
+	} {
+		if got := fmt.Sprint(refusal(line, 3<<20)); got != want {
+			t.Errorf("%q: %s\nwant %s", line, got, want)
+		}
+	}
 }
