@@ -21,6 +21,6 @@ const notRunning = 3
 
 var statusExits = []exitCode{
 	{0, "the service runs"},
-	{failureCode, "there is no answer; the error says why"},
-	{notRunning, "the service does not run"},
+	{failureCode, "the service is not installed, or there is no answer; the error says why"},
+	{notRunning, "the service is installed and is not running: for example, it is stopped or starting"},
 }

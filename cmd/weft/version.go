@@ -38,9 +38,9 @@ func versionCommand() *cobra.Command {
 		Long:    versionHelp,
 		Example: "  weft version\n  weft version --client",
 	}
-	endsWith(cmd, exitCode{doctor.ExitOK, "the versions are printed, and a line for each that could not be read; " +
-		"without a kubeconfig, only those of this program"},
-		exitCode{doctor.ExitNotAsked, "the versions of the cluster are missing; the error says why"})
+	endsWith(cmd, exitCode{doctor.ExitOK, "the versions are printed: this program's, and the answer of the cluster, " +
+		"with a line for each source that it could not read; without a kubeconfig, or with --client: this program's alone"},
+		exitCode{doctor.ExitNotAsked, "there is no answer from the cluster; the error says why"})
 	f := cmd.Flags()
 	contextFlags(f)
 	f.Bool("client", false, "print the versions of this program alone, and ask nobody")
