@@ -15,6 +15,7 @@ func chassisCommand() *cobra.Command {
 		Use:   "chassis",
 		Short: "Run the ovn-controllers of nodes that have none of their own",
 	}
+	const unlessSecret = " (required without tunnel-secret)"
 	defaults := chassis.DefaultConfig()
 	f := cmd.Flags()
 	f.String("kubeconfig", "", kubeconfigUsage)
@@ -25,9 +26,10 @@ func chassisCommand() *cobra.Command {
 		"PATH")
 	f.Int("ovn-controller-memory", defaults.OVNControllerMemory, "how many bytes of data the ovn-controller of each node "+
 		"may have before it is ended, 1 MiB at least; 0: half of the host's memory")
-	f.String("tunnel-ca", "", "PEM file of the CA that signed the agents' certificates")
-	f.String("tunnel-certificate", "", "PEM file of the chassis hosts' certificate, with the DNS name chassis.weft.net")
-	f.String("tunnel-private-key", "", "PEM file of the key of tunnel-certificate")
+	f.String("tunnel-ca", "", "PEM file of the CA that signed the agents' certificates"+unlessSecret)
+	f.String("tunnel-certificate", "", "PEM file of the chassis hosts' certificate, with the DNS name chassis.weft.net"+
+		unlessSecret)
+	f.String("tunnel-private-key", "", "PEM file of the key of tunnel-certificate"+unlessSecret)
 	f.String("tunnel-secret", "", "NAMESPACE/NAME of a Secret with ca.crt, tls.crt and tls.key, which are used in "+
 		"place of tunnel-ca, tunnel-certificate and tunnel-private-key")
 	f.String("ovn-southbound", "", "address of the Southbound for ovn-controller, such as ssl:HOST:PORT; empty: "+

@@ -2,8 +2,14 @@ package main
 
 import (
 	"io"
+	"maps"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // TestCommandsRefuseWhatTheyCannotWorkWith runs the real commands; none gets as far as a connection.
@@ -32,19 +38,49 @@ func TestCommandsRefuseWhatTheyCannotWorkWith(t *testing.T) {
 			"tunnel-secret NAMESPACE/NAME lease-duration"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
-			root := rootCommand()
-			root.SetArgs(strings.Fields(c.args))
-			root.SetOut(io.Discard)
-			root.SetErr(io.Discard)
-			err := root.ExecuteContext(t.Context())
-			if err == nil {
-				t.Fatal("no error")
-			}
+			_, err := refused(t, strings.Fields(c.args)...)
 			for word := range strings.FieldsSeq(c.want) {
 				if !strings.Contains(err.Error(), word) {
 					t.Errorf("no word of %s in:\n%v", word, err)
 				}
 			}
 		})
+	}
+}
+
+// refused is a command that ends with an error, and the error.
+func refused(t *testing.T, args ...string) (*cobra.Command, error) {
+	t.Helper()
+	root := rootCommand()
+	root.SetArgs(args)
+	root.SetOut(io.Discard)
+	root.SetErr(io.Discard)
+	cmd, err := root.ExecuteContextC(t.Context())
+	if err == nil {
+		t.Fatal("no error")
+	}
+	return cmd, err
+}
+
+// TestRequiredKeysAreSaidToBe: the keys that a program without any complains of are those whose meaning says
+// "required".
+func TestRequiredKeysAreSaidToBe(t *testing.T) {
+	complaint := regexp.MustCompile(`(?m)^([a-z-]+): `)
+	for _, args := range [][]string{{"chassis", "--ovn-controller=/bin/true"}, {"controller"}, {"node"}, {"observe"},
+		{"southbound"}} {
+		cmd, err := refused(t, args...)
+		complained, said := map[string]bool{}, map[string]bool{}
+		for _, found := range complaint.FindAllStringSubmatch(err.Error(), -1) {
+			complained[found[1]] = true
+		}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if strings.Contains(f.Usage, "(required") {
+				said[f.Name] = true
+			}
+		})
+		if got, want := slices.Sorted(maps.Keys(said)), slices.Sorted(maps.Keys(complained)); len(want) == 0 ||
+			!slices.Equal(got, want) {
+			t.Errorf("weft %s needs the keys %v, and says so of %v", args[0], want, got)
+		}
 	}
 }

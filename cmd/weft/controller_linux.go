@@ -19,12 +19,13 @@ func controllerCommand() *cobra.Command {
 	defaults := ovnsettings.DefaultConfig()
 	f := cmd.Flags()
 	f.String("kubeconfig", "", kubeconfigUsage)
-	f.StringSlice("ovn-northbound", nil, "endpoints of the OVN Northbound, each unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT")
+	f.StringSlice("ovn-northbound", nil, "endpoints of the OVN Northbound, each unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT"+
+		required)
 	f.String("ovn-ca", "", "PEM file of the CA that signed the Northbound's certificate, for ssl endpoints")
 	f.String("ovn-certificate", "", "PEM file of the controller's certificate, for ssl endpoints")
 	f.String("ovn-private-key", "", "PEM file of the key of ovn-certificate, for ssl endpoints")
-	f.StringSlice("pod-cidrs", nil, "ranges of all pod addresses, at most one for each address family")
-	f.StringSlice("service-cidrs", nil, "ranges of ClusterIPs, at most one for each address family")
+	f.StringSlice("pod-cidrs", nil, "ranges of all pod addresses, at most one for each address family"+required)
+	f.StringSlice("service-cidrs", nil, "ranges of ClusterIPs, at most one for each address family"+required)
 	f.StringSlice("join-cidrs", defaults.JoinCIDRs, "ranges of the addresses between the cluster's router and the "+
 		"nodes' gateway routers; pods may see them as addresses of clients, and networks outside never see them")
 	f.Bool("allocate-node-cidrs", defaults.AllocateNodeCIDRs, "cut pod subnets out of pod-cidrs for those nodes "+

@@ -9,6 +9,9 @@ const (
 		"else ~/.kube/config, else those of the pod that weft runs in"
 	metricsUsage = "HOST:PORT where /metrics, /healthz and /readyz are served, without credentials; empty: nowhere"
 	configUsage  = "YAML file with any of these keys; a flag or WEFT_… variable wins over it"
+
+	// required ends the meaning of a key that its program does not run without.
+	required = " (required)"
 )
 
 // metricsFlags are the keys of a program's own server.

@@ -22,7 +22,7 @@ func nodeFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	f.String("node-name", strings.ToLower(hostname), "the Node's name in Kubernetes")
 	markHostDefault(f, "node-name")
 	f.StringSlice("ovn-southbound", nil, "endpoints of the OVN Southbound as ovn-controller dials them, such as "+
-		"ssl:192.0.2.1:6642,ssl:192.0.2.2:6642")
+		"ssl:192.0.2.1:6642,ssl:192.0.2.2:6642"+required)
 	f.Bool("ovn-monitor-all", defaults.MonitorAll, "whether ovn-controller reads the whole Southbound, or (false) "+
 		"only the part that the node needs, which takes less memory in large clusters")
 	f.String("ovn-rundir", "", "folder in which ovn-controller has its control socket; empty: found beside the socket "+
@@ -32,7 +32,7 @@ func nodeFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	f.String("datapath-type", defaults.DatapathType, "datapath of Open vSwitch: system (in the kernel) or netdev (in "+
 		"userspace)")
 	f.String("encap-type", defaults.EncapType, "protocol of the tunnels between nodes; only geneve is supported")
-	f.String("encap-address", "", "the node's address at which the tunnels of other nodes end")
+	f.String("encap-address", "", "the node's address at which the tunnels of other nodes end"+required)
 	f.Int("uplink-mtu", defaults.UplinkMTU, "MTU of the network between nodes, in bytes; 0: that of the interface that "+
 		"has encap-address")
 	f.String("gateway", "", "how pods reach the outside: local (by the node's own gateway router, with its address), "+
@@ -56,10 +56,11 @@ func nodeFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	f.String("tunnel-address", defaults.TunnelAddress, "HOST:PORT where the agent takes connections of chassis "+
 		"hosts and of weft observe; without HOST it listens on all addresses, and the clients connect to "+
 		"encap-address")
-	f.String("tunnel-ca", "", "PEM file of the CA that signed the certificates of chassis hosts and of weft observe")
+	f.String("tunnel-ca", "", "PEM file of the CA that signed the certificates of chassis hosts and of weft observe; "+
+		"required on Windows nodes")
 	f.String("tunnel-certificate", "", "PEM file of the node's certificate for these connections, with the DNS "+
-		"name NODE.node.weft.net; a Linux node without it takes no connections")
-	f.String("tunnel-private-key", "", "PEM file of the key of tunnel-certificate")
+		"name NODE.node.weft.net; required on Windows nodes; a Linux node without it takes no connections")
+	f.String("tunnel-private-key", "", "PEM file of the key of tunnel-certificate; required on Windows nodes")
 	f.String("capture", defaults.Capture, "packets that users with the right may capture on this node by weft "+
 		"capture: off, pods (those of pods) or all (those of the node's tunnels, too)")
 	metricsFlags(f, defaults.MetricsAddress)

@@ -35,15 +35,15 @@ func observeCommand() *cobra.Command {
 	f.String("kubeconfig", "", kubeconfigUsage)
 	f.String("identity", defaults.Identity, "name of this host among those that run weft observe")
 	markHostDefault(f, "identity")
-	f.String("listen", "", "ADDRESS:PORT where API servers reach this host, such as 192.0.2.1:6645")
+	f.String("listen", "", "ADDRESS:PORT where API servers reach this host, such as 192.0.2.1:6645"+required)
 	f.String("ovn-northbound", defaults.Northbound, "read-only socket of the Northbound, unix:PATH")
 	f.String("ovn-southbound", defaults.Southbound, "read-only socket of the Southbound, unix:PATH")
 	f.String("ovn-trace", defaults.OVNTrace, "program that follows packets for weft trace: a path, or a name that "+
 		"is found in PATH; the package ovn-common has it")
-	f.String("tunnel-ca", "", "PEM file of the CA that signed the agents' certificates")
+	f.String("tunnel-ca", "", "PEM file of the CA that signed the agents' certificates"+required)
 	f.String("tunnel-certificate", "", "PEM file of a certificate with the DNS names "+tunnel.ObserverName+" and "+
-		observe.ServerName)
-	f.String("tunnel-private-key", "", "PEM file of the key of tunnel-certificate")
+		observe.ServerName+required)
+	f.String("tunnel-private-key", "", "PEM file of the key of tunnel-certificate"+required)
 	metricsFlags(f, defaults.MetricsAddress)
 	return daemon(cmd, func(ctx context.Context, s *settings) error {
 		config := observe.Config{

@@ -28,11 +28,12 @@ func southboundCommand() *cobra.Command {
 		Long:  southboundHelp,
 	}
 	f := cmd.Flags()
-	f.StringSlice("listen", nil, "HOST:PORT where nodes find the Southbound")
-	f.String("ovn-southbound", "", "socket of the Southbound's server, unix:PATH")
-	f.String("certificate", "", "PEM file of the certificate that nodes are shown: that of the Southbound")
-	f.String("private-key", "", "PEM file of the key of certificate")
-	f.String("node-ca", "", "PEM file of the CA that signed the nodes' certificates")
+	f.StringSlice("listen", nil, "HOST:PORT where nodes find the Southbound"+required)
+	f.String("ovn-southbound", "", "socket of the Southbound's server, unix:PATH"+required)
+	f.String("certificate", "", "PEM file of the certificate that nodes are shown: that of the Southbound"+
+		required)
+	f.String("private-key", "", "PEM file of the key of certificate"+required)
+	f.String("node-ca", "", "PEM file of the CA that signed the nodes' certificates"+required)
 	metricsFlags(f, "127.0.0.1:9642")
 	return daemon(cmd, func(ctx context.Context, s *settings) error {
 		config := southbound.Config{
