@@ -4,7 +4,8 @@ import "encoding/binary"
 
 // The ports whose packets the extension's helpers read: of TCP, and of UDP. The extension finds a translation without
 // regard to the protocol (OvsNatKeyAreSame of Conntrack-nat.c), and gives the packet the ports of the one that it has
-// found. So a packet of one protocol can get a port that a client of the other one had.
+// found. So in a zone that both protocols share, a packet of one can get a port that a client of the other one had.
+// Since TCP has zones of its own, it is a second protection to drop either port in both protocols.
 const (
 	FTP  = 21
 	TFTP = 69

@@ -363,7 +363,8 @@ var Limits = []Limit{
 		Feature: "ICMP errors",
 		Effect: "an error over IPv4 belongs to no connection, and is invalid. An error over IPv6 is related to its " +
 			"connection, and the packet within it is not translated back. So pods do not learn of a smaller MTU outside " +
-			"the cluster. Over IPv4 they do not learn either that a port is closed",
+			"the cluster. If a policy selects a pod of the node, the node's pods do not learn either, over IPv4, that a " +
+			"UDP port is closed",
 		Answer: "nothing: the MTU of pods fits the tunnels. A packet that leaves the cluster over a link with a " +
 			"smaller MTU is lost. An error over IPv6 about TCP belongs to no connection, since TCP has zones of " +
 			"its own",
