@@ -96,11 +96,13 @@ func askStatus(ctx context.Context, config *rest.Config) (text []byte, status *a
 // watchStatus tells again and again until ctx is done, and ends as the last answer did. Without an answer it goes on:
 // the API server may come back.
 func watchStatus(ctx context.Context, interval time.Duration, tell func(context.Context) error, errs io.Writer) error {
+	var last error
 	for {
 		err := tell(ctx)
-		if ctx.Err() != nil {
-			return nil
+		if ctx.Err() != nil { // the question was broken off
+			return last
 		}
+		last = err
 		var answered *exitError
 		if err != nil && !errors.As(err, &answered) {
 			fmt.Fprintln(errs, "weft:", err)

@@ -255,25 +255,28 @@ func TestColours(t *testing.T) {
 
 // TestWatching goes on without an answer, and ends as the last answer did.
 func TestWatching(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		var errs bytes.Buffer
-		answers := []error{nil, errors.New("the API server is away"), &exitError{code: 2}}
-		began, asked := time.Now(), 0
-		go func() {
-			time.Sleep(13 * time.Second)
-			cancel()
-		}()
-		err := watchStatus(ctx, 5*time.Second, func(context.Context) error {
-			asked++
-			return answers[asked-1]
-		}, &errs)
-		var exit *exitError
-		if !errors.As(err, &exit) || exit.code != 2 || asked != 3 || time.Since(began) != 13*time.Second ||
-			errs.String() != "weft: the API server is away\n" {
-			t.Errorf("%d questions in %v: %v, %q", asked, time.Since(began), err, errs.String())
-		}
-	})
+	for during, stop := range map[string]time.Duration{"a pause": 13 * time.Second, "a question": 16 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), stop)
+			defer cancel()
+			var errs bytes.Buffer
+			answers := []error{nil, errors.New("the API server is away"), &exitError{code: 2}}
+			began, asked := time.Now(), 0
+			err := watchStatus(ctx, 5*time.Second, func(ctx context.Context) error {
+				if asked == len(answers) {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				asked++
+				return answers[asked-1]
+			}, &errs)
+			var exit *exitError
+			if !errors.As(err, &exit) || exit.code != 2 || asked != 3 || time.Since(began) != stop ||
+				errs.String() != "weft: the API server is away\n" {
+				t.Errorf("stopped in %s: %d questions in %v: %v, %q", during, asked, time.Since(began), err, errs.String())
+			}
+		})
+	}
 }
 
 // FuzzStatusText: whatever is in an answer, nothing in it moves a terminal's cursor.
