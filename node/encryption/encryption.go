@@ -98,7 +98,11 @@ func (e *Tunnels) reconcileOnce(ctx context.Context) {
 		e.health.Note(health.ClearTunnels, encryptionLeft, err)
 		return
 	}
-	err = errors.Join(e.offloaded(), err)
+	e.report(ctx, status, errors.Join(e.offloaded(), err))
+}
+
+// report tells that the node cannot encrypt, or, if it can, which peers have gone without encryption for long.
+func (e *Tunnels) report(ctx context.Context, status ipsec.Status, err error) {
 	if e.mode == ipsec.Enforce {
 		e.health.Set(health.Encryption, err)
 	}
@@ -106,9 +110,11 @@ func (e *Tunnels) reconcileOnce(ctx context.Context) {
 	missing := e.judge(ctx, status.Missing)
 	e.encrypted.Set(float64(status.Encrypted))
 	e.unencrypted.Set(float64(len(missing)))
+	var overdue error
 	if err == nil {
-		e.health.Note(health.EncryptedPeers, peersNotEncrypted, e.overdue(missing))
+		overdue = e.overdue(missing)
 	}
+	e.health.Note(health.EncryptedPeers, peersNotEncrypted, overdue)
 }
 
 // judge leaves out the Windows nodes, to which nothing is encrypted. If tunnels must be encrypted, they are cut off,

@@ -3,12 +3,16 @@ package encryption
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/weftnet/weft/models/reasons"
+	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/ipsec"
 )
 
@@ -53,6 +57,27 @@ func TestUnencryptedPeersAreTold(t *testing.T) {
 	if _, kept := e.peers.since[first]; kept {
 		t.Error("a peer that is encrypted is remembered as one that is not")
 	}
+}
+
+// TestANodeThatCannotEncryptIsToldInsteadOfItsPeers: its own cause is theirs.
+func TestANodeThatCannotEncryptIsToldInsteadOfItsPeers(t *testing.T) {
+	tracker := health.New(func(health.Condition, error) {}, func(*reasons.Event, string) {})
+	e := New(&fakeTunnels{}, ipsec.Begin, nil, tracker, nil, func(context.Context) (map[netip.Addr]struct{}, error) {
+		return nil, nil
+	})
+	status := ipsec.Status{Missing: []netip.Addr{netip.MustParseAddr("192.0.2.2")}}
+	report := func(err error, want ...health.Condition) {
+		t.Helper()
+		e.report(t.Context(), status, err)
+		if got := slices.Sorted(maps.Keys(tracker.Noted())); !slices.Equal(got, want) {
+			t.Errorf("with %v: told of %v, not of %v", err, got, want)
+		}
+	}
+	report(nil)
+	e.peers.later()
+	report(nil, health.EncryptedPeers)
+	report(errors.New("charon does not run"), health.ClearTunnels)
+	report(nil, health.EncryptedPeers)
 }
 
 // TestWindowsNodesAreExpected to encrypt nothing while encryption begins: they are counted apart and no fault. They are
