@@ -1,5 +1,5 @@
 // Where everything on the map stands. Nothing here depends on forces or on chance: a network that has not changed is
-// drawn as before, and 2,000 pods take a tenth of a second. Lengths are in pixels at zoom 1.
+// drawn as before, and 2,000 pods in closed groups take a tenth of a second. Lengths are in pixels at zoom 1.
 
 import { healthText, signs } from "./network.mjs";
 
