@@ -142,9 +142,9 @@ func (b Bridge) destinations(entries []Entry) []destination {
 	return found
 }
 
-// fragments6 are the fragments of an IPv6 packet but its first: for Open vSwitch they have the protocol of
-// their header's header. IPv4's have the packet's protocol, and no port.
-const fragments6 ovs.Protocol = "fragments6"
+// later6 are the fragments of an IPv6 packet except its first one: for Open vSwitch they have the protocol of the
+// fragment header. All of IPv4's have the packet's protocol. A lookup puts a packet together from all of its fragments.
+const later6 ovs.Protocol = "later6"
 
 // errors are the types of ICMP that tell of a packet that did not arrive.
 func (f family) errors() []uint8 {
@@ -160,16 +160,28 @@ func (b Bridge) unique(e destination) bool {
 	return e.port < firstPort || !slices.Contains(b.Host, e.addr)
 }
 
-// tracked are the protocols that connection tracking knows. It puts fragments together.
+// tracked are the protocols that connection tracking knows.
 func (b Bridge) tracked(f family) []ovs.Protocol {
 	protocols := []ovs.Protocol{f.tcp, f.udp, f.icmp}
 	if !f.four {
-		protocols = append(protocols, fragments6)
+		protocols = append(protocols, later6)
 	}
 	if !b.HyperV {
 		protocols = append(protocols, f.sctp)
 	}
 	return protocols
+}
+
+// fragmented are the protocols whose fragments are tracked if those of UDP are: over IPv6, all that have later ones in
+// common with it. Hyper-V drops what it tracks of a protocol that it does not know.
+func (b Bridge) fragmented(f family) []ovs.Protocol {
+	switch {
+	case f.four:
+		return []ovs.Protocol{f.udp}
+	case b.HyperV:
+		return b.tracked(f)
+	}
+	return []ovs.Protocol{f.ip}
 }
 
 // host is the host's main address of a family.
@@ -231,7 +243,7 @@ func (r rule) mark(m uint32) rule           { return r.with(ovs.ConnectionTracki
 func (r rule) from(m net.HardwareAddr) rule { return r.with(ovs.DataLinkSource(m.String())) }
 func (r rule) to(m net.HardwareAddr) rule   { return r.with(ovs.DataLinkDestination(m.String())) }
 func (r rule) proto(p ovs.Protocol) rule {
-	if p == fragments6 {
+	if p == later6 {
 		return r.proto(ovs.ProtocolIPv6).with(ovs.NetworkProtocol(44))
 	}
 	r.Protocol = p
@@ -240,6 +252,9 @@ func (r rule) proto(p ovs.Protocol) rule {
 
 // whole matches packets that are no fragments: only these have ports for certain.
 func (r rule) whole() rule { return r.with(ovs.IPFrag(ovs.IPFragFlagNo)) }
+
+// fragment matches fragments, which may have the ports of their packet or not.
+func (r rule) fragment() rule { return r.with(ovs.IPFrag(ovs.IPFragFlagYes)) }
 
 func (r rule) icmp(kind uint8) rule {
 	if r.Protocol == ovs.ProtocolICMPv6 {

@@ -41,12 +41,8 @@ func (w *flows) ownEntry(e destination) {
 	}
 	if e.proto == f.udp {
 		w.later(tableOutside, e, "ct_tp_dst", first...).dstAddr(e.addr)
-		for _, flag := range []ovs.IPFragFlag{ovs.IPFragFlagFirst, ovs.IPFragFlagLater} {
-			w.add(tableClassify, fromOutside+50, track(zone, tableOutside)).proto(f.udp).with(ovs.IPFrag(flag)).to(
-				w.MAC).dstAddr(e.addr)
-		}
-		if !f.four {
-			w.add(tableClassify, fromOutside+50, track(zone, tableOutside)).proto(fragments6).to(w.MAC).dstAddr(e.addr)
+		for _, proto := range w.fragmented(f) {
+			w.add(tableClassify, fromOutside+50, track(zone, tableOutside)).proto(proto).fragment().to(w.MAC).dstAddr(e.addr)
 		}
 	}
 	// The host's address is the router's only in replies of such connections, and in errors about them.

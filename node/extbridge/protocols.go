@@ -90,7 +90,7 @@ func (w *flows) wholeFirst(flow *ovs.Flow) {
 	case whole:
 		return
 	case !of:
-		fragments.with(ovs.IPFrag(ovs.IPFragFlagYes))
+		fragments.fragment()
 	}
 	w.list = append(w.list, fragments.Flow)
 }

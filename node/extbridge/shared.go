@@ -109,11 +109,19 @@ func (w *flows) fromHost(f family) {
 		w.add(tableClassify, fromHost+60, ovs.Normal()).port(ovs.PortLOCAL).proto(f.udp).srcAddr(addr).
 			// many packets, and always the host's
 			with(ovs.IPFrag(ovs.IPFragFlagNo), ovs.TransportDestinationPort(contract.TunnelPort))
-		for _, proto := range w.tracked(f) {
-			w.add(tableClassify, fromHost+50, track(zone, tableHost)).port(ovs.PortLOCAL).proto(proto).srcAddr(addr)
-		}
+		w.trackHost(f, fromHost+50, tableHost, func(r rule) { r.port(ovs.PortLOCAL).srcAddr(addr) })
 		w.add(tableHost, 10, commit(markHost, natSource(addr)), ovs.Normal()).proto(f.ip).srcAddr(addr).state(isTracked,
 			isNew)
+	}
+}
+
+// trackHost looks up what may be the host's, and goes on in a table.
+func (w *flows) trackHost(f family, priority, table int, match func(rule)) {
+	for _, proto := range w.tracked(f) {
+		match(w.add(tableClassify, priority, track(zone, table)).proto(proto))
+	}
+	if !f.four && !w.HyperV { // the later fragments of all other protocols, too: then so are the first ones
+		match(w.add(tableClassify, priority, track(zone, table)).proto(f.ip).fragment())
 	}
 }
 
@@ -218,7 +226,7 @@ func (w *flows) answers(e destination) {
 	}
 }
 
-// later matches fragments but the first: the userspace datapath puts a datagram together only to track it.
+// later matches fragments except the first one: the userspace datapath puts a datagram together only to track it.
 func (w *flows) later(table int, e destination, port string, actions ...ovs.Action) rule {
 	return w.add(table, 40, actions...).proto(e.family.ip).state(isTracked, isNew).
 		with(ovs.IPFrag(ovs.IPFragFlagLater), ovs.FieldMatch("ct_nw_proto", "17"),
@@ -232,9 +240,7 @@ func (w *flows) fromOutside(f family) {
 			with(ovs.TransportDestinationPort(contract.TunnelPort))
 	}
 	for _, addr := range w.addresses(f) {
-		for _, proto := range w.tracked(f) {
-			w.add(tableClassify, fromOutside+50, track(zone, tableOutside)).proto(proto).to(w.MAC).dst(addr)
-		}
+		w.trackHost(f, fromOutside+50, tableOutside, func(r rule) { r.to(w.MAC).dst(addr) })
 	}
 	for _, e := range w.entries {
 		if e.family == f && w.Patch != 0 { // the host may serve it meanwhile
@@ -317,7 +323,7 @@ func (w *flows) toAlias(f family, addr, client netip.Addr, remember ovs.Action) 
 		ovs.Local())...)
 	w.add(tableClassify, fromGateway+60, ovs.Resubmit(0, tableAlias)).from(w.MAC).proto(f.ip).dstAddr(addr)
 	if w.HyperV { // what it commits below has not been looked up
-		w.add(tableAlias, 110, together(tableAlias)...).proto(f.ip).with(ovs.IPFrag(ovs.IPFragFlagYes)).untracked()
+		w.add(tableAlias, 110, together(tableAlias)...).proto(f.ip).fragment().untracked()
 	}
 	hidden := slices.Clone(w.Cluster)
 	for _, own := range w.hosts(f) {

@@ -3,6 +3,7 @@ package extbridge
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"os/exec"
 	"slices"
 	"strings"
@@ -241,6 +242,14 @@ func TestOwnAddresses(t *testing.T) {
 	w.serve(w.gateway, ":30080", "gateway")
 	w.serveUDP(w.gateway, on(host4, nodePort), "gateway") // an answer from any address would have another
 	w.serveUDP(w.gateway, on(host6, nodePort), "gateway")
+	for _, ping := range []struct {
+		from namespace
+		to   netip.Addr
+	}{{w.outside, host4}, {"", outside4}, {w.outside, host6}, {"", outside6}} {
+		w.ping(ping.from, ping.to, "-s", "4000") // in fragments, which are of no Service
+	}
+	w.carries(w.outside, "", host4)
+	w.carries(w.outside, "", host6)
 	for _, f := range []struct{ host, outside string }{{host4.String(), outside4.String()},
 		{host6.String(), outside6.String()}} {
 		for _, test := range []struct {

@@ -2,6 +2,7 @@ package extbridge
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -399,6 +400,41 @@ func (w *world) ask(ns namespace, network, remote string) answer {
 		return err
 	})
 	return got
+}
+
+// carries a long packet of a protocol that neither the flows nor connection tracking know, in fragments. None of them
+// waits anywhere: what comes late does not count.
+func (w *world) carries(from, to namespace, address netip.Addr) {
+	w.tb.Helper()
+	const unknown = ":253" // RFC 3692's, for experiments
+	network := map[bool]string{true: "ip4", false: "ip6"}[address.Is4()] + unknown
+	socket, err := within(to, func() (net.PacketConn, error) { return net.ListenPacket(network, address.String()) })
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	defer socket.Close()
+	sender, err := within(from, func() (net.Conn, error) { return net.Dial(network, address.String()) })
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	defer sender.Close()
+	attempt := 0
+	nodetest.Eventually(w.tb, 8*time.Second, func() error {
+		attempt++
+		packet := bytes.Repeat([]byte{byte(attempt)}, 4000)
+		if _, err := sender.Write(packet); err != nil {
+			return err
+		}
+		if err := socket.SetReadDeadline(time.Now().Add(brief)); err != nil {
+			return err
+		}
+		buffer := make([]byte, 65536)
+		n, _, err := socket.ReadFrom(buffer)
+		if err == nil && !bytes.Equal(buffer[:n], packet) {
+			err = fmt.Errorf("%d bytes of another attempt have come to %v", n, address)
+		}
+		return err
+	})
 }
 
 func (w *world) ping(ns namespace, to netip.Addr, options ...string) {
