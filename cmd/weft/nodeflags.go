@@ -26,8 +26,9 @@ func nodeFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 		"ssl:192.0.2.1:6642,ssl:192.0.2.2:6642"+required)
 	f.Bool("ovn-monitor-all", defaults.MonitorAll, "whether ovn-controller reads the whole Southbound, or (false) "+
 		"only the part that the node needs, which takes less memory in large clusters")
-	f.String("ovn-rundir", "", "folder in which ovn-controller has its control socket; empty: found beside the socket "+
-		"of ovs-database")
+	f.String("ovn-rundir", "", "folder in which ovn-controller has its control socket; empty: the folder of the "+
+		`socket of ovs-database, or the folder ovn beside it; if ovs-database is tcp:, /var/run/ovn, on Windows `+
+		`C:\openvswitch\var\run\openvswitch`)
 	f.String("ovs-database", defaults.OVSDatabase, "the node's Open_vSwitch database, unix:PATH or tcp:HOST:PORT")
 	f.String("ovs-ofctl", defaults.OVSOfctl, "Open vSwitch's program ovs-ofctl: a path, or a name that is found in PATH")
 	f.String("datapath-type", defaults.DatapathType, "datapath of Open vSwitch: system (in the kernel) or netdev (in "+
@@ -39,10 +40,10 @@ func nodeFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	f.String("gateway", "", "how pods reach the outside: local (by the node's own gateway router, with its address), "+
 		"routed (by it, with their own addresses), shared (by the gateway nodes) or none; empty: on Linux, local if "+
 		"gateway-interface or gateway-addresses is set, else none; on Windows, local")
-	f.String("gateway-network", defaults.GatewayNetwork, "name of the network outside that the gateway is on: that of "+
-		"the external bridge in ovn-bridge-mappings")
+	f.String("gateway-network", defaults.GatewayNetwork, "name of the network outside that the gateway is on; the "+
+		"agent adds it with the external bridge to ovn-bridge-mappings")
 	f.StringSlice("gateway-addresses", nil, "addresses of the gateway router with their prefix lengths, at most one "+
-		"for each address family; empty: those that the host has on the external bridge")
+		"for each address family; empty: the first one of each family that the host has on the external bridge")
 	f.StringSlice("gateway-next-hops", nil, "next hops of the gateway router's default routes; empty: those of the "+
 		"host's default routes by the external bridge")
 	f.StringSlice("bridge-mappings", nil, "bridges to further networks outside, each NETWORK:BRIDGE; the agent "+
@@ -53,7 +54,8 @@ func nodeFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	f.String("cni-conf-name", defaults.CNIConfName, "name of Weft's file in cni-conf-dir")
 	f.String("cni-cache-dir", defaults.CNICacheDir, "folder in which the container runtime keeps results of CNI; the "+
 		"agent removes those that a power failure has made unreadable")
-	f.Duration("cni-timeout", defaults.CNITimeout, "how long a CNI ADD waits for the pod's address and flows")
+	f.Duration("cni-timeout", defaults.CNITimeout, "how long a CNI ADD waits for the pod's address and, on Linux, "+
+		"for its flows")
 	f.String("tunnel-address", defaults.TunnelAddress, "HOST:PORT where the agent takes connections of chassis "+
 		"hosts and of weft observe; without HOST it listens on all addresses, and the clients connect to "+
 		"encap-address")
@@ -93,10 +95,10 @@ func windowsFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	f.String("adapter", "", "network adapter that pods share with the host; empty: the one that has encap-address")
 	f.String("hns-network", defaults.HNSNetwork, "name of the HNS network that the agent makes on the adapter")
 	f.String("ovs-driver", "", "kind of Open vSwitch's driver: "+ovsdriver.Names()+"; empty: the one that is installed")
-	f.String("ovs-openflow", "", "connection by which br-int takes OpenFlow, unix:PATH or tcp:HOST:PORT; empty: found "+
-		"beside the socket of ovs-database")
+	f.String("ovs-openflow", "", "connection by which br-int takes OpenFlow, unix:PATH or tcp:HOST:PORT; empty: "+
+		"br-int.mgmt in the folder of the socket of ovs-database; if that is tcp:, required with chassis: hosted")
 	f.String("ovs-control", "", "connection by which ovs-vswitchd takes commands, unix:PATH or tcp:HOST:PORT; empty: "+
-		"found beside the socket of ovs-database")
+		"found in the folder of the socket of ovs-database")
 	f.String("chassis", defaults.Chassis, "where the node's ovn-controller runs: hosted (on a chassis host) or local "+
 		"(on the node)")
 	f.String("state-dir", defaults.StateDir, "folder of the agent's own files")
