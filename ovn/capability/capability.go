@@ -277,10 +277,10 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "events of connections",
-		Effect: "the driver reports only new connections and changes of marks and labels, whatever events a flow asks " +
-			"for",
+		Effect: "the driver reports new and removed connections, even if no flow asks for that. If a flow asks for " +
+			"changes of marks or labels, it reports changes of both. It reports nothing else",
 		Answer: "nothing: no program asks for these events",
-		Source: "Conntrack.c: OvsExecuteConntrackAction, OvsCtExecute_",
+		Source: "Conntrack.c: OvsExecuteConntrackAction, OvsCtExecute_, OvsCtEntryDelete",
 		Bears:  []string{"ct eventmask"},
 	},
 	{
@@ -327,9 +327,10 @@ var Limits = []Limit{
 		Effect: "if a connection is translated to an address only, and the port there is taken, the driver chooses " +
 			"another port, and further zones do not know that port. So two clients hinder each other if they ask an " +
 			"endpoint on the node through its gateway router at the same time from the same port. For ICMPv6 the driver " +
-			"remembers a port that the message does not have",
-		Answer: "the agent translates ICMPv6 by the address only. For TCP and UDP nothing: the problem needs two " +
-			"clients with the same port",
+			"only remembers the port that it chooses, and does not change the message. So no answer belongs to the " +
+			"connection. This also concerns a translation to a range of ports",
+		Answer: "the agent translates ICMPv6 to an address only. Nothing else: the problem needs two clients with " +
+			"the same port, or with the same identifier of ICMPv6",
 		Source: "Conntrack-nat.c: OvsNatTranslateCtEntry, OvsNatPacket",
 	},
 	{
