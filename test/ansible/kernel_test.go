@@ -63,6 +63,37 @@ const otherPolicies = `should (enforce|allow|not allow|ensure)`
 // forgotten are Kubernetes' tests of UDP connections whose endpoint is gone.
 const forgotten = `Conntrack should be able to (preserve UDP traffic|cleanup conntrack entries)`
 
+// sctp are Kubernetes' tests of SCTP. Those from a node skip themselves.
+const (
+	sctp        = `\[sig-network\].*\[Feature:SCTPConnectivity\]`
+	sctpOfNodes = `node-(pod communication|Service): sctp`
+)
+
+type officialSuite struct {
+	name       string
+	least      int // of specs, which have to run
+	focus, not string
+}
+
+var officialSuites = []officialSuite{
+	{"Services and networks", 108, `\[sig-network\] (Services|DNS|EndpointSlice|Networking|Proxy|HostPort|KubeProxy|` +
+		`LoadBalancers|Conntrack|.*\[Conformance\])`,
+		`\[(Disruptive|Slow|Feature:[^]]+)\]|NetworkPolicy|KubeProxy should set TCP CLOSE_WAIT|should check kube-proxy urls|` + forgotten},
+	{"UDP connections", 6, `\[sig-network\] ` + forgotten, "nothing"},
+	{"SCTP", 6, sctp, sctpOfNodes + "|IPv6DualStack"},
+	// Each of these parts takes up to half an hour: a spec starts hundreds of programs in pods.
+	{"NetworkPolicy 1 of 3", 16, `\[sig-network\] Netpol .*should enforce policy`, "Feature:SCTPConnectivity"},
+	{"NetworkPolicy 2 of 3", 16, `\[sig-network\] Netpol .*` + otherPolicies,
+		"Feature:SCTPConnectivity|should enforce policy"},
+	{"NetworkPolicy 3 of 3", 15, `\[sig-network\] Netpol`, "Feature:SCTPConnectivity|" + otherPolicies},
+}
+
+var officialSuitesOfBothFamilies = []officialSuite{
+	{"dual stack", 22, `\[sig-network\] \[Feature:IPv6DualStack\]`, "Feature:SCTPConnectivity"},
+	{"SCTP", 7, sctp, sctpOfNodes},
+	{"UDP connections", 6, `\[sig-network\] ` + forgotten, "nothing"},
+}
+
 // TestKernelPassesOfficialTests: Kubernetes' own tests of Services, networks and NetworkPolicies pass on the cluster of
 // [TestKernel], and so do the Network Policy API's conformance tests. docs/conformance.md says what is left out.
 func TestKernelPassesOfficialTests(t *testing.T) {
@@ -73,23 +104,11 @@ func TestKernelPassesOfficialTests(t *testing.T) {
 	install(t)
 	awaitCluster(t)
 	apiServerReachesPods(t)
-	for _, suite := range []struct {
-		name       string
-		least      int // of specs, which have to run
-		focus, not string
-	}{
-		{"Services and networks", 108, `\[sig-network\] (Services|DNS|EndpointSlice|Networking|Proxy|HostPort|KubeProxy|` +
-			`LoadBalancers|Conntrack|.*\[Conformance\])`,
-			`\[(Disruptive|Slow|Feature:[^]]+)\]|NetworkPolicy|KubeProxy should set TCP CLOSE_WAIT|should check kube-proxy urls|` + forgotten},
-		{"UDP connections", 6, `\[sig-network\] ` + forgotten, "nothing"},
-		{"SCTP", 6, `\[sig-network\].*\[Feature:SCTPConnectivity\]`,
-			"node-(pod communication|Service): sctp|IPv6DualStack"}, // which needs a cluster of both families
-		// Each of these parts takes up to half an hour: a spec starts hundreds of programs in pods.
-		{"NetworkPolicy 1 of 3", 16, `\[sig-network\] Netpol .*should enforce policy`, "Feature:SCTPConnectivity"},
-		{"NetworkPolicy 2 of 3", 16, `\[sig-network\] Netpol .*` + otherPolicies,
-			"Feature:SCTPConnectivity|should enforce policy"},
-		{"NetworkPolicy 3 of 3", 15, `\[sig-network\] Netpol`, "Feature:SCTPConnectivity|" + otherPolicies},
-	} {
+	suites := officialSuites
+	if *dual {
+		suites = officialSuitesOfBothFamilies
+	}
+	for _, suite := range suites {
 		t.Run(suite.name, func(t *testing.T) {
 			began := time.Now()
 			out, err := servers.Shown("e2e", "--procs", "4", "--timeout", "2h", "--focus", suite.focus, "--skip", suite.not)
@@ -101,6 +120,9 @@ func TestKernelPassesOfficialTests(t *testing.T) {
 			}
 			t.Logf("took %s", time.Since(began).Round(time.Second))
 		})
+	}
+	if *dual {
+		return // its tests are of one family
 	}
 	t.Run("ClusterNetworkPolicy", func(t *testing.T) {
 		current.vars = prefixed(t) // they are not in force with Debian 12's OVN

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft/test/lab/labtest"
 )
@@ -71,7 +72,16 @@ func BenchmarkKernelDatapath(b *testing.B) {
 				floodOnHosts+" serve :9000 :9001 > /dev/null 2>&1 & server=$!; echo started; cat > /dev/null; kill $server")...)
 		}
 	}
-	servers.Must(b, "nbctl", "--", "--timeout=60", "--wait=hv", "sync")
+	stranger := inPod(b, "flood-open-l1", "l1", floodOnHosts)
+	for _, n := range nodes {
+		guarded := podAddress(b, "flood-guarded-"+n.name) + ":9000"
+		eventually(b, 60*time.Second, "the policy of "+n.name+" refuses others", func() error {
+			if _, err := servers.Try(append(stranger, "connections", guarded, "10ms")...); err == nil {
+				return fmt.Errorf("flood-open-l1 reaches %s", guarded)
+			}
+			return nil
+		})
+	}
 	client := inPod(b, "flood-client-l1", "l1", floodOnHosts)
 	for _, path := range []struct{ name, node string }{{"pod to the same node", "l1"}, {"pod to another node", "l2"}} {
 		b.Run(path.name, func(b *testing.B) {

@@ -28,6 +28,8 @@ var keep = flag.Bool("keep", false, "leave the lab up, and use it if it is up al
 
 var kernel = flag.Bool("kernel", false, "the nodes have kernels of their own, and Open vSwitch the kernel's datapath")
 
+var dual = flag.Bool("dual", false, "the cluster has both address families")
+
 var windows = flag.Bool("windows", false, "a Windows node is beside them, by the shipped programs under Wine")
 
 // As whom a test runs this program: see [beWindowsNode].
@@ -73,6 +75,9 @@ func run(m *testing.M) int {
 			list = "c1,c2,c3,l1+kernel,l2:trixie+kernel"
 		}
 		up := []string{"--hosts", list}
+		if *dual {
+			up = append(up, "--dual")
+		}
 		if *windows {
 			up = append(up, "--windows", "1")
 		}

@@ -151,13 +151,22 @@ func aNodeThatLostPowerComesBack(t *testing.T) {
 // apiServerReachesPods by way of a node's host, as the tests ask for: it runs on no node here.
 func apiServerReachesPods(t testing.TB) {
 	t.Helper()
-	const host, apiServer, pods, services = "l1", "172.29.0.1", "10.244.0.0/16", "10.96.0.0/16"
-	for _, ranges := range []string{pods, services} {
-		servers.On(t, "central", "ip", "route", "replace", ranges, "via", "172.29.0.14")
-		t.Cleanup(func() { servers.On(t, "central", "ip", "route", "delete", ranges) })
-	}
-	servers.On(t, host, "nft", fmt.Sprintf(`add table inet weftlab; delete table inet weftlab; add table inet weftlab;
-		add chain inet weftlab postrouting { type nat hook postrouting priority srcnat; };
-		add rule inet weftlab postrouting oifname != eth0 ip saddr %s ip daddr { %s, %s } masquerade`, apiServer, pods, services))
+	const host = "l1"
+	servers.On(t, host, "nft", "add table inet weftlab; delete table inet weftlab; add table inet weftlab; "+
+		"add chain inet weftlab postrouting { type nat hook postrouting priority srcnat; }")
 	t.Cleanup(func() { servers.On(t, host, "nft", "delete", "table", "inet", "weftlab") })
+	for _, f := range []struct{ name, apiServer, host, pods, services string }{
+		{"ip", "172.29.0.1", "172.29.0.14", "10.244.0.0/16", "10.96.0.0/16"},
+		{"ip6", "fd00:29::1", "fd00:29::14", "fd00:10:244::/48", "fd00:10:96::/112"},
+	} {
+		if f.name == "ip6" && !*dual {
+			continue
+		}
+		for _, ranges := range []string{f.pods, f.services} {
+			servers.On(t, "central", "ip", "route", "replace", ranges, "via", f.host)
+			t.Cleanup(func() { servers.On(t, "central", "ip", "route", "delete", ranges) })
+		}
+		servers.On(t, host, "nft", fmt.Sprintf("add rule inet weftlab postrouting oifname != eth0 %s saddr "+
+			"%s %[1]s daddr { %s, %s } masquerade", f.name, f.apiServer, f.pods, f.services))
+	}
 }
