@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"regexp"
+	"strconv"
 	"testing"
 	"time"
 
@@ -88,12 +90,45 @@ func BenchmarkKernelDatapath(b *testing.B) {
 			way := func(name, address string, port uint16) labtest.Way {
 				return labtest.Way{Name: name, Server: netip.AddrPortFrom(netip.MustParseAddr(address), port)}
 			}
-			servers.CompareWays(b, client, []labtest.Way{
+			ways := []labtest.Way{
 				way("pod", podAddress(b, "flood-open-"+path.node), 9000),
 				way("ClusterIP", servers.Kubectl(b, "get", "service", "flood-"+path.node, "-o", "jsonpath={.spec.clusterIP}"),
 					9001),
 				way("pod with a policy", podAddress(b, "flood-guarded-"+path.node), 9000),
-			})
+			}
+			servers.CompareWays(b, client, ways)
+			for _, way := range ways {
+				tellUpcalls(b, client, way)
+			}
 		})
 	}
+}
+
+// tellUpcalls reports how many packets of a connection the kernel of the client's node hands to ovs-vswitchd, since it
+// has no flow for them.
+func tellUpcalls(b *testing.B, client []string, way labtest.Way) {
+	b.Helper()
+	before := missed(b, "l1")
+	flooded, err := servers.Flood(client, way, "connections", 2*time.Second)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("%s: %.4f upcalls for each of %.0f connections", way.Name, float64(missed(b, "l1")-before)/flooded.Count,
+		flooded.Count)
+}
+
+var missedPackets = regexp.MustCompile(`lookups: .*\bmissed:(\d+)`)
+
+// missed is how many packets of a node have found no flow in the kernel's datapath.
+func missed(b *testing.B, node string) int {
+	b.Helper()
+	found := missedPackets.FindStringSubmatch(servers.On(b, node, "ovs-dpctl", "show", "system@ovs-system"))
+	if found == nil {
+		b.Fatalf("%s: ovs-dpctl tells of no missed packets", node)
+	}
+	count, err := strconv.Atoi(found[1])
+	if err != nil {
+		b.Fatal(err)
+	}
+	return count
 }

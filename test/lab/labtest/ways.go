@@ -30,15 +30,8 @@ const (
 func (l Lab) CompareWays(b *testing.B, flood []string, ways []Way) {
 	b.Helper()
 	rate := func(way Way, what string, d time.Duration) (float64, error) {
-		out, err := l.Try(slices.Concat(flood, []string{what, way.Server.String(), d.String()})...)
-		if err != nil {
-			return 0, err
-		}
-		var r struct{ Count, Seconds float64 }
-		if err := json.Unmarshal([]byte(out), &r); err != nil {
-			return 0, fmt.Errorf("flood says %q: %w", out, err)
-		}
-		return r.Count / r.Seconds, nil
+		r, err := l.Flood(flood, way, what, d)
+		return r.Count / r.Seconds, err
 	}
 	for _, way := range ways {
 		Eventually(b, 20*time.Second, way.Name+" answers", func() error {
@@ -63,6 +56,22 @@ func (l Lab) CompareWays(b *testing.B, flood []string, ways []Way) {
 		tellRates(b, ways, rates, what.unit)
 	}
 	b.ReportMetric(0, "ns/op") // of all together says nothing
+}
+
+// Flooded is what test/e2e/flood has counted.
+type Flooded struct{ Count, Seconds float64 }
+
+// Flood counts what gets through on a way: "connections", or the bytes of one connection ("bytes").
+func (l Lab) Flood(flood []string, way Way, what string, d time.Duration) (Flooded, error) {
+	out, err := l.Try(slices.Concat(flood, []string{what, way.Server.String(), d.String()})...)
+	if err != nil {
+		return Flooded{}, err
+	}
+	var r Flooded
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		return Flooded{}, fmt.Errorf("flood says %q: %w", out, err)
+	}
+	return r, nil
 }
 
 func tellRates(b *testing.B, ways []Way, rates [][]float64, unit string) {
