@@ -44,7 +44,7 @@ func TestANodesFlowsAreItsOwn(t *testing.T) {
 }
 
 // TestFlowsOfOtherNodesGoByARecompute: an ovn-controller that ran while the router's ports were bound to no node keeps
-// the flows of other nodes' switches, and a recompute takes them away. So the playbooks ask for one after an upgrade.
+// the flows of other nodes' switches, and a recompute takes them away. So the playbooks ask for one with new programs.
 func TestFlowsOfOtherNodesGoByARecompute(t *testing.T) {
 	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	flows := func() int {
