@@ -20,8 +20,10 @@ import (
 
 var hostFile = &hostfile.File{
 	Path: "{state-dir}/host.json", Mode: statefile.Mode,
-	Content: "The addresses and routes that the host had on the adapter before pods shared it (Windows).",
-	Loss:    "Nothing as long as the host has its addresses, since the agent then reads them on the host.",
+	Content: "The adapter that pods share, and the addresses, routes and DNS servers that the host gets back on it " +
+		"when they no longer do (Windows).",
+	Loss: "Nothing as long as the host has its addresses, since the agent reads them on the host at its next start. " +
+		"Until then `weft node release` fails.",
 }
 
 func listenForPlugin(ctx context.Context, c nodeconfig.Config) (net.Listener, error) {

@@ -13,11 +13,12 @@ type Owner string
 
 // The external_ids that mark a row as weft's. Rows without them are never changed or deleted.
 const (
-	// OwnerMark is the key in external_ids of a row of the Northbound or of Open vSwitch that Weft has made: the object
-	// that the row was made for, such as Pod/default/web-1.
+	// OwnerMark is the key in external_ids of a row of the Northbound or of Open vSwitch that Weft has made: what the row
+	// was made for. This is an object of Kubernetes, such as Pod/default/web-1, or something else, such as Cluster or, of
+	// the Interface of a pod, Sandbox/CONTAINER-ID/eth0.
 	OwnerMark = "weft.net/owner"
 	// KeyMark is the key in external_ids of a row of the Northbound or of Open vSwitch that Weft has made: the name of
-	// the row among the rows of its owner.
+	// the row among the rows that its owner has in the same table.
 	KeyMark = "weft.net/key"
 )
 

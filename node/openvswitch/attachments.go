@@ -24,7 +24,8 @@ const (
 	SandboxKey   = "sandbox"  // the container ID, as other OVN CNIs name it
 	InstalledKey = "ovn-installed"
 	MACKey       = "attached_mac" // as Open vSwitch names it
-	// NetnsKey is the key in external_ids of an Interface of a pod: the path of the pod's sandbox.
+	// NetnsKey is the key in external_ids of an Interface of a pod: the pod's sandbox. On Linux this is the path of a
+	// network namespace, and on Windows the ID of a namespace of HNS.
 	NetnsKey = "weft.net/ns"
 	// NetworkKey is the key in external_ids of an Interface of a pod: the name in the network configuration of the ADD.
 	NetworkKey = "weft.net/network"

@@ -27,7 +27,8 @@ type Node struct {
 }
 
 // GatewayLabel is the label of a Node: the node is a gateway node, one of those that may carry the shared gateway, if
-// the value is empty or "true". An administrator sets it.
+// the value is empty or "true". If such a node lacks anything else, the Event NotAGatewayNode says so. An administrator
+// sets the label.
 const GatewayLabel = "weft.net/gateway"
 
 func trimNode(o *corev1.Node) *Node {

@@ -11,8 +11,7 @@ import (
 )
 
 // NetworkLabel is the label of a Node: the network outside that the node's gateway may be on. Without the label this is
-// the controller's default-gateway-network. An administrator sets the label; a node cannot label itself
-// (models/api/rights/admission.yaml).
+// the controller's default-gateway-network. An administrator sets the label.
 const NetworkLabel = "weft.net/gateway-network"
 
 // OutsideOf decides on which network outside a node's gateway is, and may do there what concerns others: carry the
