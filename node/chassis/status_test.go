@@ -21,7 +21,7 @@ func TestStateOfANode(t *testing.T) {
 		want state
 		says string
 	}{
-		{"at first", func(*status) {}, starting, "not connected yet"},
+		{"at first", func(*status) {}, starting, "does not answer"},
 		{"all is well", func(s *status) { s.opened(tunnel.OVSDB); s.opened(tunnel.OpenFlow); s.southbound("connected", nil) },
 			connected, ""},
 		{"no bridge", func(s *status) {
@@ -34,7 +34,7 @@ func TestStateOfANode(t *testing.T) {
 			s.opened(tunnel.OpenFlow)
 			s.southbound("connected", nil)
 			s.closed(tunnel.OpenFlow)
-		}, starting, ""},
+		}, starting, "not connected to the node's Open vSwitch"},
 		{"no Southbound", func(s *status) { s.opened(tunnel.OVSDB); s.southbound("not connected", nil) }, noSouthbound,
 			"ovn-remote"},
 		{"deaf", func(s *status) {
@@ -42,7 +42,7 @@ func TestStateOfANode(t *testing.T) {
 			s.opened(tunnel.OpenFlow)
 			s.southbound("connected", nil)
 			s.southbound("", errors.New("timeout"))
-		}, starting, ""},
+		}, starting, "does not answer"},
 		{"it has died", func(s *status) {
 			s.southbound("connected", nil)
 			s.rest(errors.New("killed"), time.Now())
