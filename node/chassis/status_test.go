@@ -160,7 +160,8 @@ func TestWhatADatabaseHasIsToldOnceAndNotAsOftenAsItLikes(t *testing.T) {
 
 func TestWhatRefusesMemory(t *testing.T) {
 	for line, want := range map[string]string{
-		"ovn-controller: virtual memory exhausted": "it needed more memory than it may have (3 MiB, key ovn-controller-memory)",
+		"ovn-controller: virtual memory exhausted": "it needed more memory than it may have (3 MiB, key " +
+			"ovn-controller-memory)",
 		"ovn-controller(ovn_pinctrl0): pthread_create failed: Resource temporarily unavailable": "it was refused a thread: " +
 			"it needed more memory than it may have (3 MiB, key ovn-controller-memory), or all chassis of this host have " +
 			"too many threads (TasksMax of the host's unit)",
