@@ -16,7 +16,7 @@ import (
 type state string
 
 const (
-	starting     state = "starting"      // ovn-controller runs and is not there yet
+	starting     state = "starting"      // ovn-controller runs, and does not answer or has not both streams yet
 	unreachable  state = "unreachable"   // the node's agent, or what it leads to
 	noSouthbound state = "no-southbound" // ovn-controller is not connected to it
 	backoff      state = "backoff"       // ovn-controller has ended and is not yet started again
@@ -194,8 +194,10 @@ func (s *status) state() (state, string) {
 			"the node's Open_vSwitch row"
 	case s.answer == "connected" && s.streams[tunnel.OVSDB] > 0 && s.streams[tunnel.OpenFlow] > 0:
 		return connected, ""
+	case s.answer == "":
+		return starting, "ovn-controller does not answer"
 	}
-	return starting, "ovn-controller is not connected yet"
+	return starting, "ovn-controller is not connected to the node's Open vSwitch yet"
 }
 
 // outOfReach is how long no agent could be reached; another host may reach it. A node whose Open

@@ -21,7 +21,7 @@ func TestStateOfANode(t *testing.T) {
 		want state
 		says string
 	}{
-		{"at first", func(*status) {}, starting, "not connected yet"},
+		{"at first", func(*status) {}, starting, "does not answer"},
 		{"all is well", func(s *status) { s.opened(tunnel.OVSDB); s.opened(tunnel.OpenFlow); s.southbound("connected", nil) },
 			connected, ""},
 		{"no bridge", func(s *status) {
@@ -34,7 +34,7 @@ func TestStateOfANode(t *testing.T) {
 			s.opened(tunnel.OpenFlow)
 			s.southbound("connected", nil)
 			s.closed(tunnel.OpenFlow)
-		}, starting, ""},
+		}, starting, "not connected to the node's Open vSwitch"},
 		{"no Southbound", func(s *status) { s.opened(tunnel.OVSDB); s.southbound("not connected", nil) }, noSouthbound,
 			"ovn-remote"},
 		{"deaf", func(s *status) {
@@ -42,7 +42,7 @@ func TestStateOfANode(t *testing.T) {
 			s.opened(tunnel.OpenFlow)
 			s.southbound("connected", nil)
 			s.southbound("", errors.New("timeout"))
-		}, starting, ""},
+		}, starting, "does not answer"},
 		{"it has died", func(s *status) {
 			s.southbound("connected", nil)
 			s.rest(errors.New("killed"), time.Now())
@@ -160,7 +160,8 @@ func TestWhatADatabaseHasIsToldOnceAndNotAsOftenAsItLikes(t *testing.T) {
 
 func TestWhatRefusesMemory(t *testing.T) {
 	for line, want := range map[string]string{
-		"ovn-controller: virtual memory exhausted": "it needed more memory than it may have (3 MiB, key ovn-controller-memory)",
+		"ovn-controller: virtual memory exhausted": "it needed more memory than it may have (3 MiB, key " +
+			"ovn-controller-memory)",
 		"ovn-controller(ovn_pinctrl0): pthread_create failed: Resource temporarily unavailable": "it was refused a thread: " +
 			"it needed more memory than it may have (3 MiB, key ovn-controller-memory), or all chassis of this host have " +
 			"too many threads (TasksMax of the host's unit)",
