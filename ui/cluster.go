@@ -139,7 +139,8 @@ func (p *Page) reachability(w http.ResponseWriter, r *http.Request) {
 	cluster, err := explain.Read(ctx, p.cluster.config, explain.Question{})
 	if err != nil {
 		refuse(w, &failure{Code: codeOf(err), Message: err.Error(),
-			Remedy: "you need rights to list Namespaces, Nodes, Pods and policies of all kinds in the whole cluster"})
+			Remedy: "you need rights to list Namespaces, Nodes, Pods and policies of all kinds in the whole cluster, and " +
+				"ResolvedNames if a policy names a domain"})
 		return
 	}
 	reach, err := cluster.Reach(p.cluster.about.Namespace)

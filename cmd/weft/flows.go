@@ -20,13 +20,13 @@ Services and nodes.
 
 It asks the API server, which asks weft observe: a kubeconfig is all that it needs, and the right to list networkflows of
 observe.weft.net in the namespace. An administrator gives it by the ClusterRole ` + api.NetworkFlowsRole + `: for all
-namespaces by a ClusterRoleBinding, and for the flows that have an end in a namespace by a RoleBinding in it. Of an end
-in another namespace its address is shown, and its name to users with the right there.
+namespaces by a ClusterRoleBinding, and for the flows that have an end or the Service in a namespace by a RoleBinding in
+it. Of an end in another namespace its address is shown, and its name to users with the right there.
 
 A connection by a Service is shown with the endpoint that was chosen. UDP and ICMP have no state. A connection is
 remembered for some time after its last packet: a TCP connection whose ends are gone for hours, UDP for a minute or
-less. Connections of hosts among themselves are not shown. Nor is what a policy or a missing endpoint has refused, since
-no connection comes of it.
+less. Connections of hosts among themselves are not shown. Nor is what a policy of the client or a missing endpoint has
+refused, since no connection comes of it. What a policy of the server has refused may be there, without an answer.
 
 What the host of a pod's own node begins is left out, such as kubelet's probes, and is counted below. It is shown with
 --all, or if --from or --to names a node, an address or a CIDR.
