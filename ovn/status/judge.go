@@ -272,8 +272,8 @@ func (j *judgement) strays() {
 	}
 }
 
-// lacks is what to say of pods that lack something. What a pod waits for its sandbox for, as a volume, is not the
-// network's.
+// lacks is what to say of pods that lack something. What a pod waits for when its port is up, as its image, is not
+// the network's.
 var lacks = map[string]struct{ reason, text, remedy string }{
 	lacksAddress: {"PodsWithoutAddress", "the controller has given it no address",
 		"`kubectl describe pod` tells of an Event such as NoFreeAddress; else look for a leader, and at the log of weft " +
