@@ -20,8 +20,8 @@ Services and nodes.
 
 It asks the API server, which asks weft observe: a kubeconfig is all that it needs, and the right to list networkflows of
 observe.weft.net in the namespace. An administrator gives it by the ClusterRole ` + api.NetworkFlowsRole + `: for all
-namespaces by a ClusterRoleBinding, and for the flows that have an end in a namespace by a RoleBinding in it. Of an end
-in another namespace its address is shown, and its name to users with the right there.
+namespaces by a ClusterRoleBinding, and for the flows that have an end, or their Service, in a namespace by a RoleBinding in
+it. Of an end in another namespace its address is shown, and its name to users with the right there.
 
 A connection by a Service is shown with the endpoint that was chosen. UDP and ICMP have no state. A connection is
 remembered for some time after its last packet: a TCP connection whose ends are gone for hours, UDP for a minute or
@@ -54,7 +54,8 @@ func flowsCommand() *cobra.Command {
 		exitCode{doctor.ExitNotAsked, "there is no answer; the error says why"})
 	f := cmd.Flags()
 	contextFlags(f)
-	f.StringP("namespace", "n", "", "flows that have an end in this namespace; empty: that of the context")
+	f.StringP("namespace", "n", "", "flows that have an end, or their Service, in this namespace; empty: that of the "+
+		"context")
 	f.BoolP("all-namespaces", "A", false, "the flows of all namespaces")
 	f.Bool("all", false, "also what the hosts of the pods' own nodes begin, such as kubelet's probes")
 	for _, flag := range flowFilters {
