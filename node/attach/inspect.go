@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"strings"
 	"sync"
@@ -20,7 +21,8 @@ import (
 // fine only because it is rare: one look at a time, and not one after the other while all ADDs of a
 // node fail for the same reason.
 type Inspector struct {
-	bridge string // as ovs-ofctl dials it
+	ofctl  string // the program
+	bridge string // as it dials it
 	run    func(ctx context.Context, program string, args ...string) ([]byte, error)
 	rest   time.Duration
 
@@ -37,7 +39,9 @@ const (
 const entryTable = 0
 
 func NewInspector(c nodeconfig.Config) *Inspector {
-	i := &Inspector{bridge: nodeconfig.IntegrationBridge, run: runProgram, rest: inspectionRest}
+	i := &Inspector{
+		ofctl: c.OVSOfctl, bridge: nodeconfig.IntegrationBridge, run: runProgram, rest: inspectionRest,
+	}
 	if connection, err := c.OpenFlow(); err == nil { // else ovs-ofctl looks where it was built to
 		i.bridge = connection.String()
 	}
@@ -64,12 +68,12 @@ func (i *Inspector) Look(ctx context.Context, port int) string {
 	ctx, cancel := context.WithTimeout(ctx, inspectionTime)
 	defer cancel()
 	defer func() { i.last = time.Now() }()
-	client := goovs.New(goovs.Exec(func(program string, args ...string) ([]byte, error) {
-		return i.run(ctx, program, args...)
+	client := goovs.New(goovs.Exec(func(_ string, args ...string) ([]byte, error) { // which asks for ovs-ofctl alone
+		return i.run(ctx, i.ofctl, args...)
 	}))
 	flows, err := client.OpenFlow.DumpFlowsWithFlowArgs(i.bridge, &goovs.MatchFlow{Table: entryTable})
 	if err != nil {
-		return "its flows could not be looked at: " + unreadable(err)
+		return "its flows could not be looked at: " + i.unreadable(err)
 	}
 	if len(flows) == 0 {
 		return "br-int has no flows: ovn-controller has never programmed it; see its log, and whether ovn-bridge and " +
@@ -95,14 +99,14 @@ func (i *Inspector) Look(ctx context.Context, port int) string {
 }
 
 // unreadable tells an operator what to do about ovs-ofctl.
-func unreadable(err error) string {
+func (i *Inspector) unreadable(err error) string {
 	var failed *goovs.Error
 	if !errors.As(err, &failed) {
 		return err.Error() // the answer is not what go-openvswitch reads
 	}
 	switch output := strings.TrimSpace(string(failed.Out)); {
-	case errors.Is(failed.Err, exec.ErrNotFound):
-		return "the agent has no ovs-ofctl in its PATH"
+	case errors.Is(failed.Err, exec.ErrNotFound), errors.Is(failed.Err, fs.ErrNotExist):
+		return fmt.Sprintf("there is no program %s; install Open vSwitch's tools, or set ovs-ofctl to its path", i.ofctl)
 	case errors.Is(failed.Err, context.DeadlineExceeded):
 		return fmt.Sprintf("ovs-vswitchd did not answer ovs-ofctl within %v", inspectionTime)
 	case output != "":

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"strings"
 	"testing"
@@ -37,7 +38,9 @@ func TestInspectorNamesTheMissingStep(t *testing.T) {
 		"claimed": {5, someFlows, nil,
 			[]string{"1 flows for OpenFlow port 5", "3 packets from the pod, 2 to it"}},
 		"no ovs-ofctl": {5, "", &exec.Error{Name: "ovs-ofctl", Err: exec.ErrNotFound},
-			[]string{"no ovs-ofctl in its PATH"}},
+			[]string{"no program /opt/bin/ovs-ofctl; ", "set ovs-ofctl to its path"}},
+		"no such path": {5, "", &fs.PathError{Op: "fork/exec", Path: "/opt/bin/ovs-ofctl", Err: fs.ErrNotExist},
+			[]string{"no program /opt/bin/ovs-ofctl; "}},
 		"vswitchd hangs": {5, "", context.DeadlineExceeded, []string{"did not answer"}},
 		"vswitchd is away": {5, "ovs-ofctl: /run/br-int.mgmt: failed to open socket (No such file)",
 			errors.New("exit status 1"), []string{"failed to open socket"}},
@@ -45,13 +48,13 @@ func TestInspectorNamesTheMissingStep(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := nodeconfig.Default()
-			config.OVSOpenFlow = "tcp:127.0.0.1:16653"
+			config.OVSOpenFlow, config.OVSOfctl = "tcp:127.0.0.1:16653", "/opt/bin/ovs-ofctl"
 			i := NewInspector(config)
 			i.run = func(_ context.Context, program string, args ...string) ([]byte, error) {
 				switch asked := program + " " + strings.Join(args, " "); asked {
-				case "ovs-ofctl dump-flows tcp:127.0.0.1:16653 table=0":
+				case "/opt/bin/ovs-ofctl dump-flows tcp:127.0.0.1:16653 table=0":
 					return []byte(test.flows), test.err
-				case "ovs-ofctl dump-ports tcp:127.0.0.1:16653 5":
+				case "/opt/bin/ovs-ofctl dump-ports tcp:127.0.0.1:16653 5":
 					return []byte(portStats), nil
 				default:
 					return nil, fmt.Errorf("unexpected %s", asked)
