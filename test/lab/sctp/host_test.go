@@ -2,8 +2,10 @@ package sctp
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"sync"
@@ -38,6 +40,7 @@ func TestOnAHost(t *testing.T) {
 	}
 	var serving sync.WaitGroup
 	serving.Go(func() { answer(l) })
+	labels := watchFlowLabels(t)
 	var clients sync.WaitGroup
 	for _, address := range []string{"127.0.0.1:9003", "127.0.0.7:9003", "[::1]:9003"} {
 		for i := range 10 {
@@ -65,6 +68,54 @@ func TestOnAHost(t *testing.T) {
 		}
 	}
 	clients.Wait()
+	if labels() == 0 {
+		t.Error("no packet has come over IPv6")
+	}
 	l.Close()
 	serving.Wait()
+}
+
+// watchFlowLabels fails the test for each IPv6 packet that has a label. The function that it returns ends this, and tells
+// how many packets have come.
+func watchFlowLabels(t *testing.T) func() int {
+	t.Helper()
+	conn, err := net.ListenIP("ip6:"+protocol, &net.IPAddr{IP: net.IPv6loopback})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const flowInfo = 11 // IPV6_FLOWINFO
+	if failed := raw.Control(func(fd uintptr) {
+		err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_IPV6, flowInfo, 1)
+	}); failed != nil || err != nil {
+		t.Fatal(failed, err)
+	}
+	packets := make(chan int)
+	go func() {
+		count, b, control := 0, make([]byte, 2000), make([]byte, 100)
+		for {
+			_, n, _, _, err := conn.ReadMsgIP(b, control)
+			if err != nil {
+				packets <- count
+				return
+			}
+			count++
+			messages, err := syscall.ParseSocketControlMessage(control[:n])
+			for _, m := range messages {
+				if info := binary.BigEndian.Uint32(m.Data); m.Header.Type == flowInfo && info&0xfffff != 0 {
+					t.Errorf("a packet has the flow label %#x", info&0xfffff)
+				}
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	return func() int {
+		conn.Close()
+		return <-packets
+	}
 }

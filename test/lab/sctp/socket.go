@@ -1,9 +1,11 @@
 package sctp
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/netip"
+	"syscall"
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
@@ -69,13 +71,26 @@ func (s socketV4) send(b []byte, from, to netip.Addr) error {
 type socketV6 struct{ *ipv6.PacketConn }
 
 func openV6() (socket, error) {
-	conn, err := net.ListenPacket("ip6:"+protocol, "::")
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		if failed := c.Control(func(fd uintptr) {
+			err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_IPV6, autoFlowLabel, 0)
+		}); failed != nil {
+			return failed
+		}
+		return err
+	}}
+	conn, err := config.ListenPacket(context.Background(), "ip6:"+protocol, "::")
 	if err != nil {
 		return nil, err
 	}
 	s := socketV6{ipv6.NewPacketConn(conn)}
 	return s, s.SetControlMessage(ipv6.FlagDst, true)
 }
+
+// autoFlowLabel is IPV6_AUTOFLOWLABEL of linux/in6.h. Linux' own SCTP has a flow label for each association. A raw socket
+// would have one for all packets to an address, and Open vSwitch's datapath in the kernel chooses an endpoint by the
+// label, if there is one: it would choose one endpoint for all associations. Without labels it goes by the ports.
+const autoFlowLabel = 70
 
 func (s socketV6) receive(b []byte) (int, netip.Addr, netip.Addr, error) {
 	n, control, from, err := s.ReadFrom(b)
