@@ -75,8 +75,8 @@ func TestOnAHost(t *testing.T) {
 	serving.Wait()
 }
 
-// watchFlowLabels fails the test for each IPv6 packet that has a label. The function that it returns ends this, and tells
-// how many packets have come.
+// watchFlowLabels fails the test for each IPv6 packet that has a label. The function that it returns ends this, and
+// tells how many packets have come.
 func watchFlowLabels(t *testing.T) func() int {
 	t.Helper()
 	conn, err := net.ListenIP("ip6:"+protocol, &net.IPAddr{IP: net.IPv6loopback})

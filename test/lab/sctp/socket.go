@@ -87,9 +87,9 @@ func openV6() (socket, error) {
 	return s, s.SetControlMessage(ipv6.FlagDst, true)
 }
 
-// autoFlowLabel is IPV6_AUTOFLOWLABEL of linux/in6.h. Linux' own SCTP has a flow label for each association. A raw socket
-// would have one for all packets to an address, and Open vSwitch's datapath in the kernel chooses an endpoint by the
-// label, if there is one: it would choose one endpoint for all associations. Without labels it goes by the ports.
+// autoFlowLabel is IPV6_AUTOFLOWLABEL of linux/in6.h. Linux' own SCTP has a flow label for each association. A raw
+// socket would have one for all packets to an address, and Open vSwitch's datapath in the kernel chooses an endpoint by
+// the label, if there is one: it would choose one endpoint for all associations. Without labels it goes by the ports.
 const autoFlowLabel = 70
 
 func (s socketV6) receive(b []byte) (int, netip.Addr, netip.Addr, error) {
