@@ -111,7 +111,7 @@ func newCluster(all []runtime.Object, podCIDRs []string, running bool) (*Cluster
 		return cmp.Or(cmp.Compare(a.Tier, b.Tier), cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.String(), b.String()))
 	})
 	c.problems = slices.DeleteFunc(offline.Problems, func(p objects.Problem) bool {
-		return !slices.Contains(kinds, policy.Kind(p.Kind.String()))
+		return p.Kind != objects.NamespaceKind && !slices.Contains(kinds, policy.Kind(p.Kind.String()))
 	})
 	if c.rows, err = acl.FromChanges(offline.Changes); err != nil {
 		return nil, err
@@ -187,7 +187,7 @@ func (c *Cluster) takePod(o *corev1.Pod) bool {
 	return false
 }
 
-// Problems are what the owners of policies would be told of them.
+// Problems are what the owners of policies would be told of them, and those of Namespaces of the logging of policies.
 func (c *Cluster) Problems() []objects.Problem { return c.problems }
 
 // about says whether a problem is a policy's.

@@ -105,6 +105,9 @@ func (c *Cluster) problemsOf(pods []*pod) []objects.Problem {
 	for _, problem := range c.problems {
 		i := slices.IndexFunc(c.order, func(o *policy.Policy) bool { return about(problem, o) })
 		namespace := problem.Object.Namespace
+		if problem.Kind == objects.NamespaceKind {
+			namespace = problem.Object.Name
+		}
 		if slices.ContainsFunc(pods, func(p *pod) bool {
 			if i >= 0 {
 				return c.selects(c.order[i].Subject, p)

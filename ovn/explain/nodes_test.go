@@ -88,15 +88,19 @@ func TestProblemsOfEnds(t *testing.T) {
 ---
 {apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: nobody}, spec: {podSelector: {matchExpressions: [{key: a, operator: Is}]}}}
 ---
-{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: other, name: nobody}, spec: {podSelector: {matchExpressions: [{key: a, operator: Is}]}}}`
+{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: other, name: nobody}, spec: {podSelector: {matchExpressions: [{key: a, operator: Is}]}}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: default, annotations: {weft.net/acl-logging: loud}}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: other, annotations: {weft.net/acl-logging: loud}}}`
 	c, err := newCluster(read(t, twoNodes+wrong), nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, q := range []struct{ from, to, want string }{
-		{"web", "db:80", "NetworkPolicy default/nobody NetworkPolicy default/web"},
-		{"192.0.2.99", "web:80", "NetworkPolicy default/nobody NetworkPolicy default/web"},
-		{"192.0.2.99", "db:80", "NetworkPolicy default/nobody"},
+		{"web", "db:80", "Namespace default NetworkPolicy default/nobody NetworkPolicy default/web"},
+		{"192.0.2.99", "web:80", "Namespace default NetworkPolicy default/nobody NetworkPolicy default/web"},
+		{"192.0.2.99", "db:80", "Namespace default NetworkPolicy default/nobody"},
 		{"192.0.2.99", "agent1:80", ""},
 	} {
 		question, err := ParseQuestion(q.from, q.to, "default")

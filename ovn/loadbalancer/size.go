@@ -46,8 +46,8 @@ func Rows(s *objects.Service, from []*objects.EndpointSlice, nodes *Nodes) (ovsd
 func (r *rows) tooLarge() bool { return r.endpoints > outside.MostWritten }
 
 // ownRows are the fields by which nodes have rows of their own of a Service.
-const ownRows = "sessionAffinity ClientIP with NodePorts, hints for nodes (trafficDistribution PreferSameNode), " +
-	"endpoints that are nodes' own addresses, externalTrafficPolicy and internalTrafficPolicy Local"
+const ownRows = "sessionAffinity ClientIP with NodePorts, hints for nodes or zones (trafficDistribution), endpoints " +
+	"that are nodes' own addresses, externalTrafficPolicy and internalTrafficPolicy Local"
 
 // sizeProblems are what is left out of a Service that would cost all nodes too much.
 func sizeProblems(s *objects.Service, from []*objects.EndpointSlice, to Size) []objects.Problem {

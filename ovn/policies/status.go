@@ -160,14 +160,15 @@ func (b *Part) policyWord(p *policyState, count, refused int) (reason *reasons.C
 	}
 	where := fmt.Sprintf("%s in the OVN Northbound (%s=%s), on the port group %s", acls, ovsdb.OwnerMark,
 		northbound.PolicyOwner(p.key), groupName(o.Policy.Subject, "", objects.PortNumber{}))
+	reason = inForce
 	if len(texts) > 0 {
-		return partlyInForce, "in force except for what is wrong: " + strings.Join(texts, "; ") + "; " + where
+		reason, texts[0] = partlyInForce, "in force except for what is wrong: "+texts[0]
 	}
-	texts = append([]string{where}, b.missingPorts(o.Policy)...)
+	texts = append(append(texts, where), b.missingPorts(o.Policy)...)
 	for _, also := range append(b.rankProblems(p), b.windowsProblems(p)...) {
 		texts = append(texts, also.Message)
 	}
-	return inForce, strings.Join(texts, "; ")
+	return reason, strings.Join(texts, "; ")
 }
 
 // notePolicy remembers the status that a policy must have once its rows are there.
