@@ -70,7 +70,8 @@ func newAgentTunnel(c nodeconfig.Config) *agentTunnel {
 		problem: fmt.Errorf("tunnel-address: not listening on %s yet", c.TunnelAddress),
 		unread: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_conntrack_lookup_failures_total",
-			Help: "OpenFlow messages of ovn-controller to which the agent could not add the lookup before a commit.",
+			Help: "OpenFlow messages of a chassis host's ovn-controller that the agent could not change as the datapath " +
+				"needs it, for example by the lookup before a commit.",
 		}),
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "weft_tunnel_streams", Help: "Open streams of chassis hosts and of weft observe, by the target that they " +

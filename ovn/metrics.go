@@ -36,8 +36,8 @@ func newMetrics(q *watch.Queue) *metrics {
 				"the Northbound, by the object's kind."}, []string{"kind"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_controller_errors_total",
-			Help: "Failures, by kind: northbound (connection), refused (the rows of one object), annotation (an " +
-				"annotation, a status or a PodNetworks could not be written)."},
+			Help: "Failures, by kind: northbound (it could not be claimed or written), refused (the rows of one object), " +
+				"annotation (an annotation, a status or a PodNetworks could not be written)."},
 			[]string{"kind"}),
 		problems: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_controller_object_problems_total",
@@ -47,8 +47,8 @@ func newMetrics(q *watch.Queue) *metrics {
 				"standby. The leader alone writes the Northbound, if it reaches it."}),
 	}
 	depth := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "weft_controller_queue_depth", Help: "Changed objects that the leader has not yet processed; 0 on a " +
-			"standby."},
+		Name: "weft_controller_queue_depth", Help: "Changed objects that the leader has not yet begun to process; 0 on " +
+			"a standby."},
 		func() float64 { return float64(q.Len()) })
 	m.registry.MustRegister(m.reconcile, m.podRow, m.object, m.errors, m.problems, m.leader, depth)
 	for _, kind := range []string{"northbound", "refused", "annotation"} { // so that a rate has a start

@@ -37,7 +37,7 @@ func newMetrics() *metrics {
 		}, []string{"node", "target", "direction"}),
 		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_chassis_restarts_total", Help: "Times that a node's ovn-controller was started again after it had " +
-				"ended by itself.",
+				"ended by itself, was killed since it did not answer, or could not be started.",
 		}, []string{"node"}),
 		dialled: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_chassis_dial_errors_total", Help: "Attempts to open a stream to an agent that failed without a " +
@@ -45,7 +45,7 @@ func newMetrics() *metrics {
 		}, []string{"node", "reason"}),
 		denied: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_chassis_refusals_total", Help: "Attempts to open a stream to an agent that this host or the agent " +
-				"has refused, by node and reason.",
+				"has refused, and streams that ended since the node's database is refused (bad-database), by node and reason.",
 		}, []string{"node", "reason"}),
 		takeovers: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_chassis_takeovers_total", Help: "Nodes that this host has taken, by their state before: " +
@@ -144,7 +144,8 @@ type nodeStates struct{ *host }
 var nodeState = prometheus.NewDesc("weft_chassis_node_state",
 	"The state of the ovn-controller of a node that this host holds: 1 for the present state, 0 for all others. "+
 		"The states are starting, unreachable (no stream to the node's agent, or its database is refused), "+
-		"no-southbound, backoff (it has ended and will be started again) and connected.", []string{"node", "state"}, nil)
+		"no-southbound, backoff (it has ended or could not be started, and will be started again) and connected.",
+	[]string{"node", "state"}, nil)
 
 func (nodeStates) Describe(out chan<- *prometheus.Desc) { out <- nodeState }
 

@@ -55,8 +55,8 @@ var (
 		"Packets that met a flow of the datapath (hit), that met none (missed), or that were lost on the way to "+
 			"ovs-vswitchd (lost). The kernel's datapath also counts a lost packet as missed.", []string{"node", "result"}, nil)
 	connections = prometheus.NewDesc("weft_datapath_connections",
-		"Connections that are tracked: by Open vSwitch if its datapath is in userspace, otherwise by the whole "+
-			"Linux kernel. Windows nodes do not have this metric.", []string{"node"}, nil)
+		"Connections that are tracked: by Open vSwitch if its datapath is in userspace, otherwise by the Linux kernel "+
+			"in the host's network namespace. Windows nodes do not have this metric.", []string{"node"}, nil)
 	connectionsLimit = prometheus.NewDesc("weft_datapath_connections_limit",
 		"Connections that can be tracked at the same time. Windows nodes do not have this metric.", []string{"node"}, nil)
 

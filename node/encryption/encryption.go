@@ -65,7 +65,8 @@ func New(
 			Name: "weft_encrypted_peers", Help: "Nodes to which this node sends by ESP.",
 		}),
 		unencrypted: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "weft_unencrypted_peers", Help: "Nodes to which this node should send by ESP, and cannot.",
+			Name: "weft_unencrypted_peers", Help: "Nodes to which this node should send by ESP, and does not. If encryption " +
+				"is begin, a Windows node counts here only for its first minute.",
 		}),
 		windows: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "weft_unencrypted_windows_peers", Help: "Windows nodes to which this node sends without ESP, as encryption " +

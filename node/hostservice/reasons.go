@@ -6,18 +6,20 @@ import "github.com/weftnet/weft/models/reasons"
 var (
 	hostPortUnavailable = &reasons.Event{
 		Name: "HostPortUnavailable", On: "Service, Pod",
-		Meaning: "Another program on the node listens at the port, or listened there in the last ten minutes. " +
-			"Programs on the node itself, and clients by a network card that is not on the external bridge, do not " +
-			"reach the Service or the pod at this port. A NodePort is served to all other clients. At a host port, " +
-			"or at an external address that is the node's own, all packets go to that program.",
-		Remedy: "Choose another port. Or end the program: ten minutes later the Service or the pod gets the port.",
-		See:    "services.md#ports-of-the-hosts-own-daemons",
+		Meaning: "The agent cannot listen at the port: another program on the node listens there, or did so in the last " +
+			"ten minutes, or the message gives another cause. Programs on the node itself, and clients by a network card " +
+			"that is not on the external bridge, do not reach the Service or the pod at this port. A NodePort is served " +
+			"to all other clients. At a host port, or at an external address that is the node's own, all packets go to " +
+			"the other program, if there is one.",
+		Remedy: "Choose another port. Or end the program: ten minutes later the Service or the pod gets the port. Or " +
+			"remove the other cause.",
+		See: "services.md#ports-of-the-hosts-own-daemons",
 	}
 	healthCheckPortUnavailable = &reasons.Event{
 		Name: "HealthCheckPortUnavailable", On: "Service",
-		Meaning: "healthCheckNodePort is not served on the node, since another program or the host itself has the port. " +
-			"The node looks unhealthy to the load balancer.",
-		Remedy: "End the program, or create the Service again with another port.",
+		Meaning: "healthCheckNodePort is not served on the node: another program or the host itself has the port, or the " +
+			"message gives another cause. The node looks unhealthy to the load balancer.",
+		Remedy: "Remove the cause, or create the Service again with another port.",
 		See:    "services.md#ports-of-the-hosts-own-daemons",
 	}
 	tooManyHostPorts = &reasons.Event{
@@ -32,8 +34,9 @@ var (
 	tooManyExternalAddresses = &reasons.Event{
 		Name: "TooManyExternalAddresses", On: "Service",
 		Meaning: "A node serves clients outside at up to 10,000 pairs of external address and port, and at up to " +
-			"2,500 of one namespace. Older Services have all of these pairs. So clients outside do not reach the " +
-			"Service's further pairs by this node.",
+			"2,500 of one namespace. Load balancers' addresses come before spec.externalIPs, and older Services before " +
+			"younger ones. Others have all of these pairs, so clients outside do not reach the Service's further pairs by " +
+			"this node.",
 		Remedy: "Use fewer addresses or ports.",
 	}
 	noHostAddress = &reasons.Event{
@@ -44,8 +47,8 @@ var (
 	}
 	hostPortTaken = &reasons.Event{
 		Name: "HostPortTaken", On: "Pod",
-		Meaning: "The port belongs to a Service, to an older pod, or to the host (key host-ports of the " +
-			"controller). The pod is not reached by it.",
+		Meaning: "At an address of the node, the port belongs to a Service, to an older pod, to the API server, or to the " +
+			"host (key host-ports of the controller). The pod is not reached by it there.",
 		Remedy: "Choose another host port.",
 		See:    "reference.md#addresses-and-ports-of-hosts",
 	}

@@ -19,17 +19,17 @@ var (
 	}
 	addressTaken = &reasons.Event{
 		Name: "AddressTaken", On: "Service",
-		Meaning: "An external address of the Service belongs to a host, or a port at it does. The Service is not " +
-			"served there.",
-		Remedy: "Choose another address or port, or use a NodePort. The operator can allow the address by " +
-			"host-external-ip-cidrs.",
+		Meaning: "An external address of the Service belongs to a host, or a port at it does. Or a NodePort or the " +
+			"health check's port is in host-ports. The Service is not served there.",
+		Remedy: "Choose another address or port, use a NodePort, or end the program that the message speaks of. The " +
+			"operator can allow an address in spec.externalIPs by host-external-ip-cidrs.",
 		See: "services.md#who-gets-an-address",
 	}
 	addressConflict = &reasons.Event{
 		Name: "AddressConflict", On: "Service",
-		Meaning: "An external address and port of the Service is in use: by another Service, which comes first, or, at " +
-			"an address of a node, by a NodePort or a health check, perhaps of this Service itself. The message says " +
-			"which. Clients there reach what it names.",
+		Meaning: "Another Service, which comes first, has a port that the Service wants outside, or has the port's whole " +
+			"address from an AddressPool. Or, at an address of a node, a NodePort or a health check has the port, perhaps " +
+			"of this Service itself. The message says which. Clients there do not reach this port of this Service.",
 		Remedy: "Choose another address or port.",
 		See:    "services.md#who-gets-an-address",
 	}

@@ -35,7 +35,8 @@ func New(interval time.Duration, log *slog.Logger) *Meter {
 		northd: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "weft_controller_southbound_seconds", Buckets: bounds,
 			Help: "Seconds until the Southbound has the state of the Northbound, as ovn-northd reports it. The " +
-				"controller that leads begins a measurement once in latency-interval."}),
+				"controller that leads begins a measurement once in latency-interval. While ovn-northd is behind, the same " +
+				"measurement goes on."}),
 		chassis: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "weft_controller_chassis_seconds", Buckets: bounds,
 			Help: "Seconds until all chassis have the state of the Northbound, as ovn-northd reports it. The " +

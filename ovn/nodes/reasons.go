@@ -22,14 +22,14 @@ var (
 		Meaning: "For ten seconds the Node has had no spec.podCIDRs, and the controller cuts no subnets; or its " +
 			"spec.podCIDRs cannot be used; or pod-cidrs has no subnet left for it. The message says which. The Node's pods " +
 			"get no network.",
-		Remedy: "Do what the message says: give the Node spec.podCIDRs, set allocate-node-cidrs for the controller, or " +
-			"remove Nodes that are not used.",
+		Remedy: "Do what the message says, for example give the Node spec.podCIDRs, set allocate-node-cidrs for the " +
+			"controller, or remove Nodes that are not used.",
 	}
 	noNodeID = &reasons.Event{
 		Name: "NoNodeID", On: "Node",
 		Meaning: "Each node needs a number, by which its gateway router has an address of join-cidrs. All numbers " +
 			"that join-cidrs has room for, at most 65,532, are taken. The node's pods get no network.",
-		Remedy: "Remove Nodes that are not used, or make join-cidrs larger.",
+		Remedy: "Remove Nodes and EgressIPs that are not used, or make join-cidrs larger.",
 	}
 	duplicateChassis = &reasons.Event{
 		Name: "DuplicateChassis", On: "Node",
@@ -50,8 +50,8 @@ var (
 		Name: "GatewayNetworkNotGranted", On: "Node",
 		Meaning: "The node's agent says that its gateway is on a network outside that no administrator has granted to the " +
 			"Node. The node carries no EgressIP and no shared gateway, and announces no addresses.",
-		Remedy: "If the node is on that network, label the Node as the message says. Otherwise correct gateway-network of " +
-			"its agent.",
+		Remedy: "If the node is on that network, label the Node, or rename the network, as the message says. Otherwise " +
+			"correct gateway-network of its agent.",
 		See: "gateways.md#networks-outside",
 	}
 	windowsDatapath = &reasons.Event{

@@ -6,14 +6,15 @@ import "github.com/weftnet/weft/models/reasons"
 var (
 	addressLost = &reasons.Event{
 		Name: "AddressLost", On: "Service",
-		Meaning: "The Service's address of an AddressPool is also that of an older Service. The Service gets another one.",
-		Remedy:  "Clients and DNS names must use the new address.",
-		See:     "loadbalancer.md",
+		Meaning: "The Service's address of an AddressPool is also that of an older Service. The Service gets another one, " +
+			"if an AddressPool has one for it.",
+		Remedy: "Clients and DNS names must use the new address.",
+		See:    "loadbalancer.md",
 	}
 	addressTaken = &reasons.Event{
 		Name: "AddressTaken", On: "Service",
-		Meaning: "The Service's address of an AddressPool has another user, such as a node. The Service keeps the " +
-			"address, and nobody announces it.",
+		Meaning: "The Service's address of an AddressPool has another user, such as a node, or is the first or the " +
+			"broadcast address of a node's subnet outside. The Service keeps the address, and nobody announces it.",
 		Remedy: "Take the address from the other user, or create the Service again.",
 		See:    "loadbalancer.md",
 	}

@@ -154,7 +154,7 @@ func newMetrics() *metrics {
 		deferred: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_deferred_requests_total",
 			Help: "Requests of nodes that the guard could not judge yet, so that the node asks again."}),
 		handshakes: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_failed_handshakes_total",
-			Help: "Connections that were closed because they showed no valid certificate in time."}),
+			Help: "Connections that were closed because the TLS handshake failed, showed no certificate or took too long."}),
 		full: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_refused_connections_total",
 			Help: "Connections that were closed because a bound was reached: that of a node, of an address or of " +
 				"all."}),

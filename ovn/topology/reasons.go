@@ -15,7 +15,8 @@ var (
 		Name: "NoSharedGateway", On: "Node",
 		Meaning: "The node's pods leave by the shared gateway, and no node carries it. They reach pods and their node, and " +
 			"nothing else.",
-		Remedy: "Do what the message says: set shared-gateway-addresses, or label nodes with weft.net/gateway.",
-		See:    "gateways.md",
+		Remedy: "Do what the message says: set shared-gateway-addresses, label nodes with weft.net/gateway, or set gateway " +
+			"to local for the node's agent.",
+		See: "gateways.md",
 	}
 )

@@ -7,8 +7,9 @@ var (
 	statusRefused = &reasons.Event{
 		Name: "StatusRefused", On: "Service, EgressIP, AddressPool and cluster-wide policies",
 		Meaning: "The API server refuses the status that Weft writes.",
-		Remedy:  "Give the controller its rights again. Weft tries again every minute.",
-		See:     "reference.md#rights",
+		Remedy: "Remove the cause that the message names. Most often the controller lacks a right. Weft tries again every " +
+			"minute.",
+		See: "reference.md#rights",
 	}
 	annotationRefused = &reasons.Event{
 		Name: "AnnotationRefused", On: "Pod, Node, NetworkPolicy",

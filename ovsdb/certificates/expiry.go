@@ -43,7 +43,8 @@ func NewExpiryOf(files func() []Watched) Expiry { return Expiry{files} }
 
 var expiry = prometheus.NewDesc("weft_certificate_expiry_timestamp_seconds",
 	"Time (Unix) at which the certificates of a file expire, by the key that names the file: of several, the one that "+
-		"expires first counts; 0 if no certificate in the file can be read.", []string{"purpose", "file"}, nil)
+		"expires first counts; 0 if the file has no certificate, or one that cannot be read.",
+	[]string{"purpose", "file"}, nil)
 
 // Describe is part of [prometheus.Collector].
 func (Expiry) Describe(out chan<- *prometheus.Desc) { out <- expiry }

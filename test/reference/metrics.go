@@ -35,9 +35,11 @@ times in seconds, by their size.`)
 			"each key. The label `purpose` has the key, with the exceptions that " +
 			"[Monitoring](../monitoring.md#certificates) names.", "all"},
 		{"weft controller", "", "controller"},
-		{"weft node", "Metrics of a feature are served only if the node has it. For example, only Windows nodes have " +
-			"those of HNS.", "node"},
-		{"weft chassis", "", "chassis"}, {"weft southbound", "", "southbound"}, {"weft observe", "", "observe"},
+		{"weft node", "The metrics of domain names, of streams and of HNS are served only if the node has these. For " +
+			"example, only Windows nodes have HNS.", "node"},
+		{"weft chassis", "A host has series with the label `node` only for nodes that it holds. Their counters begin at " +
+			"0 when it takes the node.", "chassis"},
+		{"weft southbound", "", "southbound"}, {"weft observe", "", "observe"},
 		{"Connections to OVSDB", "weft controller serves these for its connection to the Northbound, and weft node " +
 			"for its connection to the database of Open vSwitch. All of them also have the label `database`, with " +
 			"the database's name. At weft node, transactions, rows and refused owners are not counted. Before its first " +

@@ -30,15 +30,16 @@ func newMetrics() *metrics {
 			Name: "weft_host_proxy_open_connections", Help: "TCP connections that pass through the agent.",
 		}),
 		connections: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "weft_host_proxy_connections_total", Help: "TCP connections that have passed through the agent.",
+			Name: "weft_host_proxy_connections_total", Help: "TCP connections that the agent has passed on.",
 		}),
 		sessions: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "weft_host_proxy_udp_sessions", Help: "UDP clients whose datagrams pass through the agent.",
 		}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_host_proxy_failures_total", Help: "Sockets that could not be opened, and connections and " +
-				"datagrams that were not passed on, by reason: listen (another program has the port), accept, " +
-				"dial (the endpoint refuses or does not answer), limit (too many connections), range (the client " +
+				"datagrams that were not passed on, by reason: listen (most often another program has the port), accept, " +
+				"dial (there is no endpoint, or none that answers), limit (too many connections, or too many UDP " +
+				"clients, of which the agent then forgets one), range (the client " +
 				"is not in loadBalancerSourceRanges), pod (the client is a pod, and the agent does not serve " +
 				"pods).",
 		}, []string{"protocol", "reason"}),
