@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
@@ -30,6 +32,12 @@ func (o *Database) SetUp(
 	operations, problem := o.settingUp(c, uplink())
 	if err := o.Apply(ctx, operations); err != nil {
 		return true, fmt.Errorf("set up Open vSwitch: %w", err)
+	}
+	// Another program may undo it at once, and often.
+	if len(operations) > 0 && time.Since(o.told) >= time.Minute {
+		o.told = time.Now()
+		slog.Info("Open vSwitch is set up; what is changed within the next minute is not logged", "changes",
+			changed(operations))
 	}
 	return len(operations) > 0, problem
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
@@ -20,6 +21,7 @@ type Database struct {
 	*ovsdb.Client
 
 	changing sync.Mutex // held while bridges are compared and written
+	told     time.Time  // when a log has last had what was written
 }
 
 const (
