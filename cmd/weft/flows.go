@@ -54,7 +54,8 @@ func flowsCommand() *cobra.Command {
 		exitCode{doctor.ExitNotAsked, "there is no answer; the error says why"})
 	f := cmd.Flags()
 	contextFlags(f)
-	f.StringP("namespace", "n", "", "flows that have an end in this namespace; empty: that of the context")
+	f.StringP("namespace", "n", "", "flows that have an end or the Service in this namespace; empty: that of the "+
+		"context")
 	f.BoolP("all-namespaces", "A", false, "the flows of all namespaces")
 	f.Bool("all", false, "also what the hosts of the pods' own nodes begin, such as kubelet's probes")
 	for _, flag := range flowFilters {
