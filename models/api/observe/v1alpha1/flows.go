@@ -46,7 +46,8 @@ type NetworkFlowsList struct {
 	Items []NetworkFlows `json:"items"`
 }
 
-// NetworkFlows is the connections that the nodes remember in connection tracking.
+// NetworkFlows is the connections that the nodes remember in OVN's zones of connection tracking, without those of hosts
+// among themselves.
 type NetworkFlows struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
