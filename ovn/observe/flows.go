@@ -22,8 +22,8 @@ const (
 	maxNamespaces = 64
 )
 
-// networkFlows are for those who have their right in the whole cluster, and those with an end in a namespace for those
-// who have it there.
+// networkFlows are for those who have their right in the whole cluster, and those with an end or the Service in a
+// namespace for those who have it there.
 func (h *handler) networkFlows(r *http.Request, who user.Info, namespace string) (any, error) {
 	if err := wholeList(r, "fieldSelector"); err != nil {
 		return nil, err

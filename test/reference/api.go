@@ -41,13 +41,13 @@ func API(s *Source) (*Page, error) {
 The kinds of the group `+"`weft.net`"+` are CustomResourceDefinitions, in `+"`models/api/crds`"+`. Their schemas
 also have bounds and rules, with messages that the API server gives. `+"`kubectl explain`"+` shows the
 same texts. The kinds of the group `+"`observe.weft.net`"+` are answers of
-[weft observe](../reference.md#the-door-for-users). They are not stored. A Trace and a
-Capture are requests, too: the user sends the spec.
+[weft observe](../reference.md#the-door-for-users). They are not stored. A Trace is a request, too:
+the user sends the spec. A Capture is only a request: the answer to it is packets, as pcapng.
 
 A duration is a text such as `+"`30s`"+` or `+"`1m30s`"+`.
 
-A field with a star must be there. Fields that Kubernetes documents are left out, such as those of
-metadata, of a label selector and of a condition.`)
+A field of the group `+"`weft.net`"+` with a star must be there. Fields that Kubernetes documents are left
+out, such as those of metadata, of a label selector and of a condition.`)
 	files, err := fs.Glob(crds.Files, "*.yaml")
 	if err != nil {
 		return nil, err

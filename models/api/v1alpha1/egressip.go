@@ -44,7 +44,7 @@ type EgressIPStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// Node is the Node that carries the addresses now, empty when none does.
 	Node string `json:"node,omitempty"`
-	// Pods is the number of pods that leave with the addresses. It follows within seconds.
+	// Pods is the number of pods that leave with the addresses, or are to. It follows within seconds.
 	Pods int32 `json:"pods"`
 }
 

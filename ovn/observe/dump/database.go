@@ -120,7 +120,8 @@ func withoutSecrets(row libovsdb.Row) map[string]any {
 	return columns
 }
 
-// plain is a value of OVSDB as JSON has it: sets are lists, maps are objects, and UUIDs are texts.
+// plain is a value of OVSDB as JSON has it: a set of one value is that value, other sets are lists, maps are objects,
+// and UUIDs are texts.
 func plain(value any) any {
 	switch v := value.(type) {
 	case libovsdb.UUID:

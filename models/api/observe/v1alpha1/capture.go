@@ -32,7 +32,8 @@ type Capture struct {
 }
 
 // CaptureSpec says which packets are captured, and when that ends. On a Linux node, the bound that is reached first
-// ends it. On a Windows node, the duration alone ends it, and the other bounds are those of the answer.
+// ends it. On a Windows node, the duration alone ends it, and the other bounds are those of the answer. The log of
+// Packet Monitor there has a bound, too: when it is full, new packets take the places of the oldest.
 type CaptureSpec struct {
 	// Filter is which packets are captured. For a Node it is about the packets inside of the tunnels.
 	Filter CaptureFilter `json:"filter,omitzero"`

@@ -28,8 +28,8 @@ type OVNCommand struct {
 	ExitCode int `json:"exitCode"`
 	// Output is what it has printed.
 	Output string `json:"output"`
-	// Errors is what it has printed as errors, or why the door has ended it.
+	// Errors is what it has printed as errors, 64 KiB at most, and why the door has ended it, if it has.
 	Errors string `json:"errors,omitempty"`
-	// Truncated is true if it has printed more than the door takes, 4 MiB.
+	// Truncated is true if the output was longer than 4 MiB, and is cut there.
 	Truncated bool `json:"truncated,omitempty"`
 }

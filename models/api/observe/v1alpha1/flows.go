@@ -4,8 +4,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Names of the flows of the network.
 const (
-	// NetworkFlowsResource is of the cluster, or of a namespace: the flows that have an end in it. It has one object,
-	// which is named [NetworkFlowsName].
+	// NetworkFlowsResource is of the cluster, or of a namespace: the flows that have an end or the Service in it. It has
+	// one object, which is named [NetworkFlowsName].
 	NetworkFlowsResource = "networkflows"
 	NetworkFlowsKind     = "NetworkFlows"
 	NetworkFlowsName     = "cluster"
@@ -46,7 +46,8 @@ type NetworkFlowsList struct {
 	Items []NetworkFlows `json:"items"`
 }
 
-// NetworkFlows is the connections that the nodes remember in connection tracking.
+// NetworkFlows is the connections that the nodes remember in OVN's zones of connection tracking, without those of hosts
+// among themselves.
 type NetworkFlows struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -59,13 +60,14 @@ type NetworkFlows struct {
 	// FromOwnNode is how many flows were left out because the field selector fromOwnNode is false: the host of the pod's
 	// own node has begun them, as the probes of kubelet.
 	FromOwnNode int `json:"fromOwnNode,omitempty"`
-	// NodesAsked is the number of all nodes.
+	// NodesAsked is the number of the Nodes whose agents have written the annotation weft.net/node-facts.
 	NodesAsked int `json:"nodesAsked"`
 	// NodesUnanswered is the number of nodes whose connections are not in the answer.
 	NodesUnanswered int `json:"nodesUnanswered"`
-	// Unanswered is these nodes, and why they are not. Only a user that may list all namespaces gets it.
+	// Unanswered is these nodes, and why they are not. Only a user that may list the flows of all namespaces gets it.
 	Unanswered []Unanswered `json:"unanswered,omitempty"`
-	// Unread is the sources of names that could not be read. Only a user that may list all namespaces gets it.
+	// Unread is the sources of names that could not be read. Only a user that may list the flows of all namespaces gets
+	// it.
 	Unread []Unread `json:"unread,omitempty"`
 }
 
@@ -73,18 +75,21 @@ type NetworkFlows struct {
 type Flow struct {
 	// Source is the end that has begun the connection.
 	Source FlowEnd `json:"source"`
-	// Destination is the end that answers: of a Service the endpoint that was chosen.
+	// Destination is the end that answers: of a Service the endpoint that was chosen. A user that may see neither the
+	// Service nor the endpoint gets the Service's address and port.
 	Destination FlowEnd `json:"destination"`
-	// Service is the Service that the source has asked, if that is not the destination itself.
+	// Service is the Service that the source has asked, if that is not the destination itself; absent if the user may
+	// not see it.
 	Service *FlowService `json:"service,omitempty"`
 	// Protocol is TCP, UDP, SCTP, ICMP, ICMPV6, or what else Open vSwitch calls it.
 	Protocol string `json:"protocol"`
 	// State is the state of a TCP or SCTP connection, such as ESTABLISHED. Of TCP it is SYN_SENT until the destination has
 	// answered. If packets are counted, these say whether it has.
 	State string `json:"state,omitempty"`
-	// SeenAs is the address and port that the destination sees in place of the source's, if they are others.
+	// SeenAs is the address and port that the destination sees in place of the source's, if they are others; absent if
+	// the user may not see the source.
 	SeenAs string `json:"seenAs,omitempty"`
-	// Nodes is the nodes that know the flow, by name. Only a user that may list all namespaces gets it.
+	// Nodes is the nodes that know the flow, by name. Only a user that may list the flows of all namespaces gets it.
 	Nodes []string `json:"nodes,omitempty"`
 	// Packets is how many packets the source has sent; absent if the datapath does not count.
 	Packets uint64 `json:"packets,omitempty"`
@@ -96,7 +101,8 @@ type Flow struct {
 	ReplyBytes uint64 `json:"replyBytes,omitempty"`
 }
 
-// FlowEnd is an end of a flow. Of an end that the user may not see, it has the address and the port alone.
+// FlowEnd is an end of a flow. Of an end that the user may not see, it has the kind Address, the address and the port
+// alone. The rights of a user are looked up in 64 other namespaces at most: ends in further ones look like that, too.
 type FlowEnd struct {
 	// Kind is Pod, Node, Gateway (a router of the network's own), Outside or Address.
 	Kind string `json:"kind"`
@@ -116,7 +122,8 @@ type FlowEnd struct {
 type FlowService struct {
 	// Namespace is the namespace of the Service.
 	Namespace string `json:"namespace,omitempty"`
-	// Name is the name of the Service; absent if no Service has the address and the port now.
+	// Name is the name of the Service; absent if no Service that could be read has the address, the protocol and the port
+	// now.
 	Name string `json:"name,omitempty"`
 	// Address is the address that the source has asked.
 	Address string `json:"address"`

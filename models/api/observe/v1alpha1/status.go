@@ -42,9 +42,10 @@ type NetworkStatus struct {
 	Time metav1.MicroTime `json:"time"`
 	// Door is the identity of the weft observe that has read the sources. The databases are those beside it.
 	Door string `json:"door"`
-	// Unread is the sources that could not be read.
+	// Unread is the sources that could not be read, without the databases, whose entries in databases say so.
 	Unread []Unread `json:"unread,omitempty"`
-	// Leader is the Lease of the controllers.
+	// Leader is the Lease of the controllers, kube-system/weft-controller. Controllers with another lease-name or
+	// lease-namespace are not seen.
 	Leader Lease `json:"leader"`
 	// Databases is the Northbound and the Southbound, as the servers beside the door have them.
 	Databases []Database `json:"databases"`
@@ -54,13 +55,13 @@ type NetworkStatus struct {
 	Nodes []NodeStatus `json:"nodes"`
 	// Strays is the names of chassis in the Southbound that no Node has.
 	Strays []string `json:"strays,omitempty"`
-	// Pods is the pods' ports, and the pods that wait for one.
+	// Pods is the pods' ports, and the pods that wait for an address in their status.
 	Pods PodsStatus `json:"pods"`
 	// Pools is the AddressPools, by name.
 	Pools []PoolStatus `json:"pools,omitempty"`
 	// EgressIPs is the EgressIPs, by name.
 	EgressIPs []EgressStatus `json:"egressIPs,omitempty"`
-	// LoadBalancers is the Services of type LoadBalancer, by name.
+	// LoadBalancers is the Services of type LoadBalancer, by namespace and name.
 	LoadBalancers []LoadBalancerStatus `json:"loadBalancers,omitempty"`
 	// Policies is the number of all policies.
 	Policies int `json:"policies"`
@@ -75,7 +76,7 @@ type NetworkStatus struct {
 	EventsLeftOut int `json:"eventsLeftOut,omitempty"`
 	// EventsTruncated is true if there were more Warnings than weft observe reads.
 	EventsTruncated bool `json:"eventsTruncated,omitempty"`
-	// Certificates is the certificates that the door has.
+	// Certificates is the certificates in the files of the door's keys tunnel-certificate and tunnel-ca.
 	Certificates []Certificate `json:"certificates,omitempty"`
 }
 
@@ -85,13 +86,15 @@ type Finding struct {
 	Severity string `json:"severity"`
 	// Reason is the fault in one word, for programs.
 	Reason string `json:"reason"`
-	// Object is the kind, the namespace and the name of what it is about.
+	// Object is what it is about: of an object of Kubernetes the kind, the namespace and the name, else words such as
+	// "database OVN_Northbound".
 	Object string `json:"object"`
 	// Text is the fault, in words.
 	Text string `json:"text"`
 	// Remedy is the action that ends it.
 	Remedy string `json:"remedy"`
-	// More is the number of further objects with the same reason, which are not in the list.
+	// More is the number of further findings of the same severity and reason, which are not in the list. The last one of
+	// them in the list has it.
 	More int `json:"more,omitempty"`
 }
 
@@ -119,20 +122,22 @@ type Lease struct {
 type Database struct {
 	// Name is OVN_Northbound or OVN_Southbound.
 	Name string `json:"name"`
-	// Answers is true if the server answers.
+	// Answers is true if the server answers, and connected is true.
 	Answers bool `json:"answers"`
-	// Reason is why the server does not answer.
+	// Reason is why answers is false.
 	Reason string `json:"reason,omitempty"`
 	// Model is one of standalone, clustered (a member of a cluster) and relay.
 	Model string `json:"model,omitempty"`
-	// Leader is true if the server leads its cluster, or has none.
+	// Leader is true if the server says that it leads its cluster, or has none.
 	Leader bool `json:"leader"`
-	// Connected is true if the server is in contact with the majority of its cluster, or has none.
+	// Connected is true if the server says that it is in contact with the majority of its cluster, or as a relay with its
+	// source, or is standalone.
 	Connected bool `json:"connected"`
 }
 
 // Configuration is the numbers by which OVN counts configurations (nb_cfg). Not each change raises the number. The
-// controller that leads does, each `latency-interval`, and so do `ovn-nbctl --wait=hv sync` and the like.
+// controller that leads does, each `latency-interval` unless that is 0, and so do `ovn-nbctl --wait=hv sync` and the
+// like.
 type Configuration struct {
 	// OVN is the version that ovn-northd has written into the Northbound.
 	OVN string `json:"ovn,omitempty"`
@@ -154,7 +159,7 @@ type NodeStatus struct {
 	Created metav1.Time `json:"created"`
 	// Ready is true if the Node's condition Ready is True.
 	Ready bool `json:"ready"`
-	// NotReady is the message of that condition, if it is not True.
+	// NotReady is the message of that condition, if it is not True, or that there is none.
 	NotReady string `json:"notReady,omitempty"`
 	// System is the operating system, linux or windows, by the label kubernetes.io/os.
 	System string `json:"system,omitempty"`
@@ -167,13 +172,14 @@ type NodeStatus struct {
 	AgentCondition *Condition `json:"agentCondition,omitempty"`
 	// Wrong is why an annotation of the Node cannot be read.
 	Wrong string `json:"wrong,omitempty"`
-	// Chassis is the name of the node's chassis.
+	// Chassis is the name of the node's chassis: that of the Node until its agent has said another one.
 	Chassis string `json:"chassis,omitempty"`
 	// Registered is true if the Southbound has that chassis.
 	Registered bool `json:"registered"`
 	// Hosted is true if a chassis host has to run the node's ovn-controller.
 	Hosted bool `json:"hosted,omitempty"`
-	// Host is the Lease by which the chassis host that has the node says that it lives; absent if none has it.
+	// Host is the Lease in kube-system by which the chassis host that has the node says that it lives; absent if none has
+	// it.
 	Host *Lease `json:"host,omitempty"`
 	// Unreachable is true if the chassis host cannot reach the node's agent.
 	Unreachable bool `json:"unreachable,omitempty"`
@@ -205,10 +211,10 @@ type PodsStatus struct {
 	Ports int `json:"ports"`
 	// Down is how many of them are not up.
 	Down int `json:"down"`
-	// Waiting is the number of pods that are on a node and have no address in their status, for longer than a minute, or
-	// longer than 15 seconds if they lack an address of Weft or a row of the Southbound.
+	// Waiting is the number of pending pods, without those in the network of their node, that are on a node and have no
+	// address in their status, for a minute at least, or for 15 seconds if they lack address or binding.
 	Waiting int `json:"waiting"`
-	// Truncated is true if there are more such pods, which were not read.
+	// Truncated is true if more than 2,000 pending pods on a node have no address: the others were not read.
 	Truncated bool `json:"truncated,omitempty"`
 	// Lacking is how many of these pods lack which thing.
 	Lacking []LackCount `json:"lacking,omitempty"`
@@ -216,7 +222,7 @@ type PodsStatus struct {
 	Longest []WaitingPod `json:"longest,omitempty"`
 }
 
-// WaitingPod is a pod that waits for its network.
+// WaitingPod is a pod that waits for an address in its status.
 type WaitingPod struct {
 	// Namespace is the namespace of the Pod.
 	Namespace string `json:"namespace"`
@@ -226,8 +232,9 @@ type WaitingPod struct {
 	Node string `json:"node"`
 	// Since is when it was bound to the Node.
 	Since metav1.Time `json:"since"`
-	// Lacks is the first thing that the pod lacks: address, binding (a row of the Southbound), chassis (that has
-	// claimed the port) or sandbox (of its node's container runtime).
+	// Lacks is the first thing that the pod lacks: address (that Weft gives it), binding (a row of the Southbound, or
+	// ovn-northd's word that the port is up), chassis (that has made the port work), or sandbox (anything that its node's
+	// kubelet and container runtime do).
 	Lacks string `json:"lacks"`
 }
 
@@ -259,7 +266,7 @@ type EgressStatus struct {
 	Addresses []string `json:"addresses"`
 	// Node is the name of the Node that carries them; empty if none does.
 	Node string `json:"node,omitempty"`
-	// Pods is the number of pods that leave with them.
+	// Pods is the number of pods that leave with them, or are to.
 	Pods int32 `json:"pods"`
 	// Condition is its condition Ready.
 	Condition Condition `json:"condition"`
@@ -268,7 +275,7 @@ type EgressStatus struct {
 // Condition is a condition: WeftReady of a Node, or Ready of another object. A NetworkPolicy has no conditions: here
 // it has what its annotation weft.net/policy-status says.
 type Condition struct {
-	// Current is true if the condition is about the object as it is now.
+	// Current is true if the condition is about the object as it is now. Of a Node it is always true.
 	Current bool `json:"current"`
 	// Ready is true if the condition is True.
 	Ready bool `json:"ready"`
@@ -302,19 +309,19 @@ type PolicyStatus struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Name is the name of the policy.
 	Name string `json:"name"`
-	// InForce is true if a part of it is in force.
+	// InForce is true if Weft has said last that it, or a part of it, is in force.
 	InForce bool `json:"inForce"`
 	// Condition is what Weft reports about the policy.
 	Condition Condition `json:"condition"`
 }
 
-// EventGroup is the Events of one reason on one object.
+// EventGroup is the Events of one reason that one part of Weft has written about one object.
 type EventGroup struct {
 	// Object is the kind, the namespace and the name of the object.
 	Object string `json:"object"`
 	// Reason is the reason of the Events.
 	Reason string `json:"reason"`
-	// Component is the part of Weft that has written them.
+	// Component is the part of Weft that has written them: weft-controller, weft-node or weft-chassis.
 	Component string `json:"component"`
 	// Count is how many Events there were.
 	Count int `json:"count"`

@@ -84,10 +84,12 @@ type Trace struct {
 type TraceSpec struct {
 	// Source is who opens the connection: a Pod, a Node, or an Address outside of the cluster.
 	Source TraceEnd `json:"source"`
-	// Destination is what the connection goes to: a Pod, a Service, a Node or an Address.
+	// Destination is what the connection goes to: a Pod, a Service, a Node or an Address. From an Address it is a Node or
+	// an Address.
 	Destination TraceEnd `json:"destination"`
-	// Port is the number of the destination's port, or the name of a port of a Service. A Service with one port needs
-	// none. Without it, other destinations are asked for an echo (ICMP), and the protocol must be empty.
+	// Port is the number of the destination's port, or the name of a port of a Service. A Service with one port, or with
+	// one of the protocol, needs none. Without it, other destinations are asked for an echo (ICMP), and the protocol must
+	// be empty.
 	Port string `json:"port,omitempty"`
 	// Protocol is one of tcp, udp and sctp. Empty is the protocol of the Service's port, or tcp for a port of another
 	// destination.
@@ -96,11 +98,12 @@ type TraceSpec struct {
 	Family string `json:"family,omitempty"`
 	// OVN is true for the output of ovn-trace, too. It needs the right in the whole cluster.
 	OVN bool `json:"ovn,omitempty"`
-	// Node is the Node by whose gateway a connection of an Address enters the cluster. Empty is the one that has or
-	// announces the destination, or else the first that has a gateway.
+	// Node is the Node by whose gateway a connection of an Address enters the cluster. Empty is the one that has the
+	// destination, else the first by name whose gateway has a load balancer of its own for it, else the first by name
+	// that has a gateway.
 	Node string `json:"node,omitempty"`
 	// Live is true for a probe, too: a real connection from the Pod's own network. It needs a Pod as the source, a port
-	// unless the destination is a Service with one port, and the right to create traces/live in the namespace of the
+	// unless the destination is a Service that needs none, and the right to create traces/live in the namespace of the
 	// source.
 	Live bool `json:"live,omitempty"`
 }
@@ -139,7 +142,7 @@ type TraceStatus struct {
 
 // TraceProbe is one connection, or one datagram, from the Pod's own network.
 type TraceProbe struct {
-	// Protocol is tcp, udp or sctp.
+	// Protocol is one of tcp, udp and sctp.
 	Protocol string `json:"protocol"`
 	// Source is the Pod's address.
 	Source string `json:"source"`
@@ -151,7 +154,7 @@ type TraceProbe struct {
 	After metav1.Duration `json:"after,omitzero"`
 	// Comparison is one of agrees, differs and unknown.
 	Comparison string `json:"comparison"`
-	// Reason is what the result means beside the trace.
+	// Reason is what the result means beside the trace, or why the probe was not sent.
 	Reason string `json:"reason"`
 	// Remedy is what to do about it.
 	Remedy string `json:"remedy,omitempty"`

@@ -1,5 +1,5 @@
-// Package v1alpha1 is what `weft observe` answers by the API server, group observe.weft.net. Everything in it can be
-// listed, of one namespace or of all, and nothing can be written.
+// Package v1alpha1 is what `weft observe` answers by the API server, group observe.weft.net, and what it is asked.
+// Nothing of it is stored.
 package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,11 +24,11 @@ type PolicyHitsList struct {
 	metav1.ListMeta `json:"metadata"`
 	// Items is the rules.
 	Items []PolicyHits `json:"items"`
-	// NodesAsked is the number of all nodes.
+	// NodesAsked is the number of the Nodes whose agents have written the annotation weft.net/node-facts.
 	NodesAsked int `json:"nodesAsked"`
 	// NodesUnanswered is the number of nodes that are not in the counts.
 	NodesUnanswered int `json:"nodesUnanswered"`
-	// Unanswered is these nodes, and why they are not. Only a user that may list all namespaces gets it.
+	// Unanswered is these nodes, and why they are not. Only an answer about all namespaces has it.
 	Unanswered []Unanswered `json:"unanswered,omitempty"`
 }
 

@@ -26,11 +26,12 @@ type NetworkVersion struct {
 	metav1.ObjectMeta `json:"metadata"`
 	// OVN is the version that ovn-northd has written into the Northbound.
 	OVN string `json:"ovn,omitempty"`
-	// Controller is the controller that leads, or led last.
+	// Controller is the controller that leads, or led last, by the Lease kube-system/weft-controller.
 	Controller PartVersion `json:"controller"`
 	// Doors is the doors, by name.
 	Doors []PartVersion `json:"doors"`
-	// ChassisHosts is the hosts that run the ovn-controllers of Windows nodes, by name.
+	// ChassisHosts is the hosts that run the ovn-controllers of Windows nodes, by name. Their Leases are read in
+	// kube-system.
 	ChassisHosts []PartVersion `json:"chassisHosts,omitempty"`
 	// Nodes is the Nodes, by name.
 	Nodes []NodeVersion `json:"nodes"`
