@@ -228,12 +228,13 @@ func (r *reading) pods(p *api.PodsStatus) {
 }
 
 // told says whether a pod's node is told its addresses without an annotation. Its PodNetworks has all pods whose port
-// is in the Northbound.
+// is in the Northbound; while that does not answer, none is said to lack them.
 func (r *reading) told(o *pod, reading map[string]struct{}) bool {
 	_, reads := reading[o.Spec.NodeName]
 	owner := northbound.PodOwner(o.Metadata.Namespace + "/" + o.Metadata.Name)
 	port := ovsdb.ID(nb.LogicalSwitchPortTable, owner, string(o.Metadata.UID))
-	return reads && slices.Contains(r.northbound.switches[northbound.SwitchID(o.Spec.NodeName)], port)
+	return reads && (!r.northbound.database.Answers ||
+		slices.Contains(r.northbound.switches[northbound.SwitchID(o.Spec.NodeName)], port))
 }
 
 // lacking counts pods by what they lack.

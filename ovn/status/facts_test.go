@@ -170,11 +170,17 @@ func TestPodsOfNodesThatReadPodNetworks(t *testing.T) {
 		return ovsdb.ID(nb.LogicalSwitchPortTable, northbound.PodOwner("shop/"+name), "uid-"+name)
 	}
 	l1, ports := switchOf("l1", portOf("sandbox"), portOf("chassis"))
-	for reads, want := range map[bool]string{true: "chassis lacks chassis, sandbox lacks sandbox, address lacks address",
-		false: "chassis lacks address, sandbox lacks address, address lacks address"} {
-		node := nodeObject("l1", contract.NodeFacts{PodNetworks: reads}, "10.244.0.0/29")
+	for _, test := range []struct {
+		reads, answers bool
+		want           string
+	}{
+		{true, true, "chassis lacks chassis, sandbox lacks sandbox, address lacks address"},
+		{false, true, "chassis lacks address, sandbox lacks address, address lacks address"},
+		{true, false, "chassis lacks chassis, sandbox lacks sandbox, address lacks sandbox"}, // nobody knows the ports
+	} {
+		node := nodeObject("l1", contract.NodeFacts{PodNetworks: test.reads}, "10.244.0.0/29")
 		r := &reading{at: now, nodes: []*corev1.Node{node},
-			northbound: north{switches: map[string][]string{l1: ports},
+			northbound: north{database: api.Database{Answers: test.answers}, switches: map[string][]string{l1: ports},
 				down: map[string]string{portOf("chassis"): "shop_chassis"}},
 			southbound: south{unclaimed: map[string]struct{}{"shop_chassis": {}}},
 			waiting: waitingPods{pods: []pod{waiter("address", false, 2*time.Minute), waiter("sandbox", false, 3*time.Minute),
@@ -184,8 +190,8 @@ func TestPodsOfNodesThatReadPodNetworks(t *testing.T) {
 		for _, p := range r.list().Items[0].Pods.Longest {
 			lines = append(lines, p.Name+" lacks "+p.Lacks)
 		}
-		if got := strings.Join(lines, ", "); got != want {
-			t.Errorf("of an agent that reads them (%t): %s", reads, got)
+		if got := strings.Join(lines, ", "); got != test.want {
+			t.Errorf("of an agent that reads them (%t), with a Northbound that answers (%t): %s", test.reads, test.answers, got)
 		}
 	}
 }
