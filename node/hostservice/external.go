@@ -61,14 +61,14 @@ func (b *builder) mayEnter(s *service, field string) bool {
 	case b.outsideOf[s.Namespace] >= mostOutsideOfOne:
 		b.report(s.object(), tooManyExternalAddresses, fmt.Sprintf(
 			"%s: this node takes %d pairs of external address and port of one namespace from outside, and no more: "+
-				"older Services of it have them, and not all of this one's are served here to clients outside; "+
+				"other Services of it come first, and not all of this one's are served here to clients outside; "+
 				"use fewer addresses or ports",
 			field, mostOutsideOfOne))
 		return false
 	case b.outside >= mostOutside:
 		b.report(s.object(), tooManyExternalAddresses, fmt.Sprintf(
-			"%s: this node takes %d pairs of external address and port from outside, and no more: older Services have "+
-				"them, and not all of this one's are served here to clients outside; use fewer addresses or ports",
+			"%s: this node takes %d pairs of external address and port from outside, and no more: other Services "+
+				"come first, and not all of this one's are served here to clients outside; use fewer addresses or ports",
 			field, mostOutside))
 		return false
 	}

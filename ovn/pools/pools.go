@@ -276,9 +276,8 @@ func (b *Part) keep(name string, s *objects.Service) (problems []objects.Problem
 			b.release(name, addr)
 		case taken && holder != name:
 			problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, addressLost,
-				"status.loadBalancer: its address %s is also that of Service %s, which is older; this Service "+
-					"gets another one", addr,
-				holder))
+				"status.loadBalancer: its address %s is also that of Service %s, which keeps it; this Service "+
+					"gets another one, if its AddressPool has one", addr, holder))
 		default:
 			b.hold(name, addr)
 			kept = append(kept, addr)

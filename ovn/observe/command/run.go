@@ -33,18 +33,22 @@ func (t *Tool) Run(ctx context.Context, database string, arguments []string) (*a
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")} // without OVN_NB_DAEMON and the like
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, errs, time.Second
 	err := cmd.Run()
+	said := errs.String()
+	if errs.Over() {
+		said += fmt.Sprintf("\n… and more than the %d bytes that are kept of what it says of errors\n", maxErrors)
+	}
 	var exited *exec.ExitError
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, fmt.Errorf("%w; install OVN's client programs (Debian's ovn-common) on the host of weft observe", err)
 	case ctx.Err() != nil:
-		fmt.Fprintf(errs, "%s was ended after %v; ask for less\n", t.Program, MaxTime)
+		said += fmt.Sprintf("%s was ended after %v; ask for less\n", t.Program, MaxTime)
 	case err != nil && !errors.As(err, &exited):
 		return nil, fmt.Errorf("run %s: %w", t.Program, err)
 	}
 	return &api.OVNCommand{
 		TypeMeta:   metav1.TypeMeta{Kind: api.OVNCommandKind, APIVersion: api.GroupVersion},
 		ObjectMeta: metav1.ObjectMeta{Name: t.Name}, Arguments: arguments, ExitCode: cmd.ProcessState.ExitCode(),
-		Output: out.String(), Errors: errs.String(), Truncated: out.Over(),
+		Output: out.String(), Errors: said, Truncated: out.Over(),
 	}, nil
 }
