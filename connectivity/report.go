@@ -32,8 +32,8 @@ type Result struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Schema is the schema of a report's JSON: the fields and their meanings. A later version may add fields. If a field is
-// removed or gets another meaning, the schema gets another name.
+// Schema is the schema of the JSON of `weft connectivity test`: the fields and their meanings. A later version may add
+// fields. If a field is removed or gets another meaning, the schema gets another name.
 const Schema = "weft.net/connectivity/v1"
 
 // Report is what a test has found.

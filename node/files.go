@@ -14,6 +14,6 @@ var (
 	conflistFile = &hostfile.File{
 		Path: "{cni-conf-dir}/{cni-conf-name}", Mode: 0o644,
 		Content: "The CNI configuration by which the container runtime finds weft-cni.",
-		Loss:    "The agent writes it again when it starts.",
+		Loss:    "The agent writes it again when it can attach pods.",
 	}
 )

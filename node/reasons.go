@@ -30,8 +30,8 @@ var (
 var (
 	agentReady = &reasons.Condition{
 		Name: "AgentReady", On: "Node", Ready: true,
-		Meaning: "The node's agent can attach new pods, and has found no problem. That of the Event ConnectionsNotBounded " +
-			"does not count here.",
+		Meaning: "The node's agent can attach new pods, and has found no problem of the node. That of the Event " +
+			"ConnectionsNotBounded does not count here.",
 	}
 	agentWarns = &reasons.Condition{
 		Name: "AgentWarns", On: "Node", Ready: true,

@@ -10,7 +10,7 @@ import (
 )
 
 var pluginFile = hostfile.File{Path: "{install}/weft-cni", Mode: 0o755,
-	Content: "The CNI plugin itself, if a pod installs it on its host.",
+	Content: "The CNI plugin itself, if a pod installs it on its host by the flag install of weft-cni.",
 	Loss:    "Pods cannot start until the agent's pod starts again."}
 
 // install copies this program into a folder of CNI plugins. A runtime that starts the plugin meanwhile starts either

@@ -13,9 +13,9 @@ type variable struct{ name, value, usage string }
 // for which time nothing new would have a network.
 var signsOfLife = []variable{
 	{"HTTP2_READ_IDLE_TIMEOUT_SECONDS", "3",
-		"seconds of silence after which a program asks the API server for a sign of life"},
+		"seconds of silence after which a program that runs until it is stopped asks the API server for a sign of life"},
 	{"HTTP2_PING_TIMEOUT_SECONDS", "3",
-		"seconds after which a program leaves an API server that gives no sign of life"},
+		"seconds after which such a program leaves an API server that gives no sign of life"},
 }
 
 // askAPIServers for signs of life, as often as the environment says or else as we do. client-go reads that

@@ -19,7 +19,7 @@ func chassisCommand() *cobra.Command {
 	defaults := chassis.DefaultConfig()
 	f := cmd.Flags()
 	f.String("kubeconfig", "", kubeconfigUsage)
-	f.String("identity", defaults.Identity, "name of this host among the chassis hosts")
+	f.String("identity", defaults.Identity, "name of this host among the chassis hosts; by default in lower case")
 	markHostDefault(f, "identity")
 	f.String("run-dir", defaults.RunDir, "folder with a folder for each node that this host holds")
 	f.String("ovn-controller", defaults.OVNController, "the program ovn-controller: a path, or a name that is found in "+

@@ -57,7 +57,8 @@ func connectivityTestCommand() *cobra.Command {
 	f := cmd.Flags()
 	contextFlags(f)
 	f.StringP("output", "o", "text", "form of the report: text, json or yaml")
-	f.StringSlice("nodes", nil, "nodes to test, cordoned and tainted ones too; empty: two Ready ones of each system")
+	f.StringSlice("nodes", nil, "nodes to test, cordoned and tainted ones too; empty: up to two of each system that are "+
+		"Ready and not cordoned")
 	f.Int("max-nodes", 8, "how many nodes are tested at most; twice as many nodes mean four times as many "+
 		"connections")
 	f.String("image", "registry.k8s.io/e2e-test-images/agnhost:2.59", "image of agnhost for Linux nodes")

@@ -25,7 +25,8 @@ func controllerCommand() *cobra.Command {
 	f.String("ovn-certificate", "", "PEM file of the controller's certificate, for ssl endpoints")
 	f.String("ovn-private-key", "", "PEM file of the key of ovn-certificate, for ssl endpoints")
 	f.StringSlice("pod-cidrs", nil, "ranges of all pod addresses, at most one for each address family"+required)
-	f.StringSlice("service-cidrs", nil, "ranges of ClusterIPs, at most one for each address family"+required)
+	f.StringSlice("service-cidrs", nil, "ranges of ClusterIPs, at most one for each address family; those of "+
+		"objects ServiceCIDR are added"+required)
 	f.StringSlice("join-cidrs", defaults.JoinCIDRs, "ranges of the addresses between the cluster's router and the "+
 		"nodes' gateway routers; pods may see them as addresses of clients, and networks outside never see them")
 	f.Bool("allocate-node-cidrs", defaults.AllocateNodeCIDRs, "cut pod subnets out of pod-cidrs for those nodes "+
@@ -34,8 +35,8 @@ func controllerCommand() *cobra.Command {
 		"of its --service-node-port-range")
 	f.StringSlice("host-ports", defaults.HostPorts, "ports at the addresses of hosts that no Service and no pod gets, "+
 		"each as tcp/22 or tcp/10250-10259; a list replaces the default")
-	f.StringSlice("host-cidrs", nil, "addresses of hosts that are not nodes; no Service gets them by "+
-		"spec.externalIPs")
+	f.StringSlice("host-cidrs", nil, "addresses of hosts that are not nodes, beside those in ovn-northbound; no Service "+
+		"gets them by spec.externalIPs, except those in host-external-ip-cidrs")
 	f.StringSlice("host-external-ip-cidrs", nil, "ranges of addresses of hosts that Services may have by "+
 		"spec.externalIPs, except for host-ports")
 	f.Int("node-cidr-mask-size-ipv4", defaults.NodeCIDRMaskIPv4, "prefix length of the IPv4 pod subnets that "+

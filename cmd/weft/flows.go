@@ -50,7 +50,8 @@ func flowsCommand() *cobra.Command {
 			"  weft flows --all-namespaces --from outside -o wide\n  weft flows -n shop --pod web-0 --follow",
 	}
 	endsWith(cmd, exitCode{doctor.ExitOK, "all flows that were asked for are shown"},
-		exitCode{doctor.ExitWarning, "some flows are missing: a node has not answered, or there are too many"},
+		exitCode{doctor.ExitWarning, "some flows are missing, since a node has not answered, or there are too many; " +
+			"or some names are missing"},
 		exitCode{doctor.ExitNotAsked, "there is no answer; the error says why"})
 	f := cmd.Flags()
 	contextFlags(f)

@@ -20,7 +20,7 @@ func nodeFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	const requiredIfHosted = "required on Windows nodes with chassis: hosted"
 	hostname, _ := os.Hostname() // without one the key has no default, and its absence is reported
 	f.String("kubeconfig", "", kubeconfigUsage)
-	f.String("node-name", strings.ToLower(hostname), "the Node's name in Kubernetes")
+	f.String("node-name", strings.ToLower(hostname), "the Node's name in Kubernetes; by default in lower case")
 	markHostDefault(f, "node-name")
 	f.StringSlice("ovn-southbound", nil, "endpoints of the OVN Southbound as ovn-controller dials them, such as "+
 		"ssl:192.0.2.1:6642,ssl:192.0.2.2:6642"+required)
@@ -53,16 +53,16 @@ func nodeFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	f.String("cni-conf-dir", defaults.CNIConfDir, "folder in which the container runtime reads CNI configurations")
 	f.String("cni-conf-name", defaults.CNIConfName, "name of Weft's file in cni-conf-dir")
 	f.String("cni-cache-dir", defaults.CNICacheDir, "folder in which the container runtime keeps results of CNI; the "+
-		"agent removes those that a power failure has made unreadable")
-	f.Duration("cni-timeout", defaults.CNITimeout, "how long a CNI ADD waits for the pod's address and, on Linux, "+
-		"for its flows")
+		"agent removes those of Weft and of loopback that a power failure has made unreadable")
+	f.Duration("cni-timeout", defaults.CNITimeout, "how long a CNI ADD or DEL may take; an ADD waits for the pod's "+
+		"address and, on Linux, for its flows")
 	f.String("tunnel-address", defaults.TunnelAddress, "HOST:PORT where the agent takes connections of chassis "+
 		"hosts and of weft observe; without HOST it listens on all addresses, and the clients connect to "+
 		"encap-address")
 	f.String("tunnel-ca", "", "PEM file of the CA that signed the certificates of chassis hosts and of weft observe; "+
 		requiredIfHosted)
 	f.String("tunnel-certificate", "", "PEM file of the node's certificate for these connections, with the DNS "+
-		"name NODE.node.weft.net; "+requiredIfHosted+"; a Linux node without it takes no connections")
+		"name NODE.node.weft.net; "+requiredIfHosted+"; other nodes without it take no connections")
 	f.String("tunnel-private-key", "", "PEM file of the key of tunnel-certificate; "+requiredIfHosted)
 	f.String("capture", defaults.Capture, "packets that users with the right may capture on this node by weft "+
 		"capture: off, pods (those of pods) or all (those of the node's tunnels, too)")
@@ -88,15 +88,16 @@ func linuxFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 
 // windowsFlags are the keys of a Windows node alone.
 func windowsFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
-	f.Bool("service", false, "run under the service control manager; the service that \"weft service install\" "+
-		"makes sets this key")
+	f.Bool("service", false, "run under the service control manager; only the flag does that, which the service has "+
+		"that \"weft service install\" makes")
 	f.String("log-file", "", "further file to which the log is written; empty: weft-node.log in state-dir for a "+
 		"service, else none")
 	f.String("adapter", "", "network adapter that pods share with the host; empty: the one that has encap-address")
 	f.String("hns-network", defaults.HNSNetwork, "name of the HNS network that the agent makes on the adapter")
 	f.String("ovs-driver", "", "kind of Open vSwitch's driver: "+ovsdriver.Names()+"; empty: the one that is installed")
 	f.String("ovs-openflow", "", "connection by which br-int takes OpenFlow, unix:PATH or tcp:HOST:PORT; empty: "+
-		"br-int.mgmt in the folder of the socket of ovs-database; if that is tcp:, required with chassis: hosted")
+		"br-int.mgmt in the folder of the socket of ovs-database; if that is tcp:, required with chassis: hosted or "+
+		"tunnel-certificate")
 	f.String("ovs-control", "", "connection by which ovs-vswitchd takes commands, unix:PATH or tcp:HOST:PORT; empty: "+
 		"found in the folder of the socket of ovs-database")
 	f.String("chassis", defaults.Chassis, "where the node's ovn-controller runs: hosted (on a chassis host) or local "+

@@ -32,7 +32,7 @@ func observeCommand() *cobra.Command {
 	}
 	defaults := observe.DefaultConfig()
 	f := cmd.Flags()
-	f.String("kubeconfig", "", kubeconfigUsage)
+	f.String("kubeconfig", "", userKubeconfigUsage)
 	f.String("identity", defaults.Identity, "name of this host among those that run weft observe")
 	markHostDefault(f, "identity")
 	f.String("listen", "", "ADDRESS:PORT where API servers reach this host, such as 192.0.2.1:6645"+required)

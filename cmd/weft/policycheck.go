@@ -49,8 +49,8 @@ func checkCommand() *cobra.Command {
 	f.String("to", "", "pod or address, and port, to which the connection is opened")
 	f.String("expect", "", "file with the connections that are expected to pass or to be refused; - is standard input")
 	f.String("family", "", "address family of the connection: ipv4 or ipv6; empty: each that both ends have")
-	f.StringSlice("pod-cidrs", nil, "ranges of pods' addresses; empty: those of the nodes that are read, or "+
-		strings.Join(explain.DefaultPodCIDRs, ","))
+	f.StringSlice("pod-cidrs", nil, "ranges of pods' addresses; empty: those in the annotations of nodes that are read, "+
+		"or "+strings.Join(explain.DefaultPodCIDRs, ","))
 	return offline(cmd, exitUnasked, onlyFlags, func(_ context.Context, s *settings, _ []string) error {
 		return check(cmd, s)
 	})

@@ -34,6 +34,9 @@ weft node --config FILE       # FILE has the line "cni-timeout: 30s"
 If a key is set more than once, the flag counts first, then the variable, then the file. A key that
 is not set has its default. A file with an unknown key is refused.
 
+Only Linux has ` + "`" + `weft chassis` + "`" + `, ` + "`" + `weft controller` + "`" + `, ` + "`" + `weft observe` + "`" + `, ` + "`" + `weft southbound` + "`" + `,
+` + "`" + `weft node await-flows` + "`" + ` and ` + "`" + `weft node share` + "`" + `.
+
 | value | how it is written |
 |---|---|
 | text, number | as it is |
@@ -50,9 +53,10 @@ func TestReference(t *testing.T) {
 	for _, cmd := range rootCommand().Commands() {
 		addCommand(page, cmd)
 	}
-	page.Section("weft service install, on Windows", "Install the service, or change it.")
+	page.Section("weft service install, on Windows",
+		"Install the service, or change it. No variable and no file sets the flag.")
 	page.Table(keysHead, keysOf(flagSet(installFlags)))
-	page.Section("weft service start, on Windows", "Start the service.")
+	page.Section("weft service start, on Windows", "Start the service. No variable and no file sets the flag.")
 	page.Table(keysHead, keysOf(flagSet(startFlags)))
 	page.Section("Variables without a flag", "")
 	var rows [][]string
@@ -60,7 +64,8 @@ func TestReference(t *testing.T) {
 		rows = append(rows, []string{reference.Code(v.name), reference.Code(v.value), reference.Sentence(v.usage)})
 	}
 	page.Table([]string{"variable", "default", "meaning"}, append(rows, []string{"`KUBECONFIG`", "",
-		"The kubeconfig file of commands for users, such as `weft status`, if the key `kubeconfig` is not set."}))
+		"The kubeconfig file of commands for users, such as `weft status`, and of `weft observe`, if the key `kubeconfig` " +
+			"is not set."}, []string{"`NO_COLOR`", "", "If it has a value, answers on a terminal have no colours."}))
 	page.Check(t, "keys.md", *update)
 }
 
@@ -75,7 +80,8 @@ func TestReferenceExitCodes(t *testing.T) {
 	page := reference.NewPage("Exit codes", `
 If a command has no section on this page, it has the exit codes of the first section. If weft finds
 a mistake in the command line, it ends with the last code of the command's section, and
-`+"`weft service status`"+` with 1.`)
+`+"`weft service status`"+` with 1. If the word after `+"`weft policy`"+` is unknown, it ends with 2, and after
+`+"`weft connectivity`"+` with 3.`)
 	addExitCodes(page, "All other commands", commonExits)
 	var add func(*cobra.Command)
 	add = func(cmd *cobra.Command) {

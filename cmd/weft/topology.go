@@ -30,7 +30,7 @@ func topologyCommand() *cobra.Command {
 		Example: "  weft topology\n  weft topology --node l1 -o wide\n  weft topology -n shop",
 	}
 	endsWith(cmd, exitCode{doctor.ExitOK, "the topology is shown"},
-		exitCode{doctor.ExitWarning, "it is shown in part, as a database could not be read"},
+		exitCode{doctor.ExitWarning, "it is shown in part, as the Southbound could not be read"},
 		exitCode{doctor.ExitNotAsked, "there is no answer; the error says why"})
 	f := cmd.Flags()
 	contextFlags(f)

@@ -45,7 +45,8 @@ func uiCommand() *cobra.Command {
 	f.StringP("namespace", "n", "", "show this namespace alone; empty: all of them")
 	f.Int("port", 0, "port of 127.0.0.1 at which the page is served; 0: a free one")
 	f.Bool("no-open", false, "print the page's address, and open no browser")
-	return answering(cmd, doctor.ExitNotAsked, cobra.NoArgs, func(_ context.Context, s *settings, _ []string) error {
+	// The page's questions have a limit of their own.
+	return offline(cmd, doctor.ExitNotAsked, cobra.NoArgs, func(_ context.Context, s *settings, _ []string) error {
 		config, _, err := contextConfig(s)
 		port, open := s.integer("port"), !s.boolean("no-open")
 		about := ui.About{Context: s.text("context"), Namespace: s.text("namespace"), Version: version.Version()}

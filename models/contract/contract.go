@@ -129,7 +129,8 @@ type Gateway struct {
 	// NextHops are the next hops of the default routes. Several of one address family share the load (ECMP).
 	NextHops []netip.Addr `json:"nextHops"`
 	// HostAddresses is true if the MAC address and the addresses are the host's own. The flows of the external bridge
-	// share them between the host and the router, and translate the source of what leaves the cluster.
+	// share them between the host and the router. Except where routed is true, they also translate the source of what
+	// leaves the cluster.
 	HostAddresses bool `json:"hostAddresses,omitempty"`
 	// Routed is true if pods keep their addresses outside, except in packets to gateways of other nodes. The routers
 	// outside know the way back to the pods.

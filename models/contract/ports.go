@@ -12,12 +12,12 @@ type Port struct {
 
 // Ports are all of these. The ports of Services and pods on nodes are no part of it: these are their owners'.
 var Ports = []Port{
-	{"udp", 500, "charon of strongSwan, on Linux nodes with encryption", "all other Linux nodes",
+	{"udp", 500, "charon of strongSwan, on Linux nodes with encryption", "all other Linux nodes with encryption",
 		"IKE, the protocol by which nodes agree on keys", ""},
 	{"udp", TunnelPort, "Open vSwitch, on all nodes", "all other nodes", "GENEVE, the tunnels between nodes", ""},
 	{"tcp", 6641, "ovsdb-server of the Northbound, on central hosts", "controllers and central hosts",
 		"the Northbound, for controllers and ovn-northd", ""},
-	{"tcp", 6642, "weft southbound, on central hosts", "Linux nodes and chassis hosts",
+	{"tcp", 6642, "weft southbound, on central hosts", "Linux nodes, chassis hosts, and Windows nodes with chassis: local",
 		"the Southbound, for the ovn-controller of each node", "listen"},
 	{"tcp", 6643, "ovsdb-server of the Northbound, on central hosts", "central hosts", "the cluster of the database", ""},
 	{"tcp", 6644, "ovsdb-server of the Southbound, on central hosts", "central hosts", "the cluster of the database", ""},
@@ -27,7 +27,7 @@ var Ports = []Port{
 	{"tcp", 9641, "weft controller", "the host itself", "metrics and probes", "metrics-address"},
 	{"tcp", 9642, "weft southbound, on central hosts", "the host itself", "metrics and probes", "metrics-address"},
 	{"tcp", 9643, "weft observe, on central hosts", "the host itself", "metrics and probes", "metrics-address"},
-	{"tcp", 16642, "weft node, on Windows nodes, and on Linux nodes with a certificate for it",
+	{"tcp", 16642, "weft node, on Windows nodes with chassis: hosted, and on other nodes with tunnel-certificate",
 		"chassis hosts (of Windows nodes), and hosts with weft observe",
 		"Open vSwitch of Windows nodes, and questions of weft observe", "tunnel-address"},
 }

@@ -42,13 +42,13 @@ var (
 	lockFile = &hostfile.File{
 		Path: "{run-dir}/lock", Mode: 0o600,
 		Content: "The identity of the `weft chassis` that uses the folder, and when it started.",
-		Loss:    "Nothing. The next one makes it again.",
+		Loss:    "The next one makes it again, and may have to wait until the Lease of the former one has expired.",
 	}
 	// ownerFile marks a folder as ours.
 	ownerFile = &hostfile.File{
 		Path: "{run-dir}/NODE/weft-node", Mode: 0o600,
 		Content: "The name of the node that the folder is for. The folder also has the sockets of the node's ovn-controller.",
-		Loss:    "Nothing. `weft chassis` empties the folders when it starts.",
+		Loss:    "Nothing. `weft chassis` makes the folder again when it takes the node.",
 	}
 )
 

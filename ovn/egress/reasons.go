@@ -6,8 +6,9 @@ import "github.com/weftnet/weft/models/reasons"
 var (
 	carried = &reasons.Condition{
 		Name: "Carried", On: "EgressIP", Ready: true,
-		Meaning: "Nodes are ready to carry the addresses, one node at a time. The message says how many, and on which " +
-			"network outside.",
+		Meaning: "Nodes can carry the addresses, one node at a time. The message says how many, on which network " +
+			"outside, and for which address there is no next hop.",
+		Remedy: "If an address has no next hop, set gateway-next-hops of the node's agent. Otherwise no action is needed.",
 	}
 	badSpec = &reasons.Condition{
 		Name: "BadSpec", On: "EgressIP",
@@ -17,7 +18,7 @@ var (
 	addressInCluster = &reasons.Condition{
 		Name: "AddressInCluster", On: "EgressIP",
 		Meaning: "An address is in a range of the cluster's own, such as pod-cidrs.",
-		Remedy:  "Give a free address of the network outside of the nodes' gateways.",
+		Remedy:  "Give a free address of the external subnet of the nodes' gateways.",
 	}
 	addressTaken = &reasons.Condition{
 		Name: "AddressTaken", On: "EgressIP",
@@ -36,8 +37,8 @@ var (
 	}
 	addressNotInNetwork = &reasons.Condition{
 		Name: "AddressNotInNetwork", On: "EgressIP",
-		Meaning: "An address is not in the network of any selected node's gateway.",
-		Remedy:  "Give a free address of that network, or select other nodes.",
+		Meaning: "No selected node that could carry the addresses has all of them in the subnets of its gateway.",
+		Remedy:  "Give free addresses of one node's subnets, or select other nodes.",
 	}
 	noNumber = &reasons.Condition{
 		Name: "NoNumber", On: "EgressIP",

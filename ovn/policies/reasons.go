@@ -59,7 +59,8 @@ var (
 var (
 	inForce = &reasons.Condition{
 		Name: "InForce", On: everyPolicy, Ready: true,
-		Meaning: "The whole policy is in force. The message names its rows, and named ports that no pod has now.",
+		Meaning: "The whole policy is in force. The message names its rows, and named ports that no pod has now. It also " +
+			"has the messages of the Events SamePriority and NoSCTPOnWindows, if there are any.",
 	}
 	partlyInForce = &reasons.Condition{
 		Name: "PartlyInForce", On: everyPolicy,

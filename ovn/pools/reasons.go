@@ -45,7 +45,7 @@ var (
 var (
 	inUse = &reasons.Condition{
 		Name: "InUse", On: "AddressPool", Ready: true,
-		Meaning: "All ranges are in use. The message names ranges that no node can announce.",
+		Meaning: "All ranges are in use. The message names ranges that are not in the network of any node's gateway.",
 	}
 	usedUp = &reasons.Condition{
 		Name: "UsedUp", On: "AddressPool", Ready: true,
@@ -59,13 +59,13 @@ var (
 	}
 	badRange = &reasons.Condition{
 		Name: "BadRange", On: "AddressPool",
-		Meaning: "A range cannot be read or used. The pool's other ranges are in use.",
+		Meaning: "A range cannot be read or used. The ranges that the message does not name are in use.",
 		Remedy:  "Correct the range.",
 	}
 	rangeOverlaps = &reasons.Condition{
 		Name: "RangeOverlaps", On: "AddressPool",
 		Meaning: "A range overlaps with one of the cluster's own, with an earlier range of this pool, or with a range of " +
-			"an older pool. It is not used. The pool's other ranges are in use.",
+			"an older pool. It is not used. The ranges that the message does not name are in use.",
 		Remedy: "Remove or change the range.",
 	}
 	rangeTaken = &reasons.Condition{

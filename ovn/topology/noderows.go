@@ -139,8 +139,9 @@ func (r *Rows) gateway(s *settings.Settings, n *Node, g *contract.Gateway) {
 }
 
 // podsLeave is the key in external_ids of a node's gateway router (Logical_Router): how pods leave the node. The value
-// has their source addresses outside, or says that they keep their own. It also says what translates: flows of the
-// node's external bridge, or this router's rows of NAT. If the flows do, none of these rows is for pods that leave.
+// has their source addresses outside, or says that they keep their own or do not leave. If addresses are translated, it
+// also says what does so: flows of the node's external bridge, or this router's rows of NAT. If the flows do, none of
+// these rows is for pods that leave.
 const podsLeave = "weft.net/pods-leave"
 
 func waysOut(s *settings.Settings, g *contract.Gateway) string {

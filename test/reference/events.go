@@ -149,8 +149,11 @@ func Conditions(s *Source) (*Page, error) {
 The controller writes one condition to `+"`status.conditions`"+` of each EgressIP, AddressPool and
 cluster-wide policy. Its type is `+"`Ready`"+`. To a Node the agent writes the condition `+"`WeftReady`"+`. A
 NetworkPolicy has no status, so the annotation `+"`weft.net/policy-status`"+` has its reason and message.
+There the field `+"`inForce`"+` is true also with the reason `+"`PartlyInForce`"+`.
+
 The message of a condition says what is so for this object. If a field is wrong, the message names
-it and its value.`)
+it. If several things are wrong, the reason is that of the first. The message of an AddressPool
+names the others, too.`)
 	var rows [][]string
 	for _, r := range found {
 		status := "False"

@@ -18,10 +18,11 @@ func Files(s *Source) (*Page, error) {
 		return nil, err
 	}
 	page := NewPage("Files", `
-These are the files that Weft's programs write on hosts. A name in braces is a [key](keys.md), whose
-value is the folder or the path. Files with the configuration, the certificates and the private keys
-of the programs are not in the list: the [playbooks' roles](../../ansible/README.md) write them. On
-Windows the mode has no effect. There only Administrators and LocalSystem may enter `+"`state-dir`"+`.`)
+These are the files that Weft's programs write on hosts, without temporary files. A name in braces
+is a [key](keys.md), or a flag of `+"`weft-cni`"+`, whose value is the folder or the path. Files with the
+configuration, the certificates and the private keys of the programs are not in the list: the
+[playbooks' roles](../../ansible/README.md) write them. On Windows the mode has no effect. There
+only Administrators and LocalSystem may enter `+"`state-dir`"+`.`)
 	page.Table([]string{"file", "mode", "written by", "what is in it", "if it is lost"}, rows)
 	return page, nil
 }

@@ -31,10 +31,13 @@ func Names(s *Source) (*Page, error) {
 	}
 	page := NewPage("Annotations, labels and other names", `
 These are all names that begin with `+"`weft.net/`"+`, in objects of Kubernetes, in rows of OVSDB and in
-output. The `+"`apiVersion`"+` of [Weft's kinds](api.md) is not among them. Only Weft and cluster
-administrators may write the annotations of Nodes and Pods below, and no node may write the labels
-of Nodes below, if the ValidatingAdmissionPolicy `+"`weft-annotations`"+` is
-[installed](../reference.md#rights). There is another list of [annotations that Weft does not
+output. Two things are not among them: the `+"`apiVersion`"+` of [Weft's kinds](api.md), and the labels
+`+"`weft.net/weft-node`, `weft.net/weft-controller` and `weft.net/manifest`"+` of the playbooks, for
+[pods of Weft](../operations.md#pods-instead-of-units).
+
+If the ValidatingAdmissionPolicy `+"`weft-annotations`"+` is [installed](../reference.md#rights), only
+Weft and the group `+"`system:masters`"+` may write the annotations of Nodes and Pods below. Then no node
+may write the labels of Nodes below. There is another list of [annotations that Weft does not
 serve](../reference.md#annotations-that-weft-does-not-serve).`)
 	for _, section := range []struct{ title, kind string }{{"Annotations", "annotation"}, {"Labels", "label"},
 		{"Classes of Services", "class"}, {"Keys in external_ids of rows", "key in external_ids"},

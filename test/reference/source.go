@@ -18,7 +18,7 @@ import (
 const Module = "github.com/weftnet/weft/"
 
 // programs are the folders whose packages make Weft's programs.
-var programs = []string{"cmd/weft", "cmd/weft-cni", "cni", "models", "node", "ovn", "ovsdb"}
+var programs = []string{"cmd/weft", "cmd/weft-cni", "cni", "connectivity", "models", "node", "ovn", "ovsdb", "ui"}
 
 // Source is the code of Weft's programs, for all systems: facts are read in it that no value of a running program has,
 // such as the help of a metric that only Windows nodes have.
