@@ -6,8 +6,8 @@ import "github.com/weftnet/weft/models/reasons"
 var (
 	addressLost = &reasons.Event{
 		Name: "AddressLost", On: "Service",
-		Meaning: "The Service's address of an AddressPool is also that of another Service, which keeps it. The Service gets another one, " +
-			"if an AddressPool has one for it.",
+		Meaning: "The Service's address of an AddressPool is also that of another Service, which keeps it. The Service " +
+			"gets another one, if an AddressPool has one for it.",
 		Remedy: "Clients and DNS names must use the new address.",
 		See:    "loadbalancer.md",
 	}

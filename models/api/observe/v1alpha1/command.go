@@ -28,7 +28,8 @@ type OVNCommand struct {
 	ExitCode int `json:"exitCode"`
 	// Output is what it has printed.
 	Output string `json:"output"`
-	// Errors is what it has printed as errors, at most 64 KiB and whether there was more, and why the door has ended it, if it has.
+	// Errors is what it has printed as errors, at most 64 KiB and whether there was more, and why the door has ended it,
+	// if it has.
 	Errors string `json:"errors,omitempty"`
 	// Truncated is true if the output was longer than 4 MiB, and is cut there.
 	Truncated bool `json:"truncated,omitempty"`
