@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -43,4 +44,47 @@ func TestMetricsAddresses(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestElectionTimerGoesByDoubling: the databases take no step to more than twice the timer that they have.
+func TestElectionTimerGoesByDoubling(t *testing.T) {
+	for from, to := range map[string]string{"1000": "600000", "4000": "250", "10000": "10000"} {
+		file := filepath.Join(t.TempDir(), "play.yml")
+		play := "- hosts: localhost\n  gather_facts: false\n  tasks:\n  - ansible.builtin.include_vars: " +
+			filepath.Join(ovsdbtest.Repository(), "ansible/roles/ovn_central/vars/main.yml") +
+			"\n  - ansible.builtin.debug: {msg: \"steps {{ weft_election_steps | join(' ') }} end\"}\n"
+		if err := os.WriteFile(file, []byte(play), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command("ansible-playbook", file, "--extra-vars", `{"weft_election": {"stdout": "Election timer: `+
+			from+`"}, "weft_election_timer": `+to+`}`).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v:\n%s", err, out)
+		}
+		_, rest, _ := strings.Cut(string(out), `"steps `)
+		words, _, found := strings.Cut(rest, `end"`)
+		if !found {
+			t.Fatalf("no steps in:\n%s", out)
+		}
+		last := number(t, from)
+		for word := range strings.FieldsSeq(words) {
+			next := number(t, word)
+			if next > 2*last {
+				t.Errorf("from %s to %s: a step from %d to %d", from, to, last, next)
+			}
+			last = next
+		}
+		if last != number(t, to) {
+			t.Errorf("from %s to %s: the steps %q end at %d", from, to, words, last)
+		}
+	}
+}
+
+func number(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
