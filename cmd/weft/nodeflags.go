@@ -106,7 +106,7 @@ func windowsFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	f.Bool("cni-socket-prime", false, "connect to cni-socket once at the start, which Wine needs and Windows does not")
 	_ = f.MarkHidden("cni-socket-prime") // the flag is there
 	f.String("conntrack-lookup", defaults.ConntrackLookup, "whether packets are looked up in connection tracking once "+
-		"more before their connection is committed, which Open vSwitch's driver needs since 3.0: true, false, or auto (the "+
+		"more before their connection is committed, which Open vSwitch's driver needs since 2.17: true, false, or auto (the "+
 		"agent finds out whether the driver needs it)")
 	f.Lookup("conntrack-lookup").NoOptDefVal = nodeconfig.LookupOn
 	f.Bool("conntrack-flush", false, "let the driver forget connections to UDP endpoints that are gone; Open "+

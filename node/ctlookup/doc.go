@@ -4,8 +4,8 @@
 // # Lookups
 //
 // The extension looks an IPv4 packet up by the original tuple that it bears from an earlier lookup, if that was in the
-// same zone (OvsPickupCtTupleAsLookupKey of datapath-windows/ovsext/Conntrack.c, since Open vSwitch 3.0). A lookup that
-// finds nothing sets the packet's zone and leaves the tuple of the zone before (OvsCtExecute_). So the commit that
+// same zone (OvsPickupCtTupleAsLookupKey of datapath-windows/ovsext/Conntrack.c, since Open vSwitch 2.17). A lookup
+// that finds nothing sets the packet's zone and leaves the tuple of the zone before (OvsCtExecute_). So the commit that
 // follows,
 //
 //	ct(zone=A,nat) ... ct(zone=B) ... ct(commit,zone=B)

@@ -178,7 +178,7 @@ type Config struct {
 	// Event says so. The agent goes on trying.
 	VNICTimeout time.Duration
 	// conntrack-lookup (Windows): flows look a packet up in a zone of no meaning before they commit a connection, which
-	// Open vSwitch's driver needs since 3.0, see package ctlookup: [LookupAuto], [LookupOn] or [LookupOff]. Empty
+	// Open vSwitch's driver needs since 2.17, see package ctlookup: [LookupAuto], [LookupOn] or [LookupOff]. Empty
 	// elsewhere.
 	ConntrackLookup string
 	// conntrack-flush (Windows): the driver forgets single connections when an endpoint of UDP goes. Open vSwitch's

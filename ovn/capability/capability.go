@@ -138,8 +138,8 @@ var Limits = []Limit{
 	InjectedPackets,
 	{
 		Feature: "unknown actions",
-		Effect: "the driver skips them without an error. Only if such an action is the last one of a packet, the " +
-			"result is an error",
+		Effect: "the driver skips them without an error. The result is an error only if no later action of the packet " +
+			"has a result, and no output is left to do",
 		Answer: "nothing: ovs-vswitchd probes for the actions that OVN uses, except for trunc",
 		Source: "Actions.c: OvsDoExecuteActions",
 		Forbids: []string{"set_masked", "push_eth", "pop_eth", "push_nsh", "pop_nsh", "add_mpls", "dec_ttl", "psample",
@@ -304,9 +304,9 @@ var Limits = []Limit{
 		Effect: "the driver stores a flow without TCP's flags. If ovs-vswitchd decides by the flags of a packet, the " +
 			"next packets of the connection get the same actions, even with other flags. After some seconds " +
 			"ovs-vswitchd looks at the flow again, and corrects it",
-		Answer: "one flow of Weft matches flags. On the gateway's bridge it drops resets that the host sends and " +
-			"that belong to no connection. Such a reset still goes out if the host has sent another packet with " +
-			"the same addresses and ports, and without that flag, some seconds before",
+		Answer: "two flows of Weft match flags, one for each version of IP. On the gateway's bridge they drop resets " +
+			"that the host sends and that belong to no connection. Such a reset still goes out if the host has sent " +
+			"another packet with the same addresses and ports, and without that flag, some seconds before",
 		Source: "Flow.c: _MapKeyAttrToFlowPut and MapFlowKeyToNlKey have no OVS_KEY_ATTR_TCP_FLAGS; " +
 			"ofproto/ofproto-dpif-upcall.c: recv_upcalls, revalidate_ukey",
 		Forbids: []string{"match tcp_flags "},
@@ -358,7 +358,7 @@ var Limits = []Limit{
 		Answer: "before a connection is committed, its packet is looked up in a zone that has no connections. A reply " +
 			"is looked up there before a router looks it up a second time in one zone. Both lookups are in the flows of " +
 			"the agent and of ovn-controller (key conntrack-lookup)",
-		Source: "Conntrack.c: OvsPickupCtTupleAsLookupKey, OvsCtExecute_, since 3.0",
+		Source: "Conntrack.c: OvsPickupCtTupleAsLookupKey, OvsCtExecute_, since 2.17",
 	},
 	{
 		Feature: "ICMP errors",
@@ -394,8 +394,8 @@ var Limits = []Limit{
 			"gone. So a pod could stop the machine",
 		Answer: "the agent lets no such connection begin, unless its key conntrack-ftp is true. It drops packets " +
 			"with port 21 or 69 of TCP or UDP, and packets that a Service leads to such a port. The host's own " +
-			"packets of these ports on the uplink pass, and are not tracked. If they are in fragments, they are " +
-			"dropped where the gateway's flows track them",
+			"packets of these ports on the uplink pass, and belong to no connection. If they are in fragments of " +
+			"IPv4, they are dropped where the gateway's flows track them",
 		Source: "Conntrack.c: OvsCtExecute_, OvsDetectFtpPacket, OvsDetectFtp6Packet, OvsDetectTftpPacket, " +
 			"OvsDetectTftp6Packet; Conntrack-ftp.c: OvsCtHandleFtp; Conntrack-tcp.c: OvsCtHandleTftp; Conntrack-related.c: " +
 			"OvsCtRelatedLookup, OvsCtRelatedEntryCreate, OvsCtRelatedKeyAreSame",
