@@ -52,7 +52,7 @@ type Uplinks interface {
 	ConfirmUplink(u Uplink) error
 	// UplinkConfirmed says whether ConfirmUplink was called for the uplink's switch.
 	UplinkConfirmed(u Uplink) (bool, error)
-	// SwitchExists says whether EnsureUplink finds a switch, so that it need not make one.
+	// SwitchExists says whether there is a switch: then EnsureUplink makes none, and the bridges on it are not removed.
 	SwitchExists(ctx context.Context) (bool, error)
 	// ReleaseUplink: the host has its adapter, with the addresses, for itself, as if EnsureUplink had
 	// never been called. It is for an Open vSwitch that does not take the uplink up, and for a

@@ -36,9 +36,9 @@ func (u *sharing) release(ctx context.Context) error {
 	case saved == nil || errors.Is(err, ErrForeignNetwork):
 		return err
 	case err != nil:
-		return errors.Join(err, u.reclaim(context.WithoutCancel(ctx), *saved))
+		return errors.Join(err, u.reclaim(context.WithoutCancel(ctx), u.config.Network, *saved))
 	case network.ID == "":
-		return u.reclaim(context.WithoutCancel(ctx), *saved)
+		return u.reclaim(context.WithoutCancel(ctx), u.config.Network, *saved)
 	}
 	return u.removeNetwork(context.WithoutCancel(ctx), network, *saved)
 }
@@ -83,7 +83,7 @@ func (u *sharing) Releasable(ctx context.Context) (hns.Network, *HostSettings, e
 	if err != nil {
 		return hns.Network{}, nil, err
 	}
-	network, err := u.hns.Network(ctx, u.config.Network)
+	network, err := u.own(ctx, saved)
 	if errors.Is(err, hns.ErrNotFound) {
 		return hns.Network{}, saved, nil
 	}
@@ -105,13 +105,13 @@ func (u *sharing) removeNetwork(ctx context.Context, network hns.Network, saved 
 	if err != nil && !errors.As(err, &hung) {
 		err = u.hns.DeleteNetwork(ctx, network)
 	}
-	return errors.Join(err, u.reclaim(ctx, saved))
+	return errors.Join(err, u.reclaim(ctx, network.Name, saved))
 }
 
 // reclaim: the host has the saved settings on the adapter itself, and no switch has that one. Windows moves them when
-// HNS deletes the network. Where it has not, the switch and the adapter's binding to it are removed without
-// HNS, as Antrea's users do by hand.
-func (u *sharing) reclaim(ctx context.Context, saved HostSettings) error {
+// HNS deletes the network. Where it has not, the switch, which has the network's name, and the adapter's binding to it
+// are removed without HNS, as Antrea's users do by hand.
+func (u *sharing) reclaim(ctx context.Context, network string, saved HostSettings) error {
 	mac, _ := net.ParseMAC(saved.MAC)
 	back := func(adapters []hostnet.Adapter) bool {
 		own, ok := hostnet.Named(adapters, saved.Adapter)
@@ -122,8 +122,8 @@ func (u *sharing) reclaim(ctx context.Context, saved HostSettings) error {
 		slog.WarnContext(ctx, "Windows has not given the host its adapter back: the virtual switch is removed without HNS",
 			"adapter", saved.Adapter, "error", err)
 		// what comes of it is looked at
-		if err := u.host.Reclaim(ctx, u.config.Network, saved.Adapter, saved.DHCP); err != nil {
-			slog.WarnContext(ctx, "the virtual switch may be left", "switch", u.config.Network, "error", err)
+		if err := u.host.Reclaim(ctx, network, saved.Adapter, saved.DHCP); err != nil {
+			slog.WarnContext(ctx, "the virtual switch may be left", "switch", network, "error", err)
 		}
 	}
 	return u.giveBack(ctx, saved)

@@ -402,8 +402,8 @@ func (u *sharing) failed(err error) error {
 	return err
 }
 
-// SwitchExists says whether there is an HNS network of weft's name. It costs no call of HNS while the network
-// was found in order within the last seconds.
+// SwitchExists says whether weft has an HNS network. It costs no call of HNS while the network was found in order
+// within the last seconds.
 func (u *sharing) SwitchExists(ctx context.Context) (bool, error) {
 	adapters, err := u.host.Adapters()
 	if err != nil {
@@ -412,11 +412,32 @@ func (u *sharing) SwitchExists(ctx context.Context) (bool, error) {
 	if u.inOrder(adapters) != (platform.Uplink{}) {
 		return true, nil
 	}
-	_, err = u.hns.Network(ctx, u.config.Network)
+	saved, err := u.saved.Read()
+	if err != nil {
+		return false, err
+	}
+	_, err = u.own(ctx, saved)
 	if errors.Is(err, hns.ErrNotFound) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// own is weft's network: that of the name that is configured, or else the one that weft has made under another name.
+// [hns.ErrNotFound].
+func (u *sharing) own(ctx context.Context, saved *HostSettings) (hns.Network, error) {
+	network, err := u.hns.Network(ctx, u.config.Network)
+	if !errors.Is(err, hns.ErrNotFound) || saved == nil || saved.Network == "" {
+		return network, err
+	}
+	networks, failed := u.hns.Networks(ctx)
+	if failed != nil {
+		return hns.Network{}, failed
+	}
+	if i := slices.IndexFunc(networks, func(n hns.Network) bool { return hns.SameID(saved.Network, n.ID) }); i >= 0 {
+		return networks[i], nil
+	}
+	return hns.Network{}, err
 }
 
 // coalesce switches segment coalescing on for the switch (RSC), which is worth a factor of four to pods

@@ -63,6 +63,10 @@ func TestARefusalLeavesAWorkingUplinkAlone(t *testing.T) {
 			change(&b.Config)
 			b.Restart()
 			before := b.Dump()
+			// Without a switch the agent would remove the bridges, and with them the host's vNIC.
+			if exists, err := b.Windows.SwitchExists(t.Context()); err != nil || !exists {
+				t.Errorf("the switch exists: %v, %v", exists, err)
+			}
 			if _, err := b.Windows.EnsureUplink(t.Context(), nil); err == nil || errors.Is(err, platform.ErrNoUplink) {
 				t.Errorf("error %v", err)
 			}
@@ -72,6 +76,21 @@ func TestARefusalLeavesAWorkingUplinkAlone(t *testing.T) {
 			b.Reachable(hostnet.HostAdapter)
 		})
 	}
+}
+
+// TestANetworkOfAFormerNameIsReleased, as it is when the agent's configuration has another name before Weft goes.
+func TestANetworkOfAFormerNameIsReleased(t *testing.T) {
+	b := windowstest.New(t, func(*windows.Config) {})
+	b.EnsureUplink()
+	b.Config.Network = "other"
+	b.Restart()
+	if err := b.Windows.ReleaseUplink(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if networks, err := b.Networks(); err != nil || len(networks) > 0 {
+		t.Errorf("networks that are left: %v, %v", networks, err)
+	}
+	b.Reachable("Ethernet")
 }
 
 func TestUplinkIsRefusedBeforeAnythingChanges(t *testing.T) {
