@@ -270,21 +270,21 @@ func TestAddThatRunsOutOfTimeLooksIntoTheBridge(t *testing.T) {
 	c.allocate(attached)
 	c.mustAdd(attached)
 	c.annotate(portless)
-	path := os.Getenv("PATH")
-	for _, test := range []struct{ path, says string }{
-		{nodetest.Programs(t) + ":" + path, "not claimed the logical port"},
-		{t.TempDir(), "no ovs-ofctl in its PATH"},
+	ofctl := filepath.Join(nodetest.Programs(t), "ovs-ofctl")
+	for _, test := range []struct{ ofctl, says string }{
+		{ofctl, "not claimed the logical port"},
+		{filepath.Join(t.TempDir(), "ovs-ofctl"), "set ovs-ofctl to its path"},
 	} {
-		t.Setenv("PATH", test.path)
-		_, err := c.add(portless)
 		c.stop() // a fresh agent looks at once
+		c.config.OVSOfctl = test.ofctl
 		c.startAgent()
 		c.awaitReady()
+		_, err := c.add(portless)
 		if code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("got %v, want %q in it", err, test.says)
 		}
 	}
-	t.Setenv("PATH", nodetest.Programs(t)+":"+path)
+	c.config.OVSOfctl = ofctl
 	device, _ := c.agent.ovs.AttachedDevice(cni.Attachment{ContainerID: attached.container, IfName: "eth0"})
 	if seen := attach.NewInspector(c.config).Look(t.Context(), *device.Ofport); !strings.Contains(seen,
 		fmt.Sprintf("flows for OpenFlow port %d: the port is claimed", *device.Ofport)) {
