@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/signal"
+	"github.com/weftnet/weft/node/encryption"
 	"github.com/weftnet/weft/node/linux"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
@@ -17,8 +18,16 @@ import (
 const shareRest = 250 * time.Millisecond
 
 // Share moves the host's addresses to the uplink's bridge as the agent does when it starts, and says what it has done.
-// It is for a host that starts its agent only when it reaches the API server. It tries until ctx ends.
+// Before that, it sees to it that no tunnel is used in the clear if encryption is enforce. It is for a host that starts
+// its agent only when it reaches the API server. It tries until ctx ends.
 func Share(ctx context.Context, config nodeconfig.Config) (string, error) {
+	crypt, err := encryption.Guarded(config)
+	if err != nil {
+		return "", err
+	}
+	if crypt != nil {
+		crypt.Close() // the policies stay
+	}
 	if !config.SharesAdapter() {
 		return "nothing is to be shared: the gateway does not have the host's addresses by a device", nil
 	}

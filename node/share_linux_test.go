@@ -3,12 +3,15 @@ package node
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/weftnet/weft/node/extbridge"
+	"github.com/weftnet/weft/node/ipsec"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/openvswitch"
@@ -70,6 +73,31 @@ func TestAddressesAreSharedBeforeTheAgentRuns(t *testing.T) {
 	h.shared()
 	if ports := h.ovn.VS("list-ports", testBridge); !strings.Contains(ports, openvswitch.PatchName(testNode)) {
 		t.Errorf("the router is not on the bridge, which has flows: %q", strings.Fields(ports))
+	}
+}
+
+// TestTunnelsAreGuardedBeforeTheAgentRuns: an agent that is a pod comes long after ovn-controller.
+func TestTunnelsAreGuardedBeforeTheAgentRuns(t *testing.T) {
+	xfrm := func(arguments ...string) string {
+		t.Helper()
+		output, err := exec.Command("ip", append([]string{"xfrm", "policy"}, arguments...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, output)
+		}
+		return string(output)
+	}
+	t.Cleanup(func() { xfrm("flush") })
+	for mode, guards := range map[ipsec.Mode]bool{ipsec.Off: false, ipsec.Begin: false, ipsec.Enforce: true} {
+		xfrm("flush")
+		config := nodeconfig.Default()
+		config.CNISocket = filepath.Join(t.TempDir(), "cni.sock")
+		config.Encryption, config.EncapAddress = mode, netip.MustParseAddr("192.0.2.10")
+		if said, err := Share(t.Context(), config); err != nil {
+			t.Errorf("%s: %q, %v", mode, said, err)
+		}
+		if policies := xfrm(); strings.Contains(policies, "dport 6081") != guards {
+			t.Errorf("%s: the tunnels have the policies\n%s", mode, policies)
+		}
 	}
 }
 
