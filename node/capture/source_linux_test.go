@@ -2,6 +2,7 @@ package capture
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -58,6 +59,16 @@ func plugPod(t *testing.T) (sandbox string) {
 		PeerNamespace: netlink.NsFd(there)}), up(&netlink.Handle{}, device, host+"/24"),
 		up(inside, "eth0", "10.9.1.2/24")); err != nil {
 		t.Fatal(err)
+	}
+	// Until the kernel has noted that the pair is connected, which a busy machine may take long for, it drops packets.
+	for name, h := range map[string]*netlink.Handle{device: {}, "eth0": inside} {
+		nodetest.Eventually(t, 10*time.Second, func() error {
+			link, err := h.LinkByName(name)
+			if err == nil && link.Attrs().OperState != netlink.OperUp {
+				err = fmt.Errorf("%s is %v", name, link.Attrs().OperState)
+			}
+			return err
+		})
 	}
 	return sandbox
 }
