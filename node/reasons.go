@@ -15,7 +15,7 @@ var (
 		Name: "UplinkMTUTooLarge", On: "Node",
 		Meaning: "uplink-mtu is more than the interface of encap-address carries. Large packets to other nodes are lost, " +
 			"so connections open and then hang.",
-		Remedy: "Lower uplink-mtu, or raise the MTU of the interface.",
+		Remedy: "Lower uplink-mtu and restart the agent, or raise the MTU of the interface.",
 	}
 	upcallsLost = &reasons.Event{
 		Name: "UpcallsLost", On: "Node",

@@ -51,7 +51,8 @@ func assessLookup(s subject, config Config, found samples, used bool) []Finding 
 	switch {
 	case needed && !used:
 		return s.warning(lookupRemedy, lookupFault+
-			", and conntrack-lookup is false: connections between pods of this node fail")
+			", and conntrack-lookup is false: pings between pods of this node fail, and connections by a ClusterIP to an "+
+			"endpoint on the client's node")
 	case (needed || used && !unneeded) && !config.Hosted:
 		return s.warning("set chassis to hosted: only then the flows of br-int come by the agent",
 			"the agent's own flows look packets up before connections are committed, and those of br-int do not: "+

@@ -149,8 +149,8 @@ func (g *Gateway) examineDatapath(ctx context.Context) {
 }
 
 var errLookupOff = errors.New("conntrack-lookup is false, and Open vSwitch's driver takes packets of one connection " +
-	"tracking zone for others in the next: connections between pods of this node fail; set conntrack-lookup to auto, " +
-	"and restart the agent")
+	"tracking zone for others in the next: pings between pods of this node fail, and connections by a ClusterIP " +
+	"to an endpoint on the client's node; set conntrack-lookup to auto, and restart the agent")
 
 // probeDatapath tries again until there is an answer or ctx ends, with the last reason before that.
 func (g *Gateway) probeDatapath(ctx context.Context) (ctprobe.Answer, error) {

@@ -34,8 +34,8 @@ var (
 	}
 	conntrackLookupOff = &reasons.Event{
 		Name: "ConntrackLookupOff", On: "Node",
-		Meaning: "conntrack-lookup is false, and the node's driver needs the lookup. Connections between pods of the node " +
-			"fail.",
+		Meaning: "conntrack-lookup is false, and the node's driver needs the lookup. Pings between pods of the node " +
+			"fail, and connections by a ClusterIP to an endpoint on the client's node.",
 		Remedy: "Set conntrack-lookup to auto, and restart the agent.",
 		See:    "windows-driver.md#the-lookup-before-a-commit",
 	}

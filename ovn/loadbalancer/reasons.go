@@ -28,9 +28,10 @@ var (
 	}
 	tooManyServicePorts = &reasons.Event{
 		Name: "TooManyServicePorts", On: "Service",
-		Meaning: "The Service has more ports than one Service may have. The rest is not served.",
-		Remedy:  "Divide the ports among several Services.",
-		See:     "services.md#what-one-service-may-cost",
+		Meaning: "The Service has more than 1,000 ports. Or nodes have rows of their own of it, and all of these have " +
+			"more than 500,000 endpoints even with one endpoint per port. The last ports are not served.",
+		Remedy: "Divide the ports among several Services.",
+		See:    "services.md#what-one-service-may-cost",
 	}
 	tooManySourceRanges = &reasons.Event{
 		Name: "TooManySourceRanges", On: "Service",

@@ -13,22 +13,21 @@ var (
 	networkNotServed = &reasons.Event{
 		Name: "NetworkNotServed", On: "Pod",
 		Meaning: "The pod has an annotation that asks for another network. Weft attaches it to its own network alone.",
-		Remedy: "Remove the annotation, unless it is for a meta plugin such as Multus that calls Weft: the plugin " +
-			"serves it.",
-		See: "reference.md#annotations-that-weft-does-not-serve",
+		Remedy:  "Remove the annotation, unless a meta plugin such as Multus calls Weft and serves the annotation.",
+		See:     "reference.md#annotations-that-weft-does-not-serve",
 	}
 	addressNotServed = &reasons.Event{
 		Name: "AddressNotServed", On: "Pod",
 		Meaning: "The pod has an annotation that asks for an address. Weft gives any free address of the node's pod " +
-			"subnet.",
+			"subnet, and a MAC address made of it.",
 		Remedy: "Remove the annotation. Reach the pod by a Service. If hosts outside must see a fixed address of " +
 			"the pod, give it an EgressIP.",
 		See: "reference.md#annotations-that-weft-does-not-serve",
 	}
 	destinationNotPreserved = &reasons.Event{
 		Name: "DestinationNotPreserved", On: "Service",
-		Meaning: "The Service has the annotation preserve-destination. Endpoints on Windows nodes get packets with their " +
-			"own address and port as destination.",
+		Meaning: "The Service has the annotation preserve-destination: \"true\". Endpoints on Windows nodes get packets " +
+			"with their own address and port as destination.",
 		Remedy: "Remove the annotation. Have the server listen at the pod's address and the target port.",
 		See:    "reference.md#annotations-that-weft-does-not-serve",
 	}

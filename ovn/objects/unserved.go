@@ -26,14 +26,13 @@ const podKind, serviceKind = "Pod", "Service"
 
 // Remedies of several.
 const (
-	anyAddress = "weft gives the pod any free address of its node's pod subnet"
-	byName     = "remove the annotation; reach the pod by a Service, by a StatefulSet's names or by its labels; if " +
-		"its address counts outside, give it an EgressIP"
+	anyAddress = "weft gives the pod any free address of its node's pod subnet, and a MAC address made of it"
+	byName     = "remove the annotation; reach the pod by a Service or by a StatefulSet's names; name it in policies by " +
+		"its labels; if hosts outside must see a fixed address of it, give it an EgressIP"
 	noBandwidth  = "the pod's bandwidth is not bounded"
 	boundInside  = "remove the annotation; bound the rate in the application, or on the network outside"
 	oneNetwork   = "weft attaches the pod to its own network alone"
-	noOtherPlace = "remove the annotation, unless it is for a meta plugin such as Multus that calls weft: the " +
-		"plugin serves it"
+	noOtherPlace = "remove the annotation, unless a meta plugin such as Multus calls weft and serves the annotation"
 )
 
 // UnservedAnnotations is the whole table, as the documentation shows it.

@@ -49,8 +49,8 @@ var (
 	}
 	tooManyPorts = &reasons.Event{
 		Name: "TooManyPorts", On: "Pod",
-		Meaning: "More than 16 port numbers are behind one port name. Policies that name the port apply to the " +
-			"first 16.",
+		Meaning: "The pod has more than 16 port numbers behind one port name. Policies that name the port apply to the " +
+			"first 16, in the order TCP, UDP, SCTP, and within a protocol by number.",
 		Remedy: "Use fewer numbers for the name, or write numbers in the policies.",
 	}
 )
