@@ -73,7 +73,8 @@ func trimUnserved(kind string, annotations map[string]string) (found Unserved) {
 	return found
 }
 
-// UnservedProblems are what an object's owner is told, one Event a reason.
+// UnservedProblems are what an object's owner is told, one Event for each reason: with the words of the first line that
+// is asked for.
 func UnservedProblems(kind *Kind, meta *metav1.ObjectMeta, found Unserved) (told []Problem) {
 	keys := map[*reasons.Event][]string{}
 	for i, u := range UnservedAnnotations {
@@ -81,8 +82,8 @@ func UnservedProblems(kind *Kind, meta *metav1.ObjectMeta, found Unserved) (told
 			keys[u.Reason] = append(keys[u.Reason], u.Annotation)
 		}
 	}
-	for _, u := range UnservedAnnotations {
-		if list := keys[u.Reason]; len(list) > 0 {
+	for i, u := range UnservedAnnotations {
+		if list := keys[u.Reason]; found&(1<<i) != 0 && len(list) > 0 {
 			told = append(told, Limitf(kind, meta, u.Reason, "%s: %s; %s", annotationWords(list), u.Effect, u.Remedy))
 			delete(keys, u.Reason)
 		}

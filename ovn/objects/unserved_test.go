@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TestUnservedSaysAll: every line is complete and of a kind that is told, and the documentation's table is this one.
@@ -31,5 +33,20 @@ func TestUnservedSaysAll(t *testing.T) {
 	}
 	if !strings.Contains(string(text), table.String()) {
 		t.Errorf("docs/reference.md has another table than the code's:\n%s", table.String())
+	}
+}
+
+// TestUnservedWords: an Event has the words of a line that its object asks for, and not of another with its reason.
+func TestUnservedWords(t *testing.T) {
+	for _, u := range UnservedAnnotations {
+		kind := PodKind
+		if u.Kind == serviceKind {
+			kind = ServiceKind
+		}
+		told := UnservedProblems(kind, &metav1.ObjectMeta{}, trimUnserved(u.Kind, map[string]string{u.Annotation: "true"}))
+		want := fmt.Sprintf("weft does not serve annotation %s: %s; %s", u.Annotation, u.Effect, u.Remedy)
+		if len(told) != 1 || told[0].Message != want {
+			t.Errorf("%s: %+v, want %q", u.Annotation, told, want)
+		}
 	}
 }
