@@ -80,9 +80,9 @@ or no gateway-interface is set. The role weft_node_linux uses this in weft-uplin
 If the bridge has lost the agent's flows, the command also takes the node's gateway router off the bridge. The
 agent connects it again when it starts.
 
-It takes the keys of "weft node", from the same file.
+With encryption: enforce, it first writes the IPsec policies: then nothing passes a tunnel in the clear.
 
-With encryption: enforce, it first writes the IPsec policies: then nothing passes a tunnel in the clear.`
+It takes the keys of "weft node", from the same file.`
 
 const awaitFlowsHelp = `Wait until an ovs-vswitchd that has restarted has its flows back.
 

@@ -34,8 +34,8 @@ weft node --config FILE       # FILE has the line "cni-timeout: 30s"
 If a key is set more than once, the flag counts first, then the variable, then the file. A key that
 is not set has its default. A file with an unknown key is refused.
 
-Only Linux has ` + "`" + `weft chassis` + "`" + `, ` + "`" + `weft controller` + "`" + `, ` + "`" + `weft observe` + "`" + `, ` + "`" + `weft southbound` + "`" + `,
-` + "`" + `weft node await-flows` + "`" + ` and ` + "`" + `weft node share` + "`" + `.
+Only Linux has ` + "`weft chassis`, `weft controller`, `weft observe`, `weft southbound`" + `,
+` + "`weft node await-flows` and `weft node share`" + `.
 
 | value | how it is written |
 |---|---|

@@ -426,18 +426,18 @@ func (u *sharing) SwitchExists(ctx context.Context) (bool, error) {
 // own is weft's network: that of the name that is configured, or else the one that weft has made under another name.
 // [hns.ErrNotFound].
 func (u *sharing) own(ctx context.Context, saved *HostSettings) (hns.Network, error) {
-	network, err := u.hns.Network(ctx, u.config.Network)
-	if !errors.Is(err, hns.ErrNotFound) || saved == nil || saved.Network == "" {
-		return network, err
+	networks, err := u.hns.Networks(ctx)
+	if err != nil {
+		return hns.Network{}, err
 	}
-	networks, failed := u.hns.Networks(ctx)
-	if failed != nil {
-		return hns.Network{}, failed
+	i := slices.IndexFunc(networks, func(n hns.Network) bool { return n.Name == u.config.Network })
+	if i < 0 && saved != nil && saved.Network != "" {
+		i = slices.IndexFunc(networks, func(n hns.Network) bool { return hns.SameID(saved.Network, n.ID) })
 	}
-	if i := slices.IndexFunc(networks, func(n hns.Network) bool { return hns.SameID(saved.Network, n.ID) }); i >= 0 {
-		return networks[i], nil
+	if i < 0 {
+		return hns.Network{}, fmt.Errorf("HNS network %s: %w", u.config.Network, hns.ErrNotFound)
 	}
-	return hns.Network{}, err
+	return networks[i], nil
 }
 
 // coalesce switches segment coalescing on for the switch (RSC), which is worth a factor of four to pods
