@@ -256,37 +256,11 @@ func keep(b *testing.B, d *database) {
 }
 
 // compare fails when a controller that saw everything come, piece by piece, and one that found it
-// all there have written different Northbounds.
+// all there have written different Northbounds. NB_Global is the database's own, and says who leads.
 func compare(b *testing.B, live, cold *ovsdblog.Database) {
 	b.Helper()
-	differences := 0
-	differ := func(format string, args ...any) {
-		if differences++; differences <= 10 {
-			b.Errorf("live and cold start differ: "+format, args...)
-		}
+	differences := slices.Collect(ovsdblog.Differences(live, cold, "NB_Global"))
+	for _, difference := range differences[:min(10, len(differences))] {
+		b.Errorf("live and cold start differ: %.700s", difference)
 	}
-	for table, rows := range live.Tables {
-		if table == "NB_Global" { // its row is the database's own, and says who leads
-			continue
-		}
-		for id, row := range rows {
-			other, ok := cold.Tables[table][id]
-			if !ok {
-				differ("%s %s is missing after the cold start: %v", table, id, row)
-				continue
-			}
-			for _, column := range slices.Sorted(maps.Keys(row)) {
-				if !maps.Equal(row[column], other[column]) {
-					differ("%s %s %s: %s, then %s", table, id, column, brief(row[column]), brief(other[column]))
-				}
-			}
-		}
-		if len(rows) != len(cold.Tables[table]) {
-			differ("%s has %d rows, then %d", table, len(rows), len(cold.Tables[table]))
-		}
-	}
-}
-
-func brief(value ovsdblog.Value) string {
-	return fmt.Sprintf("%.300v", fmt.Sprint(map[string]string(value)))
 }
