@@ -103,9 +103,9 @@ var Limits = []Limit{
 			"of all its translated IPv4 connections, such as those to ClusterIPs. On the node's gateway router all " +
 			"clients outside would lose theirs. Over IPv6 the driver forgets nothing",
 		Answer: "the agent does not pass such a request to the switch, unless its key conntrack-flush is true. " +
-			"ovn-controller sends it for load balancers of all nodes. So a client on a Windows node that keeps its " +
-			"socket goes on sending to the endpoint that is gone, until the client has been silent for 30 s, or for a minute " +
-			"if that endpoint has never answered",
+			"ovn-controller sends it for load balancers of all nodes. So a client on a Windows node, or one outside " +
+			"whose packets come by the node's gateway router, goes on sending to the endpoint that is gone while it keeps " +
+			"its socket, until it has been silent for 30 s, or for a minute if that endpoint has never answered",
 		Source: "Conntrack.c: OvsCtFlush reads the links of connections outside of their lists' locks, and ends with " +
 			"OvsNatFlush of the whole zone, which is that of one switch port or router, MapNlToCtTuple refuses IPv6 " +
 			"addresses; lib/ct-dpif.c: ct_dpif_flush_tuple, which asks for the entries that match alone; before Open vSwitch " +
