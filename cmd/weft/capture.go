@@ -28,8 +28,8 @@ the right to create captures/attach of observe.weft.net in the namespace of the 
 binding to the ClusterRole ` + api.CaptureRole + `. Whoever has it reads all that these pods say and hear. node/NAME needs
 the ClusterRole ` + api.NodeCaptureRole + `, for the whole cluster. Agents capture nothing unless their key capture says so.
 
-Of a pod it has what passes the pod's interface, both ways. Of a node it has the GENEVE packets by which pods of different
-nodes reach each other, and nothing else of the node. A filter is then about the packets inside. Where nodes encrypt their
+Of a pod it has what passes the pod's interface, both ways. Of a node it has the GENEVE packets, which carry what OVN sends
+from node to node, and nothing else of the node. A filter is then about the packets inside. Where nodes encrypt their
 tunnels there are none of these to see.
 
 A filter is a part of what tcpdump takes: tcp, udp, sctp, icmp or arp, "host ADDRESS" and "port NUMBER", each once at
