@@ -72,11 +72,12 @@ var (
 	}
 	InjectedPackets = Limit{
 		Feature: "learning from injected packets",
-		Effect: "if ovn-controller injects a packet, the driver does not hand it to ovs-vswitchd once more " +
-			"(userspace(pid=0)). So routers do not learn the MAC addresses of neighbours on the node itself",
+		Effect: "a packet that ovn-controller injects has no port in the driver. If its flow hands it to ovs-vswitchd once " +
+			"more (userspace), the driver drops it there. So routers do not learn the MAC addresses of neighbours on " +
+			"the node itself",
 		Answer: "gateway routers of Windows nodes have rows Static_MAC_Binding for the cluster's router and for their " +
 			"host",
-		Source: "lib/dpif-netlink.c: dpif_netlink_port_get_pid; Actions.c: OvsOutputUserspaceAction",
+		Source: "User.c: OvsExecuteDpIoctl, OvsCreateQueueNlPacket; Actions.c: OvsOutputUserspaceAction",
 		Bears:  []string{"userspace lost"},
 	}
 	HopLimit = Limit{
@@ -161,9 +162,10 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "recirculation",
-		Effect: "the driver drops a packet that needs more than ten further passes (recirculations). It also " +
-			"drops a packet whose recirculations are nested more than five levels deep. The recirculations of " +
-			"OVN's packets are not nested: each one has ended when the next one begins",
+		Effect: "the driver does at most ten further passes (recirculations) and samples of a packet, together. A " +
+			"packet that needs one more pass is lost at this point, after what it did before. The driver also drops a " +
+			"packet if more than five recirculations would be nested. A packet's own recirculations are never nested: " +
+			"each one has ended when the next one begins",
 		Answer: "nothing: the longest way takes seven further passes, from outside by the gateway and a load balancer " +
 			"to a pod with policies",
 		Source: "Recirc.h: DEFERRED_ACTION_QUEUE_SIZE, DEFERRED_ACTION_EXEC_LEVEL; Recirc.c: OvsAddDeferredActions, " +
