@@ -34,14 +34,14 @@ func New(interval time.Duration, log *slog.Logger) *Meter {
 	return &Meter{interval: interval, log: log,
 		northd: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "weft_controller_southbound_seconds", Buckets: bounds,
-			Help: "Seconds until the Southbound has the state of the Northbound, as ovn-northd reports it. The " +
-				"controller that leads begins a measurement once in latency-interval. While ovn-northd is behind, the same " +
-				"measurement goes on."}),
+			Help: "Seconds until the Southbound has the state of the Northbound, as ovn-northd reports it. Once in " +
+				"latency-interval the controller that leads raises nb_cfg, and begins a measurement if none goes on. So " +
+				"the histogram gets no value until ovn-northd has come to the number of the measurement."}),
 		chassis: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "weft_controller_chassis_seconds", Buckets: bounds,
-			Help: "Seconds until all chassis have the state of the Northbound, as ovn-northd reports it. The " +
-				"controller that leads begins a measurement once in latency-interval. While a chassis is behind, " +
-				"the same measurement goes on, and the histogram gets no value."}),
+			Help: "Seconds until all chassis have the state of the Northbound, as ovn-northd reports it. Once in " +
+				"latency-interval the controller that leads raises nb_cfg, and begins a measurement if none goes on. So " +
+				"the histogram gets no value until all chassis have come to the number of the measurement."}),
 	}
 }
 

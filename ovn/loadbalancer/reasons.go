@@ -28,8 +28,8 @@ var (
 	}
 	tooManyServicePorts = &reasons.Event{
 		Name: "TooManyServicePorts", On: "Service",
-		Meaning: "The Service has more than 1,000 ports. Or nodes have rows of their own of it, and all of these have " +
-			"more than 500,000 endpoints even with one endpoint per port. The last ports are not served.",
+		Meaning: "The Service has more than 1,000 ports. Or nodes or zones have rows of their own of it, and all its " +
+			"rows have more than 500,000 endpoints even with one endpoint per port. The last ports are not served.",
 		Remedy: "Divide the ports among several Services.",
 		See:    "services.md#what-one-service-may-cost",
 	}

@@ -45,7 +45,7 @@ func Rows(s *objects.Service, from []*objects.EndpointSlice, nodes *Nodes) (ovsd
 // tooLarge says whether a Service's rows have more endpoints than the databases are given of one.
 func (r *rows) tooLarge() bool { return r.endpoints > outside.MostWritten }
 
-// ownRows are the fields by which nodes have rows of their own of a Service.
+// ownRows are the fields by which nodes or zones have rows of their own of a Service.
 const ownRows = "sessionAffinity ClientIP with NodePorts, hints for nodes or zones (trafficDistribution), endpoints " +
 	"that are nodes' own addresses, externalTrafficPolicy and internalTrafficPolicy Local"
 
@@ -66,7 +66,7 @@ func sizeProblems(s *objects.Service, from []*objects.EndpointSlice, to Size) []
 	}
 	if left := len(s.Ports) - to.Ports; left > 0 {
 		found.Add(tooManyServicePorts, func() string {
-			return fmt.Sprintf("spec.ports: the last %d are not served: each node has rows of its own, and all of these "+
+			return fmt.Sprintf("spec.ports: the last %d are not served: nodes or zones have rows of their own, and all rows "+
 				"have at most %d endpoints; do without %s, or make several Services of it", left, outside.MostWritten, ownRows)
 		})
 	}
@@ -80,7 +80,7 @@ func sizeProblems(s *objects.Service, from []*objects.EndpointSlice, to Size) []
 	why := fmt.Sprintf("the addresses and ports of a Service have at most %d together; make several Services of it",
 		outside.MostBackends)
 	if to.Endpoints < SizeOf(s, from).Endpoints {
-		why = fmt.Sprintf("nodes have rows of their own of the Service, and all of these have at most %d together; "+
+		why = fmt.Sprintf("nodes or zones have rows of their own of the Service, and all its rows have at most %d together; "+
 			"do without %s, or make several Services of it", outside.MostWritten, ownRows)
 	}
 	behind := behindService(from)

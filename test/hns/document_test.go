@@ -11,6 +11,9 @@ import (
 // sourced is what a source has that can be looked up: a link, or a file.
 var sourced = regexp.MustCompile("\\]\\(http|\\]\\[hcn-errors\\]|`[\\w/.-]+\\.(go|c)`")
 
+// ours is a file of the emulator, which does not say what Windows does.
+var ours = regexp.MustCompile("`test/[\\w/.-]+`")
+
 // mostAssumed is how many lines of the pages on Windows may be assumed. Seven are about what Packet Monitor prints, and
 // one about where containerd keeps results of CNI.
 const mostAssumed = 27
@@ -44,7 +47,7 @@ func TestSourcesOfWhatWindowsDoes(t *testing.T) {
 		if source == "" && mark != "assumed" {
 			t.Errorf("no source: %s", line)
 		}
-		if mark == "limit" && !sourced.MatchString(source) {
+		if mark == "limit" && !sourced.MatchString(ours.ReplaceAllString(source, "")) {
 			t.Errorf("nobody can look up what Windows does: %s", line)
 		}
 	}

@@ -82,9 +82,10 @@ type NetworkStatus struct {
 
 // Finding is something that is not as it should be.
 type Finding struct {
-	// Severity is one of failed, warning and unknown.
+	// Severity is failed, warning, or unknown: then a source could not be read, or not all of it.
 	Severity string `json:"severity"`
-	// Reason is the fault in one word, for programs.
+	// Reason is the fault in one word, for programs. For each Warning in events it is Event, whatever reason the Warning
+	// has.
 	Reason string `json:"reason"`
 	// Object is what it is about: of an object of Kubernetes the kind, the namespace and the name, else words such as
 	// "database OVN_Northbound".
@@ -136,8 +137,8 @@ type Database struct {
 }
 
 // Configuration is the numbers by which OVN counts configurations (nb_cfg). Not each change raises the number. The
-// controller that leads does, each `latency-interval` unless that is 0, and so do `ovn-nbctl --wait=hv sync` and the
-// like.
+// controller that leads does, each `latency-interval` unless that is 0, also while chassis are behind. So do `ovn-nbctl
+// --wait=hv sync` and the like.
 type Configuration struct {
 	// OVN is the version that ovn-northd has written into the Northbound.
 	OVN string `json:"ovn,omitempty"`
