@@ -55,11 +55,11 @@ func captureCommand() *cobra.Command {
 			"  weft capture shop/web -w - | wireshark -k -i -\n  weft capture node/l1 --snaplen 128 --duration 2m",
 	}
 	endsWith(cmd, exitCode{doctor.ExitOK, "the capture has ended at a limit, or because the pod was removed, and the " +
-		"file lacks no packet; or you have ended the capture of a Linux node, whether the file lacks packets or not"},
+		"file lacks no packet; or you have ended the capture, whether the file lacks packets or not. If you end that of a " +
+		"Windows node before --duration is over, the file has no packets"},
 		exitCode{doctor.ExitWarning, "you have not ended the capture, and the file lacks packets: they came faster than " +
 			"they were read, or the capture broke off"},
-		exitCode{doctor.ExitNotAsked, "nothing could be captured, or you have ended the capture of a Windows node before " +
-			"--duration was over; there is no file, and the error says why"})
+		exitCode{doctor.ExitNotAsked, "nothing could be captured, and there is no file; the error says why"})
 	f := cmd.Flags()
 	contextFlags(f)
 	f.StringP("namespace", "n", "", "namespace of a pod named without one; empty: that of the context")
