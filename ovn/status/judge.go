@@ -170,12 +170,14 @@ func (j *judgement) nodes() {
 		case n.Wrong != "":
 			j.say(api.Failed, "BadAnnotation", object, "remove the annotation; its writer, the agent or the controller, "+
 				"writes it again", "%s", n.Wrong)
-		case !n.Agent && !young:
+		case !young && !n.Agent && n.AgentCondition == nil:
 			j.say(api.Warning, "NoAgent", object, "if Weft is to run there: `site.yml` installs it, and `weft doctor` on "+
 				"the node says what is wrong", "annotation weft.net/node-facts is missing: no agent of Weft has run on it")
 		case !young:
 			j.agent(n, object)
-			j.chassis(n, object)
+			if n.Agent { // otherwise nothing says which chassis it has
+				j.chassis(n, object)
+			}
 		}
 	}
 }

@@ -244,7 +244,7 @@ func (w *way) flow(f *ovntrace.Flow, rules map[string]*rule) error {
 	if r := rules[f.UUID]; r != nil {
 		return w.decided(r)
 	}
-	if f.LearnsClient() {
+	if f.LearnsClient() && !w.hosted() {
 		w.note("of a Service with session affinity the first packet of a client is lost, as OVN learns its endpoint: this " +
 			"is the way of the packet that the client sends again")
 	}
@@ -472,6 +472,13 @@ func (w *way) leave(last *ovntrace.Visit, out ovntrace.Output) error {
 	w.end(api.Arrives, fmt.Sprintf("it leaves the cluster from %s to %s; the way beyond is not traced", w.src,
 		w.target(w.dst)), "")
 	return nil
+}
+
+// hosted says whether the packet is on a node whose ovn-controller a chassis host runs. The agents of such nodes let the
+// packet pass with which OVN learns a client.
+func (w *way) hosted() bool {
+	n := w.nodes[w.node]
+	return n != nil && n.facts.Hosted != nil
 }
 
 // nodeAt is the Node that has an address outside of OVN, by its host or its gateway router.

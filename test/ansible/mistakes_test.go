@@ -26,7 +26,8 @@ func mistakesAreRefused(t *testing.T) {
 		"while weft_ovn_archive_checksum says 0000")
 	limit := []string{"--limit", "all,!l1"}
 	refused(t, "site.yml", append(limit, "-e", "weft_pki_dir=/nonexistent"),
-		"--limit all,!l1 leaves out localhost, which makes the authorities")
+		"--limit all,!l1 leaves out localhost, which makes the authorities", "has no central/ca.crt")
+	refused(t, "site.yml", append(limit, "-e", "weft_encryption=begin"), "has no ipsec/ca.crt")
 	refused(t, "certificates.yml", append(limit, "-e", "weft_pki_rotate=begin"),
 		"leaves out localhost, which rotates the authorities")
 	refused(t, "leave.yml", append(limit, "-e", "weft_leave=l2"), "name a host of weft_central (c1, c2, c3)")

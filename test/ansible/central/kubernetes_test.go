@@ -86,8 +86,14 @@ func TestKubernetesForgetsWeftWithTheLastHost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			asked := plays(t, "uninstall.yml", []string{"Look at the inventory", "Kubernetes"}, test.inventory,
 				`case "$*" in "get nodes "*) echo '{"items": []}';; esac`+"\n", "--limit", test.limit)
-			if forgets := strings.Contains(asked, "delete --ignore-not-found --filename="); forgets != test.forgets {
+			if forgets := strings.Contains(asked, "/crds/"); forgets != test.forgets {
 				t.Errorf("its kinds are deleted: %v, want %v. kubectl was asked:\n%s", forgets, test.forgets, asked)
+			}
+			// Also the rights of chassis hosts where no Windows node is left.
+			for _, rights := range []string{"admission", "chassis", "controller", "node"} {
+				if deleted := strings.Contains(asked, "/rights/"+rights+".yaml"); deleted != test.forgets {
+					t.Errorf("the rights %s are deleted: %v, want %v. kubectl was asked:\n%s", rights, deleted, test.forgets, asked)
+				}
 			}
 			if !test.forgets && strings.Contains(asked, "delete") {
 				t.Errorf("something is deleted:\n%s", asked)
