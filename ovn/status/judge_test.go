@@ -89,7 +89,8 @@ var wrongs = []struct {
 	}, "warning NoAgent Node l1", "weft.net/node-facts is missing", "site.yml"},
 	{"an agent cannot write what it knows of the node", func(s *api.NetworkStatus) {
 		s.Nodes[0].Agent, s.Nodes[0].Registered, s.Nodes[0].Subnets = false, false, nil
-		agentSays(api.Condition{Reason: "AgentNotReady", Message: "open-vswitch: no system-id", Changed: before(time.Minute)})(s)
+		agentSays(api.Condition{Reason: "AgentNotReady", Message: "open-vswitch: no system-id",
+			Changed: before(time.Minute)})(s)
 	}, "failed AgentNotReady Node l1", "new pods for 60s: open-vswitch: no system-id", "weft doctor"},
 	{"an annotation is wrong", func(s *api.NetworkStatus) {
 		s.Nodes[0].Wrong, s.Nodes[0].Agent = "annotation weft.net/node-facts is not what weft writes", false

@@ -474,7 +474,7 @@ func (w *way) leave(last *ovntrace.Visit, out ovntrace.Output) error {
 	return nil
 }
 
-// hosted says whether the packet is on a node whose ovn-controller a chassis host runs. The agents of such nodes let the
+// hosted says whether the packet is on a node whose ovn-controller a chassis host runs. Agents of such nodes let the
 // packet pass with which OVN learns a client.
 func (w *way) hosted() bool {
 	n := w.nodes[w.node]
