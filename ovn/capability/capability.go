@@ -157,7 +157,7 @@ var Limits = []Limit{
 		Feature: "explicit drop",
 		Effect:  "there is no such action: a flow without actions drops",
 		Answer:  "nothing",
-		Source:  "ofproto/ofproto-dpif.c: dpif_may_support_explicit_drop_action",
+		Source:  "ofproto/ofproto-dpif.c: check_drop_action",
 		Forbids: []string{"drop"},
 	},
 	{
