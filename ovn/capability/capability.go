@@ -128,8 +128,8 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "nd_ext",
-		Effect: "ovs-vswitchd refuses flows that rewrite the options of neighbour discovery, and all other flows of " +
-			"their transaction. Linux' kernel datapath has this limit, too",
+		Effect: "ovs-vswitchd refuses flows that set the reserved field or the type of an option in neighbour " +
+			"discovery, and all other flows of their transaction. Linux' kernel datapath has this limit, too",
 		Answer: "Weft has no such flow: the host has permanent entries for its neighbours, and gateway routers " +
 			"have rows Static_MAC_Binding. If a bridge refuses a flow, its other flows stay, and an Event names " +
 			"the flow",
@@ -157,15 +157,15 @@ var Limits = []Limit{
 		Feature: "explicit drop",
 		Effect:  "there is no such action: a flow without actions drops",
 		Answer:  "nothing",
-		Source:  "ofproto/ofproto-dpif.c: dpif_may_support_explicit_drop_action",
+		Source:  "ofproto/ofproto-dpif.c: check_drop_action",
 		Forbids: []string{"drop"},
 	},
 	{
 		Feature: "recirculation",
 		Effect: "the driver does at most ten further passes (recirculations) and samples of a packet, together. A " +
-			"packet that needs one more pass is lost at this point, after what it did before. The driver also drops a " +
-			"packet if more than five recirculations would be nested. A packet's own recirculations are never nested: " +
-			"each one has ended when the next one begins",
+			"sample that is only a copy for ovs-vswitchd does not count. A packet that needs one more pass is lost at " +
+			"this point, after what it did before. The driver also drops a packet if more than five recirculations " +
+			"would be nested. A packet's own recirculations are never nested: each one has ended when the next one begins",
 		Answer: "nothing: the longest way takes seven further passes, from outside by the gateway and a load balancer " +
 			"to a pod with policies",
 		Source: "Recirc.h: DEFERRED_ACTION_QUEUE_SIZE, DEFERRED_ACTION_EXEC_LEVEL; Recirc.c: OvsAddDeferredActions, " +
@@ -241,8 +241,8 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "a second VLAN tag",
-		Effect: "if a packet has a tag, the driver pushes no second one. To push a tag of 802.1ad, it pushes one of " +
-			"802.1Q. There is no error in either case. A key has one tag",
+		Effect: "if a packet has a tag beside its bytes (Ieee8021QNetBufferListInfo), the driver pushes no second one. " +
+			"To push a tag of 802.1ad, it pushes one of 802.1Q. There is no error in either case. A key has one tag",
 		Answer:  "Weft's networks have no tags",
 		Source:  "Actions.c: OvsDoExecuteActions; Flow.c: OvsExtractFlow, _MapKeyAttrToFlowPut",
 		Forbids: []string{"push_vlan again", "push_vlan 802.1ad", "match vlan again"},
