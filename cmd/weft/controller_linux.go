@@ -38,7 +38,7 @@ func controllerCommand() *cobra.Command {
 	f.StringSlice("host-cidrs", nil, "addresses of hosts that are not nodes, beside those in ovn-northbound; no Service "+
 		"gets them by spec.externalIPs, except those in host-external-ip-cidrs")
 	f.StringSlice("host-external-ip-cidrs", nil, "ranges of addresses of hosts that Services may have by "+
-		"spec.externalIPs, except for host-ports")
+		"spec.externalIPs, except for host-ports, the endpoints of default/kubernetes and ports of nodes' daemons")
 	f.Int("node-cidr-mask-size-ipv4", defaults.NodeCIDRMaskIPv4, "prefix length of the IPv4 pod subnets that "+
 		"allocate-node-cidrs cuts")
 	f.Int("node-cidr-mask-size-ipv6", defaults.NodeCIDRMaskIPv6, "prefix length of the IPv6 pod subnets that "+
