@@ -115,8 +115,8 @@ func (u *sharing) inOrder(adapters []hostnet.Adapter) platform.Uplink {
 	return seen.uplink
 }
 
-// withoutUplink says that host and pods share no switch, unless a switch's vNIC has the host's address or its name: then
-// the host may depend on the bridge there, whatever it is that the configuration names now.
+// withoutUplink says that host and pods share no switch, unless a switch's vNIC has the host's address or its name:
+// then the host may depend on the bridge there, whatever it is that the configuration names now.
 func (u *sharing) withoutUplink(adapters []hostnet.Adapter, err error) error {
 	if slices.ContainsFunc(adapters, func(a hostnet.Adapter) bool {
 		return a.InHost() && a.Kind == hostnet.Virtual && (a.Has(u.config.EncapAddress) || a.Alias == hostnet.HostAdapter)
