@@ -115,10 +115,12 @@ func (u *sharing) inOrder(adapters []hostnet.Adapter) platform.Uplink {
 	return seen.uplink
 }
 
-// withoutUplink says that host and pods share no switch, unless the host's address is on a switch's
-// vNIC: then the host may depend on the bridge there, whatever it is that the configuration names now.
+// withoutUplink says that host and pods share no switch, unless a switch's vNIC has the host's address or its name:
+// then the host may depend on the bridge there, whatever it is that the configuration names now.
 func (u *sharing) withoutUplink(adapters []hostnet.Adapter, err error) error {
-	if host, ok := hostnet.Holding(adapters, u.config.EncapAddress); ok && host.Kind == hostnet.Virtual {
+	if slices.ContainsFunc(adapters, func(a hostnet.Adapter) bool {
+		return a.InHost() && a.Kind == hostnet.Virtual && (a.Has(u.config.EncapAddress) || a.Alias == hostnet.HostAdapter)
+	}) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", platform.ErrNoUplink, err)

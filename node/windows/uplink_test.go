@@ -53,6 +53,12 @@ func TestARefusalLeavesAWorkingUplinkAlone(t *testing.T) {
 		"another network":         func(c *windows.Config) { c.Network = "other" },
 		"another network's name":  func(c *windows.Config) { c.Network = "nat" },
 		"an adapter that is none": func(c *windows.Config) { c.Adapter = "Ethernet 9" },
+		"another node's adapter and address": func(c *windows.Config) {
+			c.Adapter, c.EncapAddress = "Ethernet 9", netip.MustParseAddr("192.0.2.9")
+		},
+		"another node's network and address": func(c *windows.Config) {
+			c.Network, c.EncapAddress = "other", netip.MustParseAddr("192.0.2.9")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := windowstest.New(t, func(*windows.Config) {})
