@@ -226,8 +226,8 @@ func (h *agentTunnel) dialBridge(ctx context.Context) (net.Conn, error) {
 	changes := ctlookup.Changes{Lookups: lookups, Flushes: h.config.ConntrackFlush, FTP: h.config.ConntrackFTP}
 	return ctlookup.Over(conn, changes, func(err error) {
 		h.unread.Inc()
-		slog.ErrorContext(ctx, "a flow of ovn-controller's goes to br-int as it is, and not as the datapath needs it: "+
-			"some connections may fail; report it", "error", err)
+		slog.ErrorContext(ctx, "a flow of ovn-controller's cannot be read: it goes to br-int without what the datapath "+
+			"needs, or drops its packets, so some connections may fail; report it", "error", err)
 	}), nil
 }
 

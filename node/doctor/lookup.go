@@ -34,8 +34,8 @@ func checkLookup(ctx context.Context, config Config, agent metricsReader) []Find
 	findings := assessLookup(s, config, found, used > 0)
 	if failures := found[lookupFailures]; failures > 0 {
 		findings = append(findings, s.warning("report it, with the agent's log and the versions of OVN and Open vSwitch",
-			"%.0f messages of ovn-controller's went to br-int without the lookup, since the agent could not read them: "+
-				"some connections may fail", failures)...)
+			"%.0f messages of ovn-controller's could not be read by the agent. Their flows are in br-int without what the "+
+				"datapath needs, or drop packets: some connections may fail", failures)...)
 	}
 	return findings
 }
