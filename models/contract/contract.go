@@ -253,10 +253,10 @@ const TunnelAddressesKey = "weft.net/tunnel-addresses"
 // NetworkName is what the name of a network outside consists of: the gateway-network of agents.
 var NetworkName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
-// GrantedNetworkKey is the key in external_ids of a node's port to a network outside (Logical_Switch_Port): the name of
-// the network, if it is granted to the node by the label weft.net/gateway-network, or without the label by the
-// controller's default-gateway-network, else empty. `weft southbound` believes that the node is on the network only if
-// the name is there.
+// GrantedNetworkKey is the key in external_ids of a port to a network outside (Logical_Switch_Port): on a node's port
+// the name of the network, if it is granted to the node by the label weft.net/gateway-network, or without the label by
+// the controller's default-gateway-network, else empty. `weft southbound` believes that the node is on the network only
+// if the name is there. The ports of the shared gateway and of EgressIPs always have the name.
 const GrantedNetworkKey = "weft.net/granted-network"
 
 // TunnelAddress says whether a tunnel may end at an address: one that a single host has, beyond its own link.
