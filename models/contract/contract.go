@@ -76,8 +76,8 @@ type NodeNetwork struct {
 type NodeFacts struct {
 	// Chassis is the node's chassis name (external_ids:system-id of Open vSwitch).
 	Chassis string `json:"chassis"`
-	// MTU is the MTU of the pods' interfaces, in bytes. It is the uplink's MTU without the overhead of GENEVE, and on
-	// nodes with encryption without that of ESP.
+	// MTU is the MTU of the pods' interfaces, in bytes. It is the agent's uplink-mtu, or without this key the uplink's
+	// MTU, less the overhead of GENEVE, and on nodes with encryption that of ESP.
 	MTU int `json:"mtu"`
 	// Addresses are the host's own addresses. Pods of the node reach them through the management port.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
