@@ -37,8 +37,8 @@ func doctorCommand() *cobra.Command {
 	endsWith(cmd, exitCode{doctor.ExitOK, "all is well"},
 		exitCode{doctor.ExitWarning, "nothing has failed; there are warnings, or checks without a result"},
 		exitCode{doctor.ExitFailed, "something has failed"},
-		exitCode{doctor.ExitNotAsked, "there is no report: the command is wrong, the file of --config cannot be read or " +
-			"has an unknown key, or the command was interrupted or could not print the report"})
+		exitCode{doctor.ExitNotAsked, "there is no report: the command is wrong, log-level has a wrong value, the file of " +
+			"--config cannot be read or has an unknown key, or the command was interrupted or could not print the report"})
 	cmd.Flags().AddFlagSet(nodeCommand().Flags())
 	quiet := cmd.Flags().Lookup("log-level") // the report has what matters
 	quiet.DefValue = "error"

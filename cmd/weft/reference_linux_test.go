@@ -116,7 +116,8 @@ protocol 50 (ESP) must pass, too. [Who talks to whom](../security.md#who-talks-t
 the two ends of a connection know each other.
 
 The ports of your Services and pods are not in the table: NodePorts, each `+"`healthCheckNodePort`"+` and
-host ports. [Services](../services.md) describes them.`)
+host ports. [Services](../services.md) describes them. Neither is the port of `+"`weft ui`"+`, which
+listens only at 127.0.0.1.`)
 	var rows [][]string
 	for _, p := range contract.Ports {
 		rows = append(rows, []string{fmt.Sprintf("%s %d", strings.ToUpper(p.Protocol), p.Number), p.Opener, p.Clients,

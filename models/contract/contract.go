@@ -76,8 +76,8 @@ type NodeNetwork struct {
 type NodeFacts struct {
 	// Chassis is the node's chassis name (external_ids:system-id of Open vSwitch).
 	Chassis string `json:"chassis"`
-	// MTU is the MTU of the pods' interfaces, in bytes. It is the uplink's MTU without the overhead of GENEVE, and on
-	// nodes with encryption without that of ESP.
+	// MTU is the MTU of the pods' interfaces, in bytes. It is the agent's uplink-mtu, or without this key the uplink's
+	// MTU, less the overhead of GENEVE, and on nodes with encryption that of ESP.
 	MTU int `json:"mtu"`
 	// Addresses are the host's own addresses. Pods of the node reach them through the management port.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
@@ -253,10 +253,10 @@ const TunnelAddressesKey = "weft.net/tunnel-addresses"
 // NetworkName is what the name of a network outside consists of: the gateway-network of agents.
 var NetworkName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
-// GrantedNetworkKey is the key in external_ids of a node's port to a network outside (Logical_Switch_Port): the name of
-// the network, if it is granted to the node by the label weft.net/gateway-network, or without the label by the
-// controller's default-gateway-network, else empty. `weft southbound` believes that the node is on the network only if
-// the name is there.
+// GrantedNetworkKey is the key in external_ids of a port to a network outside (Logical_Switch_Port): on a node's port
+// the name of the network, if it is granted to the node by the label weft.net/gateway-network, or without the label by
+// the controller's default-gateway-network, else empty. `weft southbound` believes that the node is on the network only
+// if the name is there. The ports of the shared gateway and of EgressIPs always have the name.
 const GrantedNetworkKey = "weft.net/granted-network"
 
 // TunnelAddress says whether a tunnel may end at an address: one that a single host has, beyond its own link.

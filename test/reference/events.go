@@ -152,8 +152,8 @@ NetworkPolicy has no status, so the annotation `+"`weft.net/policy-status`"+` ha
 There the field `+"`inForce`"+` is true also with the reason `+"`PartlyInForce`"+`.
 
 The message of a condition says what is so for this object. If a field is wrong, the message names
-it. If several things are wrong, the reason is that of the first. The message of an AddressPool
-names the others, too.`)
+it. If several things are wrong, the reason is that of the first. The message of an AddressPool or a
+Node, and that of the reasons `+"`BadPolicy` and `PartlyInForce`"+`, names the others, too.`)
 	var rows [][]string
 	for _, r := range found {
 		status := "False"
