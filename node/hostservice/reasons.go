@@ -7,10 +7,10 @@ var (
 	hostPortUnavailable = &reasons.Event{
 		Name: "HostPortUnavailable", On: "Service, Pod",
 		Meaning: "The agent cannot listen at the port: another program on the node listens there, or did so in the last " +
-			"ten minutes, or the message gives another cause. Programs on the node itself, and clients by a network card " +
-			"that is not on the external bridge, do not reach the Service or the pod at this port. A NodePort is served " +
-			"to all other clients. At a host port, or at an external address that is the node's own, all packets go to " +
-			"the other program, if there is one.",
+			"ten minutes, or the message gives another cause. Programs on the node itself, and clients outside that the " +
+			"agent serves, do not reach the Service or the pod at this port. A NodePort is served to all other clients. At " +
+			"a host port, or at an external address that is the node's own, all packets go to the other program, if one " +
+			"listens there.",
 		Remedy: "Choose another port. Or end the program: ten minutes later the Service or the pod gets the port. Or " +
 			"remove the other cause.",
 		See: "services.md#ports-of-the-hosts-own-daemons",
@@ -24,10 +24,9 @@ var (
 	}
 	tooManyHostPorts = &reasons.Event{
 		Name: "TooManyHostPorts", On: "Service, Pod",
-		Meaning: "For programs of its own host, and for clients by a network card that is not on the external " +
-			"bridge, the node listens at up to 1,000 ports: those of host ports and those of its own addresses that " +
-			"are external addresses of Services, taken together. These clients do not reach the rest. All other " +
-			"clients do.",
+		Meaning: "For programs of its own host, and for clients outside that the agent serves, the node listens at up " +
+			"to 1,000 ports: those of host ports and those of its own addresses that are external addresses of Services, " +
+			"taken together. These clients do not reach the rest. All other clients do.",
 		Remedy: "Use fewer ports.",
 		See:    "services.md#asking-localhost",
 	}

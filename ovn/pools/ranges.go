@@ -92,8 +92,8 @@ func (b *Part) checkPool(p *state, older []*state, networks []objects.AddressRan
 	}
 	p.wrong = strings.Join(found, "; ")
 	if len(silent) > 0 {
-		p.silent = fmt.Sprintf("; no node's gateway is in the network of %s: nobody announces its addresses; give "+
-			"addresses of the nodes' external subnet, unless routes of your own lead to the nodes",
+		p.silent = fmt.Sprintf("; no node's gateway is in the network of %s: nobody announces its addresses, "+
+			"and clients outside do not reach them; give addresses of the nodes' external subnet",
 			strings.Join(silent, ", "))
 	}
 }
