@@ -6,9 +6,9 @@ import "github.com/weftnet/weft/models/reasons"
 var (
 	nextHopMissing = &reasons.Event{
 		Name: "NextHopMissing", On: "Node",
-		Meaning: "A next hop of the node's gateway cannot be used, or the gateway has none for one of its address " +
-			"families. The message says which. If no next hop of a family is left, pods reach only the gateway's own subnet " +
-			"of that family outside.",
+		Meaning: "A next hop of the node's gateway cannot be used, or gateway-next-hops is empty and the host has no " +
+			"default route for one of the gateway's address families. The message says which. If no next hop of a family is " +
+			"left, pods reach only the gateway's own subnet of that family outside.",
 		Remedy: "Give the host a default route by the external bridge, or set gateway-next-hops.",
 		See:    "gateways.md#next-hops",
 	}
