@@ -349,6 +349,11 @@ func TestPoolsRefused(t *testing.T) {
 			[]string{"of the same pool"}},
 		{"a node", []string{"203.0.113.0/29"}, "False AddressTaken used 1 free 5", []string{"203.0.113.1", "Node e1",
 			"left out"}},
+		{"hosts that are no nodes", []string{"203.0.113.72/29"}, "False AddressTaken used 1 free 6", []string{"203.0.113.73",
+			"a host (host-cidrs", "left out"}},
+		{"a range of hosts", []string{"203.0.113.78-203.0.113.82", "203.0.113.64/32"}, "False RangeOverlaps used 1 free 0",
+			[]string{"spec.ranges[0]", "203.0.113.80/28 of host-cidrs"}},
+		{"hosts whose addresses Services may have", []string{"203.0.113.96/30"}, "True InUse used 1 free 3", nil},
 		{"broadcast", []string{"198.18.0.252/30"}, "True InUse used 1 free 2", nil},
 		{"no node's network", []string{"203.0.113.64/30", "198.51.100.64/30"}, "True InUse used 1 free 7",
 			[]string{"all ranges are in use; no node's gateway", "spec.ranges[1]: 198.51.100.64/30: nobody announces",
@@ -358,7 +363,11 @@ func TestPoolsRefused(t *testing.T) {
 		{"a large one", []string{"2001:db8:9::/64", "203.0.113.64/32"}, "True InUse used 1 free 9007199254740991", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newScene(t, withBalancers)
+			s := newScene(t, func(c *settings.Config) {
+				withBalancers(c)
+				c.HostCIDRs = []string{"203.0.113.73/32", "203.0.113.80/28", "203.0.113.96/31"}
+				c.HostExternalIPCIDRs = []string{"203.0.113.96/30"}
+			})
 			n := s.egressNode(1)
 			n.PodCIDRs = n.PodCIDRs[:1]
 			n.Facts = strings.ReplaceAll(ovntest.Facts(1, false), "203.0.113.254", "203.0.113.129")

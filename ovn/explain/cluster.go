@@ -158,7 +158,7 @@ func owner(p *policy.Policy) string { return string(p.Kind) + "/" + p.Key() }
 
 func (c *Cluster) takePod(o *corev1.Pod) bool {
 	p := &pod{namespace: o.Namespace, name: o.Name, node: o.Spec.NodeName, labels: o.Labels, ports: map[string][]string{}}
-	for _, container := range slices.Concat(o.Spec.InitContainers, o.Spec.Containers) {
+	for container := range objects.Lasting(o) {
 		for _, port := range container.Ports {
 			protocol := protocolOf(&port.Protocol)
 			p.ports[port.Name] = append(p.ports[port.Name], protocol)

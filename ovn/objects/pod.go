@@ -2,6 +2,7 @@ package objects
 
 import (
 	"cmp"
+	"iter"
 	"net/netip"
 	"slices"
 
@@ -117,9 +118,9 @@ func CompareContainerPorts(a, b ContainerPort) int {
 		cmp.Compare(a.Number, b.Number))
 }
 
-// trimPorts reads a pod's named ports, sorted: of init containers those that run beside the others count.
+// trimPorts reads a pod's named ports, sorted.
 func (p *Pod) trimPorts(o *corev1.Pod) {
-	take := func(c *corev1.Container) {
+	for c := range Lasting(o) {
 		for _, port := range c.Ports {
 			if kind, ok := protocolOf(port.Protocol); ok && port.Name != "" && port.ContainerPort > 0 &&
 				port.ContainerPort <= 65535 {
@@ -128,21 +129,26 @@ func (p *Pod) trimPorts(o *corev1.Pod) {
 			}
 		}
 	}
-	for i := range o.Spec.InitContainers {
-		if restartsAlways(&o.Spec.InitContainers[i]) {
-			take(&o.Spec.InitContainers[i])
-		}
-	}
-	for i := range o.Spec.Containers {
-		take(&o.Spec.Containers[i])
-	}
 	slices.SortFunc(p.Ports, CompareContainerPorts)
 	p.Ports = slices.Compact(p.Ports)
 }
 
-// restartsAlways says of an init container whether it runs beside the pod's others.
-func restartsAlways(c *corev1.Container) bool {
-	return Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways
+// Lasting are the containers of a pod that run as long as it does. Of init containers, these are those that run beside
+// the others (restartPolicy Always).
+func Lasting(o *corev1.Pod) iter.Seq[*corev1.Container] {
+	return func(yield func(*corev1.Container) bool) {
+		for i := range o.Spec.InitContainers {
+			c := &o.Spec.InitContainers[i]
+			if Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways && !yield(c) {
+				return
+			}
+		}
+		for i := range o.Spec.Containers {
+			if !yield(&o.Spec.Containers[i]) {
+				return
+			}
+		}
+	}
 }
 
 // PortNumber is what is behind a port's name.

@@ -17,6 +17,11 @@ import (
 func (b *Part) checkPools() {
 	clear(b.announcers.outside.ways)
 	outside := b.around.OutsideAddresses()
+	for _, p := range b.settings.KeptByHosts() {
+		if p.IsSingleIP() && outside[p.Addr()] == "" {
+			outside[p.Addr()] = "a host (host-cidrs, ovn-northbound)"
+		}
+	}
 	addresses := slices.SortedFunc(maps.Keys(outside), netip.Addr.Compare)
 	reserved := maps.Clone(outside)
 	var networks []objects.AddressRange
@@ -78,6 +83,10 @@ func (b *Part) checkPool(p *state, older []*state, networks []objects.AddressRan
 			complain(rangeOverlaps, "%s overlaps with %s %s; give addresses of the nodes' external subnet", field, key, in)
 			continue
 		}
+		if in, bad := b.ofHosts(r); bad {
+			complain(rangeOverlaps, "%s overlaps with %s of host-cidrs, and hosts keep their addresses; give others", field, in)
+			continue
+		}
 		if other := overlapping(r, p.Ranges, older); other != "" {
 			complain(rangeOverlaps, "%s overlaps with %s; remove one of them", field, other)
 			continue
@@ -96,6 +105,16 @@ func (b *Part) checkPool(p *state, older []*state, networks []objects.AddressRan
 			"and clients outside do not reach them; give addresses of the nodes' external subnet",
 			strings.Join(silent, ", "))
 	}
+}
+
+// ofHosts is a range of hosts that are no nodes, of more than one address, in which a pool's range has addresses.
+func (b *Part) ofHosts(r objects.AddressRange) (netip.Prefix, bool) {
+	for _, p := range b.settings.KeptByHosts() {
+		if !p.IsSingleIP() && objects.RangeOf(p).Overlaps(r) {
+			return p, true
+		}
+	}
+	return netip.Prefix{}, false
 }
 
 func overlapping(r objects.AddressRange, own []*Range, older []*state) string {

@@ -449,6 +449,15 @@ func ParsePortRange(text string) (PortRange, error) {
 	return PortRange{}, bad
 }
 
+// KeptByHosts are the addresses of hosts that are no nodes, except for ranges in which Services may have all of them.
+func (s *Settings) KeptByHosts() []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(s.Hosts), func(p netip.Prefix) bool {
+		return slices.ContainsFunc(s.HostExternals, func(open netip.Prefix) bool {
+			return open.Bits() <= p.Bits() && open.Contains(p.Addr())
+		})
+	})
+}
+
 // ClusterRange is one of the cluster's own ranges that an address is in, and its key.
 func (s *Settings) ClusterRange(overlaps func(netip.Prefix) bool) (key string, in netip.Prefix, ok bool) {
 	for _, own := range []struct {
