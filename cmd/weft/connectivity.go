@@ -33,7 +33,8 @@ const connectivityHelp = `Test the network by pods on nodes of both systems, whi
 
 It makes a namespace of its own with a unique name, whose pods run the image agnhost of Kubernetes' own tests. They are
 asked by the API server's proxy of pods, so a kubeconfig and rights of Kubernetes are all that it needs
-(docs/operations.md has the ClusterRole). Without --nodes it takes two Ready nodes of each system.
+(docs/operations.md has the ClusterRole). Without --nodes it takes at most two nodes of each system, which are Ready and
+not cordoned.
 
 The ways: from pod to pod on the same node, on another one, and on one of the other system, by TCP and UDP; large
 answers and datagrams; ClusterIPs, NodePorts of each node, and those of a Service with externalTrafficPolicy Local; from

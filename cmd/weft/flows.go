@@ -107,7 +107,7 @@ var flowFilters = []struct{ name, field, usage string }{
 	{"from", api.SourceSelector, "end that has begun the connection; empty: any"},
 	{"to", api.DestinationSelector, "end that was asked, or that answers; empty: any"},
 	{"protocol", api.ProtocolSelector, "protocol, such as tcp, udp, sctp or icmp; empty: all"},
-	{"state", api.StateSelector, "state of a TCP connection, such as established or syn_sent; empty: any"},
+	{"state", api.StateSelector, "state of a TCP or SCTP connection, such as established or syn_sent; empty: any"},
 }
 
 // flowsFilter is the field selector that the flags make; "" without any.

@@ -18,6 +18,7 @@ var systemFlags = map[string]func(*pflag.FlagSet, nodeconfig.Config){
 // nodeFlags are the keys that nodes of all systems have.
 func nodeFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	const requiredIfHosted = "required on Windows nodes with chassis: hosted"
+	const requiredTogether = requiredIfHosted + ", and with tunnel-certificate"
 	hostname, _ := os.Hostname() // without one the key has no default, and its absence is reported
 	f.String("kubeconfig", "", kubeconfigUsage)
 	f.String("node-name", strings.ToLower(hostname), "the Node's name in Kubernetes; by default in lower case")
@@ -60,10 +61,10 @@ func nodeFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 		"hosts and of weft observe; without HOST it listens on all addresses, and the clients connect to "+
 		"encap-address")
 	f.String("tunnel-ca", "", "PEM file of the CA that signed the certificates of chassis hosts and of weft observe; "+
-		requiredIfHosted)
+		requiredTogether)
 	f.String("tunnel-certificate", "", "PEM file of the node's certificate for these connections, with the DNS "+
 		"name NODE.node.weft.net; "+requiredIfHosted+"; other nodes without it take no connections")
-	f.String("tunnel-private-key", "", "PEM file of the key of tunnel-certificate; "+requiredIfHosted)
+	f.String("tunnel-private-key", "", "PEM file of the key of tunnel-certificate; "+requiredTogether)
 	f.String("capture", defaults.Capture, "packets that users with the right may capture on this node by weft "+
 		"capture: off, pods (those of pods) or all (those of the node's tunnels, too)")
 	metricsFlags(f, defaults.MetricsAddress)
