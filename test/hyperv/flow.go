@@ -62,7 +62,7 @@ func (fs *flowTable) rehash() {
 }
 
 // put: Flow.c, OvsFlowNlCmdHandler and HandleFlowPut. A mask is not looked at, nor is a flow's
-// unique identifier. A new flow over one that is there takes its place.
+// unique identifier. A new flow over one that is there is refused.
 func (fs *flowTable) put(r request) ([][]byte, error) {
 	if r.command == cmdDelete && len(r.raw) == 0 {
 		fs.reset()
@@ -97,6 +97,8 @@ func (fs *flowTable) put(r request) ([][]byte, error) {
 	switch {
 	case r.command == cmdDelete && old == nil, r.command == cmdSet && old == nil:
 		return nil, unix.ENOENT
+	case r.command == cmdNew && old != nil:
+		return nil, unix.EEXIST
 	case r.command == cmdDelete:
 		fs.table.remove(place, old)
 	default:
