@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -127,7 +128,17 @@ func (g *Gateway) ReconcileBridges(ctx context.Context) error {
 	if err := g.releaseUplink(ctx); err != nil {
 		return err
 	}
-	written, problem := g.Database.SetUp(ctx, g.Config, g.uplink.get)
+	config, device := g.Config, ""
+	if config.OwnGateway() && !config.SharesAdapter() {
+		device = config.GatewayInterface
+	}
+	// With the host's addresses, a device costs the host its network as soon as it joins a bridge. One that does not
+	// exist yet is one that Open vSwitch makes.
+	joins := g.ensureDevice(device)
+	if joins != nil && !errors.Is(joins, platform.ErrNoDevice) {
+		config.GatewayInterface = ""
+	}
+	written, problem := g.Database.SetUp(ctx, config, g.uplink.get)
 	if written {
 		g.repairs.Inc()
 	}
@@ -135,10 +146,18 @@ func (g *Gateway) ReconcileBridges(ctx context.Context) error {
 	if problem != nil {
 		return problem
 	}
-	if g.Config.GatewayInterface == "" || !g.Config.OwnGateway() || g.Config.SharesAdapter() {
+	if errors.Is(joins, platform.ErrNoDevice) {
+		joins = g.ensureDevice(device)
+	}
+	return joins
+}
+
+// ensureDevice: the device, if there is one, can be a port of the gateway's bridge.
+func (g *Gateway) ensureDevice(name string) error {
+	if name == "" {
 		return nil
 	}
-	return g.Platform.EnsureGatewayDevice(g.Config.GatewayInterface)
+	return g.Platform.EnsureGatewayDevice(name)
 }
 
 // BoundConnections: no zone of the external bridge has more connections than the controller has decided, nor one of
