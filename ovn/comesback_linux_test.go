@@ -28,7 +28,7 @@ func TestNodesComeBackAHundredTimes(t *testing.T) {
 	s := ovntest.Settings(t, func(c *settings.Config) {
 		ovntest.Dual(c)
 		withShared(c)
-		c.AllocateLoadBalancerAddresses = true
+		c.AllocateLoadBalancerAddresses, c.PodNetworks = true, true
 		c.JoinCIDRs = []string{"100.64.0.0/28", "fd98::/64"}
 	})
 	database := ovsdbtest.Northbound(t)
