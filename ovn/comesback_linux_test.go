@@ -107,8 +107,8 @@ func hostNumber(n *objects.Node) int {
 	return map[string]int{"l1": 1, "l2": 2, "w1": 3, "w2": 4}[n.Name]
 }
 
-// leavesAndComesBack has a node go with its pods, and come back as another object with others, while a pod and a Service
-// elsewhere come and go. What happens first is random.
+// leavesAndComesBack has a node go with its pods, and come back as another object with others. Meanwhile a pod and a
+// Service elsewhere come and go. The order is random.
 func (l *life) leavesAndComesBack(name string) {
 	l.t.Helper()
 	w := l.w
@@ -183,8 +183,8 @@ func everyRow(t *testing.T, client *ovsdb.Client, d ovsdbtest.Database, each fun
 	}
 }
 
-// identities are the tables and UUIDs of rows. A pod that comes back is another one, and so is its port: of these, whose
-// they are.
+// identities are the tables and UUIDs of rows. A pod that comes back is another one, and so is its port: of ports of
+// pods they have the owner.
 func identities(t *testing.T, client *ovsdb.Client, d ovsdbtest.Database) (list []string) {
 	t.Helper()
 	everyRow(t, client, d, func(table string, row libovsdb.Row) {

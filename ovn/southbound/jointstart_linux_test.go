@@ -16,9 +16,9 @@ import (
 	"github.com/weftnet/weft/test/cases"
 )
 
-// TestNodesThatStartTogetherAreServed: hundreds of nodes start at once, a quarter of them behind one address as those of
-// a chassis host. Whoever is refused comes again, as ovn-controller does. Each has read all and has written in the end,
-// and keeps its connection.
+// TestNodesThatStartTogetherAreServed: hundreds of nodes start at once, a quarter of them behind one address as those
+// of a chassis host. A node that is refused comes again, as ovn-controller does. In the end each one has read all, and
+// keeps its connection.
 func TestNodesThatStartTogetherAreServed(t *testing.T) {
 	g := newGate(t)
 	g.guard.log, g.guard.recheck = slog.New(slog.NewTextHandler(io.Discard, nil)), recheck
