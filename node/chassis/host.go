@@ -84,7 +84,7 @@ func (h *host) held() map[string]*member {
 	return held
 }
 
-// hosted are the nodes that some host must hold, by name.
+// hosted are the nodes that some host must hold, by name. What was kept of others is forgotten.
 func (h *host) hosted() map[string]node {
 	h.readings = readNodes(h.nodes.List(), h.readings)
 	nodes := map[string]node{}
@@ -97,6 +97,13 @@ func (h *host) hosted() map[string]node {
 			nodes[name] = r.node
 		}
 	}
+	h.misread.forget(h.readings)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	maps.DeleteFunc(h.failures, func(name string, _ time.Time) bool {
+		_, there := nodes[name]
+		return !there
+	})
 	return nodes
 }
 

@@ -5,6 +5,7 @@ package chassis
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -144,4 +145,14 @@ func (m *misread) say(object *corev1.Node, err error, report func(node, *reasons
 	m.said[object.Name] = err.Error()
 	slog.Error("what a node says of its agent is not used", telemetry.Object("Node", "", object.Name), "error", err)
 	report(node{name: object.Name, uid: object.UID}, chassisFactsInvalid, err.Error())
+}
+
+// forget drops what was said of Nodes that are gone.
+func (m *misread) forget(there map[string]reading) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.said, func(name, _ string) bool {
+		_, is := there[name]
+		return !is
+	})
 }

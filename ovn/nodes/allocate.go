@@ -42,9 +42,9 @@ func (b *Part) state(name string) *state {
 	return n
 }
 
-// Forget drops a node's state once neither it nor a pod of it is left.
+// Forget drops a node's state once neither it nor anything of its pods is left.
 func (b *Part) Forget(name string) {
-	if n := b.all[name]; n != nil && n.Object == nil && !b.pods.AnyOn(name) {
+	if n := b.all[name]; n != nil && n.Object == nil && !b.pods.Keeps(name) {
 		delete(b.all, name)
 	}
 }

@@ -7,8 +7,8 @@ import (
 
 // Pods is what nodes see of pods.
 type Pods interface {
-	// AnyOn says whether pods are bound to a node. touchOn has their rows made again.
-	AnyOn(node string) bool
+	// Keeps says whether something of a node's pods is kept. TouchOn has the rows of pods made again.
+	Keeps(node string) bool
 	TouchOn(node string)
 	// Readdress is told that a node has other subnets than before, or none. Its pods lose their addresses.
 	Readdress(n *topology.Node)

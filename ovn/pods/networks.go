@@ -127,6 +127,8 @@ func (b *Part) NoteNetworks(refused func(ovsdb.Owner) bool) {
 		n := b.node(name)
 		if n.Object != nil {
 			b.noteNetworks(n, refused)
+		} else if n.told.object == nil {
+			n.told = told{}
 		}
 		b.forget(n) // the object of a Node that is gone goes with it
 	}

@@ -74,8 +74,9 @@ func (b *Part) drop(n *nodePods) {
 	}
 }
 
-// AnyOn says whether pods are bound to a node.
-func (b *Part) AnyOn(node string) bool { return len(b.On(node)) > 0 }
+// Keeps says whether something of a node is kept, such as its pods, or a PodNetworks that is still there. Who keeps it
+// has what is known of the node, and must see the node of that name that comes next.
+func (b *Part) Keeps(node string) bool { return b.nodes[node] != nil }
 
 // On are the pods that are bound to a node, by key.
 func (b *Part) On(node string) map[string]*Pod {

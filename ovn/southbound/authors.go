@@ -15,6 +15,7 @@ import (
 type authors struct {
 	mu   sync.Mutex
 	made map[authorship]*authored
+	look int // at so many authorships it is looked which still have rows
 }
 
 // authorship is a node's of one table and maker.
@@ -42,6 +43,9 @@ func (a *authors) enter(r *replica, by authorship, row string, share int) error 
 	}
 	mine := a.made[by]
 	if mine == nil {
+		if len(a.made) >= max(a.look, clientsAll) {
+			a.forget(r)
+		}
 		mine = &authored{rows: map[string]time.Time{}, look: leastLook}
 		a.made[by] = mine
 	}
@@ -60,6 +64,20 @@ func (a *authors) enter(r *replica, by authorship, row string, share int) error 
 	return nil
 }
 
+// forget leaves out the authorships whose rows are gone: nodes come and go, each with a name of its own. a.mu is held.
+func (a *authors) forget(r *replica) {
+	there := map[string]map[string]map[string]struct{}{}
+	for by, m := range a.made {
+		if there[by.table] == nil {
+			there[by.table] = r.learned(by.table)
+		}
+		if m.forget(there[by.table][by.maker]); len(m.rows) == 0 {
+			delete(a.made, by)
+		}
+	}
+	a.look = 2 * len(a.made)
+}
+
 // forget leaves out the rows that are gone.
 func (m *authored) forget(there map[string]struct{}) {
 	for row, asked := range m.rows {
@@ -71,16 +89,25 @@ func (m *authored) forget(there map[string]struct{}) {
 }
 
 // rowsOf are the rows of a maker by what is their own.
-func (r *replica) rowsOf(table, maker string) map[string]struct{} {
-	there := map[string]struct{}{}
+func (r *replica) rowsOf(table, maker string) map[string]struct{} { return r.learned(table)[maker] }
+
+// learned are the rows of a table by their makers, and by what is their own.
+func (r *replica) learned(table string) map[string]map[string]struct{} {
+	there := map[string]map[string]struct{}{}
+	add := func(maker, row string) {
+		if there[maker] == nil {
+			there[maker] = map[string]struct{}{}
+		}
+		there[maker][row] = struct{}{}
+	}
 	switch table {
 	case "MAC_Binding":
-		for _, row := range ovsdb.List(r.Client, func(row *sb.MACBinding) bool { return row.LogicalPort == maker }) {
-			there[row.IP] = struct{}{}
+		for _, row := range ovsdb.List[sb.MACBinding](r.Client, nil) {
+			add(row.LogicalPort, row.IP)
 		}
 	case "FDB":
-		for _, row := range ovsdb.List(r.Client, func(row *sb.FDB) bool { return fmt.Sprint(row.DpKey) == maker }) {
-			there[row.MAC] = struct{}{}
+		for _, row := range ovsdb.List[sb.FDB](r.Client, nil) {
+			add(fmt.Sprint(row.DpKey), row.MAC)
 		}
 	}
 	return there

@@ -93,3 +93,28 @@ func leavesRowsToOthers(t *testing.T, spell func(string) string) {
 		t.Errorf("rows that are gone count: %s", out)
 	}
 }
+
+// TestAuthorsThatNeverComeBackAreForgotten: nodes come and go, each with a name of its own. Whoever still has a row is
+// remembered.
+func TestAuthorsThatNeverComeBackAreForgotten(t *testing.T) {
+	s := newSouthbound(t)
+	s.until("the guard does not have the neighbour", func() bool {
+		return len(s.guard.replica.rowsOf("MAC_Binding", "gw1")) == 1
+	})
+	makes := func(node, row string) {
+		t.Helper()
+		if err := s.guard.replica.authors.enter(s.guard.replica, authorship{"MAC_Binding", "gw1", node}, row, 4); err != nil {
+			t.Fatal(err)
+		}
+	}
+	makes("stays", "192.0.2.9")
+	for i := range clientsAll - 1 {
+		makes(fmt.Sprint("n", i), "198.51.100.1")
+	}
+	s.passes(2 * unseen)
+	makes("new", "198.51.100.2")
+	made := s.guard.replica.authors.made
+	if len(made) != 2 || made[authorship{"MAC_Binding", "gw1", "stays"}] == nil {
+		t.Errorf("%d authors are remembered", len(made))
+	}
+}

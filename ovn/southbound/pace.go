@@ -1,6 +1,7 @@
 package southbound
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -94,10 +95,13 @@ func (p *pace) overstay(node string) {
 	p.owe(node, 1)
 }
 
-// owe adds to a node's debt. p.mu is held.
+// owe adds to a node's debt. Nodes that owe nothing are forgotten when there are many. p.mu is held.
 func (p *pace) owe(node string, readings float64) {
 	if p.debts == nil {
 		p.debts = map[string]debt{}
+	}
+	if _, known := p.debts[node]; !known && len(p.debts) >= clientsAll {
+		maps.DeleteFunc(p.debts, func(other string, _ debt) bool { return p.owes(other) == 0 })
 	}
 	p.debts[node] = debt{p.owes(node) + readings, time.Now()}
 }

@@ -301,3 +301,20 @@ func TestRequestsWithoutAnEndArePaced(t *testing.T) {
 		}
 	})
 }
+
+// TestNodesThatNeverComeBackAreForgotten: what the guard keeps of nodes does not grow with all that there have ever
+// been, each with a name of its own.
+func TestNodesThatNeverComeBackAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pace
+		for i := range 4 * clientsAll {
+			if i%clientsAll == 0 {
+				time.Sleep(2 * paceTime)
+			}
+			p.charge(fmt.Sprint("n", i), paceLeast, 0)
+		}
+		if n := len(p.debts); n > clientsAll {
+			t.Errorf("%d nodes are remembered", n)
+		}
+	})
+}

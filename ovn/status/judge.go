@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -159,6 +160,7 @@ func (j *judgement) leader() {
 }
 
 func (j *judgement) nodes() {
+	j.sameChassis()
 	for i := range j.status.Nodes {
 		n := &j.status.Nodes[i]
 		object, young := "Node "+n.Name, j.now.Sub(n.Created.Time) < settling
@@ -178,6 +180,23 @@ func (j *judgement) nodes() {
 			if n.Agent { // otherwise nothing says which chassis it has
 				j.chassis(n, object)
 			}
+		}
+	}
+}
+
+// sameChassis finds Nodes whose agents say the same chassis name. The Event of the one that is refused is soon gone.
+func (j *judgement) sameChassis() {
+	of := map[string][]string{}
+	for i := range j.status.Nodes {
+		if n := &j.status.Nodes[i]; n.Agent {
+			of[n.Chassis] = append(of[n.Chassis], n.Name)
+		}
+	}
+	for _, chassis := range slices.Sorted(maps.Keys(of)) {
+		if names := of[chassis]; len(names) > 1 {
+			j.say(api.Failed, "DuplicateChassis", "Nodes "+strings.Join(names, " and "), "on each node but one: give "+
+				"external_ids:system-id of its Open_vSwitch row another value, and start ovn-controller and the agent anew",
+				"their agents say the same chassis name %s: only one of them has a network for its pods", chassis)
 		}
 	}
 }
@@ -230,6 +249,7 @@ func (j *judgement) chassis(n *api.NodeStatus, object string) {
 		if n.Hosted {
 			where = "on its chassis host: `journalctl -u weft-chassis`"
 		}
+		where += "; if many nodes are behind, on the central hosts: weft-southbound and, if there is one, weft-sb-relay"
 		j.say(api.Failed, "ChassisBehind", object, where, "its ovn-controller has configuration %d, %d behind the "+
 			"Southbound of %s ago: it does not run, hangs, or does not reach the Southbound", n.Configuration, n.Behind,
 			j.ago(c.Translated.Time))
@@ -254,8 +274,10 @@ func (j *judgement) host(n *api.NodeStatus, object string) {
 func (j *judgement) addresses() {
 	for _, n := range j.status.Nodes {
 		if n.Agent && len(n.Subnets) == 0 && n.Wrong == "" && j.now.Sub(n.Created.Time) >= settling {
-			j.say(api.Failed, "NoPodSubnet", "Node "+n.Name, "give it spec.podCIDRs, or set allocate-node-cidrs for the "+
-				"controller", "annotation weft.net/node-network gives it no pod subnet: its pods get no network")
+			j.say(api.Failed, "NoPodSubnet", "Node "+n.Name, "`kubectl describe node` tells of an Event "+
+				"that says why; give it spec.podCIDRs, set allocate-node-cidrs for the controller, or if no subnet or number is "+
+				"left, remove unused Nodes or enlarge pod-cidrs (kube-controller-manager's --cluster-cidr) or join-cidrs",
+				"annotation weft.net/node-network gives it no pod subnet: its pods get no network")
 		}
 		for _, subnet := range n.Subnets {
 			if subnet.Free == 0 {

@@ -146,6 +146,8 @@ var wrongs = []struct {
 	{"a subnet is full", func(s *api.NetworkStatus) {
 		s.Nodes[0].Subnets[0].Used, s.Nodes[0].Subnets[0].Free = 252, 0
 	}, "warning NoFreeAddress Node l1", "all 252 addresses of its subnet 10.244.1.0/24", "maxPods"},
+	{"two nodes have one chassis name", func(s *api.NetworkStatus) { s.Nodes[1].Chassis = "l1" },
+		"failed DuplicateChassis Nodes l1 and w1", "the same chassis name l1", "system-id"},
 	{"a chassis of no node", func(s *api.NetworkStatus) { s.Strays = []string{"old"} },
 		"warning StrayChassis chassis old", "of no Node", "chassis-del"},
 	{"a pod has no address", wait(lacksAddress), "failed PodsWithoutAddress Pod shop/p0",
