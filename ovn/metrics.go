@@ -47,8 +47,8 @@ func newMetrics(q *watch.Queue) *metrics {
 				"standby. The leader alone writes the Northbound, if it reaches it."}),
 	}
 	depth := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "weft_controller_queue_depth", Help: "Changed objects that the leader has not yet begun to process; 0 on " +
-			"a standby."},
+		Name: "weft_controller_queue_depth", Help: "Changed objects, and checks that are due, that the leader has " +
+			"not yet begun to process; 0 on a standby."},
 		func() float64 { return float64(q.Len()) })
 	m.registry.MustRegister(m.reconcile, m.podRow, m.object, m.errors, m.problems, m.leader, depth)
 	for _, kind := range []string{"northbound", "refused", "annotation"} { // so that a rate has a start

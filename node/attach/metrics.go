@@ -57,7 +57,7 @@ func newMetrics() *metrics {
 			Help: "Pods that have got an Event because their device has not come, or has no flows.",
 		}),
 		vanished: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "weft_vanished_devices_total", Help: "Devices of running pods that went away.",
+			Name: "weft_vanished_devices_total", Help: "Devices of running pods that went away. Only Windows nodes count them.",
 		}),
 	}
 }

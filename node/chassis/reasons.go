@@ -33,8 +33,8 @@ var (
 	chassisDatabaseRefused = &reasons.Event{
 		Name: "ChassisDatabaseRefused", On: "Node",
 		Meaning: "A setting in the node's Open vSwitch database would let the node act as another node, would touch the " +
-			"chassis host, or cannot be used. Or the database sends a message that is too large. The message of the Event " +
-			"says which. Running pods keep their flows, and new pods wait.",
+			"chassis host, or cannot be used. Or the database sends a message that is too large, or too deeply nested. The " +
+			"message of the Event says which. Running pods keep their flows, and new pods wait.",
 		Remedy: "Correct or remove the setting, as the message says. If nobody has made it by mistake, an attacker may " +
 			"control the node: lock the node out.",
 		See: "reference.md#chassis-hosts",

@@ -47,7 +47,7 @@ func newCommitLookup(setting string) *commitLookup {
 		Name: "weft_conntrack_lookup_found",
 		Help: "1, with the answer of the agent's test whether the driver needs the lookup before a commit: " +
 			"needed, unneeded or unknown. There is one series, with this answer. There is none before the test, nor if " +
-			"conntrack-lookup is true.",
+			"conntrack-lookup is true. Only on Windows nodes.",
 	}, []string{"answer"})
 	l.used = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "weft_conntrack_lookup",

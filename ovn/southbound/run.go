@@ -150,7 +150,8 @@ func newMetrics() *metrics {
 		clients:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_southbound_clients", Help: "Connections of nodes."}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_refused_requests_total",
 			Help: "Requests of nodes that were answered with a refusal because they are not about the node's own rows, " +
-				"or are beyond a bound. If the guard closes the connection instead, it does not count here."}),
+				"are of a kind that no node needs, or are beyond a bound. If the guard closes the connection instead, it " +
+				"does not count here."}),
 		deferred: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_deferred_requests_total",
 			Help: "Requests of nodes that the guard could not judge yet, so that the node asks again."}),
 		handshakes: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_failed_handshakes_total",

@@ -43,7 +43,7 @@ func NewExpiryOf(files func() []Watched) Expiry { return Expiry{files} }
 
 var expiry = prometheus.NewDesc("weft_certificate_expiry_timestamp_seconds",
 	"Time (Unix) at which the certificates of a file expire, by the key that names the file: of several, the one that "+
-		"expires first counts; 0 if the file has no certificate, or one that cannot be read.",
+		"expires first counts; 0 if the file cannot be read, has no certificate, or has one that cannot be read.",
 	[]string{"purpose", "file"}, nil)
 
 // Describe is part of [prometheus.Collector].

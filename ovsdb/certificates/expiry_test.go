@@ -34,7 +34,7 @@ func TestExpiryIsThatOfTheFirst(t *testing.T) {
 	wants := func(own int64) {
 		t.Helper()
 		const name = "weft_certificate_expiry_timestamp_seconds"
-		want := fmt.Sprintf(`# HELP %[1]s Time (Unix) at which the certificates of a file expire, by the key that names the file: of several, the one that expires first counts; 0 if the file has no certificate, or one that cannot be read.
+		want := fmt.Sprintf(`# HELP %[1]s Time (Unix) at which the certificates of a file expire, by the key that names the file: of several, the one that expires first counts; 0 if the file cannot be read, has no certificate, or has one that cannot be read.
 # TYPE %[1]s gauge
 %[1]s{file="/none.crt",purpose="absent"} 0
 %[1]s{file="/etc/admin.conf",purpose="kubeconfig"} %[2]d

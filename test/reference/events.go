@@ -64,8 +64,9 @@ func Events(s *Source) (*Page, error) {
 These are the reasons of all Events that Weft writes. `+"`kubectl describe`"+` shows the Events of an
 object. `+"`kubectl get events -A --field-selector reason=NAME`"+` shows all Events with one reason. The
 message of a Warning says what is wrong with this object: if a field or an annotation is wrong, it
-names that and the value. Events whose row says "No action is needed" report that something has
-changed. If you change a key of a program, restart that program: it reads its keys when it starts.`)
+names that, and in most cases the value. Events whose row says "No action is needed" report that
+something has changed. If you change a key of a program, restart that program: it reads its keys
+when it starts.`)
 	var rows [][]string
 	for _, r := range found {
 		remedy := r.remedy

@@ -35,8 +35,8 @@ times in seconds, by their size.`)
 			"each key. The label `purpose` has the key, with the exceptions that " +
 			"[Monitoring](../monitoring.md#certificates) names.", "all"},
 		{"weft controller", "", "controller"},
-		{"weft node", "The metrics of domain names, of streams and of HNS are served only if the node has these. For " +
-			"example, only Windows nodes have HNS.", "node"},
+		{"weft node", "The metrics of domain names, of streams, of encryption and of HNS are served " +
+			"only if the node has these. For example, only Windows nodes have HNS, and they have no encryption.", "node"},
 		{"weft chassis", "A host has series with the label `node` only for nodes that it holds. Their counters begin at " +
 			"0 when it takes the node.", "chassis"},
 		{"weft southbound", "", "southbound"}, {"weft observe", "", "observe"},

@@ -24,7 +24,7 @@ type OVNCommand struct {
 	metav1.ObjectMeta `json:"metadata"`
 	// Arguments is the options, the command and its arguments.
 	Arguments []string `json:"arguments"`
-	// ExitCode is the exit code of the program, or -1 if the door has ended it.
+	// ExitCode is the exit code of the program, or -1 if a signal has ended it, such as that of the door.
 	ExitCode int `json:"exitCode"`
 	// Output is what it has printed.
 	Output string `json:"output"`

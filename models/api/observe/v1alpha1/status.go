@@ -84,8 +84,8 @@ type NetworkStatus struct {
 type Finding struct {
 	// Severity is failed, warning, or unknown: then a source could not be read, or not all of it.
 	Severity string `json:"severity"`
-	// Reason is the fault in one word, for programs. For each Warning in events it is Event, whatever reason the Warning
-	// has.
+	// Reason is the fault in one word, for programs. Of a finding that repeats a Warning it is Event, whatever reason the
+	// Warning has.
 	Reason string `json:"reason"`
 	// Object is what it is about: of an object of Kubernetes the kind, the namespace and the name, else words such as
 	// "database OVN_Northbound".

@@ -99,7 +99,8 @@ type PortTopology struct {
 	MAC string `json:"mac,omitempty"`
 	// Addresses is its IP addresses.
 	Addresses []string `json:"addresses,omitempty"`
-	// Chassis is the name of the chassis that has claimed the port; empty if none has, and in answers about a namespace.
+	// Chassis is the name of the chassis that has claimed the port; empty if none has, if the Southbound could not be
+	// read, and in answers about a namespace.
 	Chassis string `json:"chassis,omitempty"`
 	// Up is true if the port works, as that chassis says.
 	Up bool `json:"up"`
