@@ -35,12 +35,12 @@ func (a *attempt) more(ctx context.Context, changes []Change) error {
 	b := newBatch()
 	for i := range changes {
 		c := &changes[i]
-		err := a.planner.plan(b, c)
+		err := a.plan(ctx, b, c)
 		if errors.Is(err, errBarrier) {
 			if err := a.flush(ctx, &b, &again, 0); err != nil {
 				return err
 			}
-			err = a.planner.plan(b, c)
+			err = a.plan(ctx, b, c)
 		}
 		if err != nil {
 			again = append(again, c)
@@ -108,7 +108,7 @@ func (a *attempt) bisect(ctx context.Context, changes []*Change, left *[]*Change
 	}
 	b := newBatch()
 	for _, c := range changes {
-		if err := a.planner.plan(b, c); err != nil {
+		if err := a.plan(ctx, b, c); err != nil {
 			a.refused[c.Owner] = err
 			*left = append(*left, c)
 		}

@@ -212,6 +212,7 @@ func (c *cache) remove(r *row) {
 		}
 	}
 	delete(r.table.rows, r.uuid)
+	r.table.bury(r.uuid)
 	before := r.owner
 	r.owner = ""
 	c.disown(r, before)

@@ -29,7 +29,7 @@ func NewEngine(client *Client) *Engine {
 		coming: map[string]int{}, removing: map[pair]int{}}
 	e := &Engine{
 		client: client, events: events, turn: make(chan struct{}, 1), ledger: ledger, audit: audit, pipeline: pipeline,
-		planner: &planner{client, ledger, pipeline}, mender: &mender{client, audit, pipeline},
+		planner: &planner{client: client, ledger: ledger, pipeline: pipeline}, mender: &mender{client, audit, pipeline},
 	}
 	e.forget()
 	client.mu.Lock()

@@ -16,6 +16,7 @@ type planner struct {
 	client   *Client
 	ledger   *ledger
 	pipeline *pipeline
+	holdback *holdback // nil where nothing is held back
 }
 
 // plan adds to a batch what makes a change so. An error means that nothing was added.
@@ -25,6 +26,9 @@ func (pl *planner) plan(b *batch, c *Change) error {
 	rows, err := pl.resolveRows(c)
 	if err != nil {
 		return err
+	}
+	if pl.heldBack(rows) {
+		return errHeldBack
 	}
 	p := &planned{change: c, prev: pl.ledger.applied[c.Owner], next: &applied{}}
 	for _, r := range rows {

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ovn-kubernetes/libovsdb/model"
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
@@ -64,6 +65,8 @@ type table struct {
 	prefix  string  // of labels of weft's rows
 	absent  bool
 	rows    map[string]*row
+	// gone are rows that were deleted, and when; nil where nothing is held back (see [Engine.HoldBack]).
+	gone map[string]time.Time
 }
 
 // row is a row as the server has it. model is never changed once it is here, so that a reader may

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
@@ -80,7 +81,7 @@ func (m *Meter) Run(ctx context.Context, config ovsdb.Config) error {
 	if m.interval == 0 {
 		return nil
 	}
-	config.Tables = []ovsdb.Table{{Model: &nb.NBGlobal{}, Read: []string{"nb_cfg", "sb_cfg", "hv_cfg"}}}
+	config.Tables = []ovsdb.Table{table}
 	client, err := ovsdb.Connect(ctx, config)
 	if err != nil {
 		return fmt.Errorf("measure the latency of OVN: %w", err)
@@ -119,6 +120,36 @@ func (m *Meter) Run(ctx context.Context, config ovsdb.Config) error {
 func (m *Meter) raise(ctx context.Context, client *ovsdb.Client) (number int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, m.interval)
 	defer cancel()
+	return raise(ctx, client)
+}
+
+// table is that of the numbers.
+var table = ovsdb.Table{Model: &nb.NBGlobal{}, Read: []string{"nb_cfg", "sb_cfg", "hv_cfg"}}
+
+// CatchUp returns when ovn-northd has taken in all that was in the Northbound at the call. An error says that ctx has
+// ended before, or that there is no number to raise.
+func CatchUp(ctx context.Context, config ovsdb.Config) error {
+	config.Tables = []ovsdb.Table{table}
+	client, err := ovsdb.Connect(ctx, config)
+	if err != nil {
+		return fmt.Errorf("wait for ovn-northd: %w", err)
+	}
+	defer client.Close()
+	number, err := raise(ctx, client)
+	if err != nil {
+		return err
+	}
+	if err := client.WaitFor(ctx, func() bool {
+		return slices.ContainsFunc(ovsdb.List[nb.NBGlobal](client, nil), func(row *nb.NBGlobal) bool {
+			return row.SbCfg >= number || row.NbCfg < number // as in a backup that was restored
+		})
+	}); err != nil {
+		return fmt.Errorf("wait for ovn-northd, which has not come to nb_cfg %d: %w", number, err)
+	}
+	return nil
+}
+
+func raise(ctx context.Context, client *ovsdb.Client) (number int, err error) {
 	row := libovsdb.NewCondition("nb_cfg", libovsdb.ConditionGreaterThanOrEqual, 0) // of the table's only row
 	results, err := client.Transact(ctx,
 		libovsdb.Operation{Op: libovsdb.OperationMutate, Table: nb.NBGlobalTable, Where: []libovsdb.Condition{row},
