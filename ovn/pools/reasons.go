@@ -64,14 +64,14 @@ var (
 	}
 	rangeOverlaps = &reasons.Condition{
 		Name: "RangeOverlaps", On: "AddressPool",
-		Meaning: "A range overlaps with one of the cluster's own, with an earlier range of this pool, or with a range of " +
-			"an older pool. It is not used. The ranges that the message does not name are in use.",
+		Meaning: "A range overlaps with one of the cluster's own, with one in host-cidrs, with an earlier range of this " +
+			"pool, or with a range of an older pool. It is not used. The ranges that the message does not name are in use.",
 		Remedy: "Remove or change the range.",
 	}
 	rangeTaken = &reasons.Condition{
 		Name: "AddressTaken", On: "AddressPool",
-		Meaning: "A range has an address of a node, a next hop, the shared gateway or an API server. That address is left " +
-			"out.",
+		Meaning: "A range has an address of a node, a next hop, the shared gateway, an API server or a host that is no node. " +
+			"That address is left out.",
 		Remedy: "Leave the address out of the range.",
 	}
 )

@@ -194,8 +194,8 @@ func (j *judgement) sameChassis() {
 	}
 	for _, chassis := range slices.Sorted(maps.Keys(of)) {
 		if names := of[chassis]; len(names) > 1 {
-			j.say(api.Failed, "DuplicateChassis", "Nodes "+strings.Join(names, " and "), "on each node but one: give "+
-				"external_ids:system-id of its Open_vSwitch row another value, and start ovn-controller and the agent anew",
+			j.say(api.Failed, "DuplicateChassis", "Nodes "+strings.Join(names, " and "), "on all of these nodes except one: "+
+				"give external_ids:system-id of its Open_vSwitch row another value, and start ovn-controller and the agent anew",
 				"their agents say the same chassis name %s: only one of them has a network for its pods", chassis)
 		}
 	}
