@@ -70,8 +70,8 @@ var (
 	}
 	rangeTaken = &reasons.Condition{
 		Name: "AddressTaken", On: "AddressPool",
-		Meaning: "A range has an address of a node, a next hop, the shared gateway, an API server or a host that is no node. " +
-			"That address is left out.",
+		Meaning: "A range has an address of a node, a next hop, the shared gateway, an API server or a host that is no " +
+			"node. That address is left out.",
 		Remedy: "Leave the address out of the range.",
 	}
 )
