@@ -158,7 +158,8 @@ func (t statusText) databases() string {
 func (t statusText) configuration() string {
 	c := t.Configuration
 	if c.Northbound == 0 {
-		return "never counted; `ovn-nbctl --wait=hv sync` on a central host does it, and shows which chassis are behind"
+		return "never counted; `ovn-nbctl --no-leader-only --wait=hv sync` on a central host does it, and shows which " +
+			"chassis are behind"
 	}
 	return fmt.Sprintf("Northbound %d, Southbound %d (%s ago), all chassis %d", c.Northbound, c.Southbound,
 		t.ago(c.Translated.Time), c.Chassis)

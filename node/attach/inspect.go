@@ -87,7 +87,7 @@ func (i *Inspector) Look(ctx context.Context, port int) string {
 	}
 	if ours == 0 {
 		return fmt.Sprintf("br-int has flows for other ports (%d in table %d), none for OpenFlow port %d: ovn-controller "+
-			"has not claimed the logical port; `ovn-sbctl find Port_Binding` tells whether the Southbound has it, for this "+
+			"has not claimed the logical port; `weft sbctl find Port_Binding` tells whether the Southbound has it, for this "+
 			"chassis", len(flows), entryTable, port)
 	}
 	text := fmt.Sprintf("br-int has %d flows for OpenFlow port %d: the port is claimed, but ovn-controller has not "+

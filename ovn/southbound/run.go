@@ -153,7 +153,8 @@ func newMetrics() *metrics {
 				"are of a kind that no node needs, or are beyond a bound. If the guard closes the connection instead, it " +
 				"does not count here."}),
 		deferred: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_deferred_requests_total",
-			Help: "Requests of nodes that the guard could not judge yet, so that the node asks again."}),
+			Help: "Requests of nodes that were answered with the demand to ask again, because the guard cannot judge them " +
+				"yet or the node has written much lately."}),
 		handshakes: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_failed_handshakes_total",
 			Help: "Connections that were closed because the TLS handshake failed, showed no certificate or took too long."}),
 		full: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_refused_connections_total",

@@ -290,8 +290,8 @@ func (j *judgement) addresses() {
 
 func (j *judgement) strays() {
 	for _, name := range j.status.Strays {
-		j.say(api.Warning, "StrayChassis", "chassis "+name, "if the host is gone for good, `ovn-sbctl chassis-del` with its "+
-			"name on a central host; if it is a node, see that its Node is there and its agent runs",
+		j.say(api.Warning, "StrayChassis", "chassis "+name, "if the host is gone for good, `ovn-sbctl --no-leader-only "+
+			"chassis-del` with its name on a central host; if it is a node, see that its Node is there and its agent runs",
 			"the Southbound has it, and it is the chassis of no Node")
 	}
 }
