@@ -21,9 +21,10 @@ import (
 var hostFile = &hostfile.File{
 	Path: "{state-dir}/host.json", Mode: statefile.Mode,
 	Content: "The adapter that pods share, and the addresses, routes and DNS servers that the host gets back on it " +
-		"when they no longer do (Windows).",
-	Loss: "Nothing as long as the host has its addresses, since the agent reads them on the host at its next start. " +
-		"Until then `weft node release` fails.",
+		"when they no longer do (Windows). Also the ID of Weft's HNS network, and whether a bridge has worked on it.",
+	Loss: "Nothing as long as the host has its addresses and the bridge works, since the agent finds all of it again at " +
+		"its next start. Until then the network counts as not Weft's, so `weft node release` fails. Until a bridge works, " +
+		"a start that fails may remove the network.",
 }
 
 func listenForPlugin(ctx context.Context, c nodeconfig.Config) (net.Listener, error) {

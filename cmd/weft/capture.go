@@ -121,7 +121,7 @@ func captureQuestion(text, namespace string) (q question, err error) {
 
 var captureFile = &hostfile.File{
 	Path: "{write}", Mode: 0o600,
-	Content: "Packets of a pod or of a node, with their contents.",
+	Content: "Packets of a pod, or GENEVE packets of a node, with their contents.",
 	Loss:    "The packets are lost.",
 }
 

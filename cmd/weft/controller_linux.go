@@ -51,11 +51,11 @@ func controllerCommand() *cobra.Command {
 		"may be on if the Node has no label weft.net/gateway-network; empty: none")
 	f.String("shared-gateway-network", defaults.SharedGatewayNetwork, "network outside that the shared gateway is on: "+
 		"the gateway-network of the gateway nodes' agents")
-	f.Int("windows-pod-connections", defaults.WindowsPodConnections, "how many connections each zone of a pod on a "+
-		"Windows node may have; 0: no bound")
-	f.Int("windows-node-connections", defaults.WindowsNodeConnections, "how many connections each zone may have that "+
-		"all pods of a Windows node have in common; one of these zones may have twice as many, and another one three "+
-		"times as many; 0: no bound")
+	f.Int("windows-pod-connections", defaults.WindowsPodConnections, "how many places for connections each zone of "+
+		"a pod on a Windows node may take; 0: no bound")
+	f.Int("windows-node-connections", defaults.WindowsNodeConnections, "how many places for connections each zone "+
+		"may take that all pods of a Windows node have in common; one of these zones may take twice as many, and another "+
+		"one three times as many; 0: no bound")
 	f.Bool("allocate-load-balancer-addresses", defaults.AllocateLoadBalancerAddresses, "give Services of type "+
 		"LoadBalancer that have no loadBalancerClass addresses of AddressPools")
 	f.Bool("pod-networks", defaults.PodNetworks, "tell nodes the addresses of their pods by one object PodNetworks for "+

@@ -64,9 +64,9 @@ type NodeNetwork struct {
 	// Hosts are the ranges of hosts that are not nodes, such as those of OVN's databases. No Service has their addresses
 	// by spec.externalIPs, except those in hostExternalIPs. The node's host reaches them by its own routes.
 	Hosts []netip.Prefix `json:"hosts,omitempty"`
-	// Connections is the number of connections in one share ([Shares]), by the controller's key
-	// windows-node-connections. Each zone that all pods of a Windows node have in common may have one, two or three
-	// shares. Without the field there is no limit.
+	// Connections is the number of places for connections in one share ([Shares]), by the controller's key
+	// windows-node-connections. In a zone, a connection takes one place or two. Each zone that all pods of a Windows node
+	// have in common may have one, two or three shares. Without the field there is no limit.
 	Connections int `json:"connections,omitempty"`
 	// PodNetworks is true if the controller keeps an object PodNetworks for the node, which its agent is to watch.
 	PodNetworks bool `json:"podNetworks,omitempty"`
@@ -191,8 +191,8 @@ func OfFamily(pair [2]netip.Addr, addr netip.Addr) netip.Addr {
 
 // PodNetwork is what the controller has allocated to a pod.
 type PodNetwork struct {
-	// UID is the pod's metadata.uid. The user that creates a pod cannot know it, so an annotation of that user is not
-	// taken for the controller's.
+	// UID is the pod's metadata.uid. An annotation with another UID is not valid. So an annotation in the manifest of a
+	// new pod is never valid: nobody knows the UID before the pod exists.
 	UID string `json:"uid"`
 	// MAC is the pod's MAC address.
 	MAC string `json:"mac"`

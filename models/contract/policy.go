@@ -17,8 +17,8 @@ const ACLLogRate = 20
 
 // PolicyStatus says whether a NetworkPolicy is in force.
 type PolicyStatus struct {
-	// UID is the policy's metadata.uid. The user that creates a policy cannot know it, so an annotation of that user is
-	// not taken for the controller's.
+	// UID is the policy's metadata.uid. An annotation with another UID is not valid. So an annotation in the manifest of
+	// a new policy is never valid: nobody knows the UID before the policy exists.
 	UID string `json:"uid"`
 	// Generation is the policy's metadata.generation that the status is about.
 	Generation int64 `json:"generation"`

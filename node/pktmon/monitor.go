@@ -32,7 +32,7 @@ var (
 	logFile = &hostfile.File{
 		Path: "{state-dir}/capture/weft.etl", Mode: 0o600,
 		Content: "Packets of a capture, as Packet Monitor writes them (Windows).",
-		Loss:    "The capture has no packets. The file is removed when they are sent, or when the agent starts.",
+		Loss:    "The capture has no packets. The file is removed when they have been sent, or when the agent starts.",
 	}
 	packetsFile = &hostfile.File{
 		Path: "{state-dir}/capture/weft.pcapng", Mode: 0o600,

@@ -41,9 +41,10 @@ var (
 	}
 	tooManyEndpoints = &reasons.Event{
 		Name: "TooManyEndpoints", On: "Service",
-		Meaning: "The Service has more endpoints than one Service may have. The rest gets no traffic.",
-		Remedy:  "Use fewer endpoints, or divide them among several Services.",
-		See:     "services.md#what-one-service-may-cost",
+		Meaning: "All addresses and ports of the Service together have more than 50,000 endpoints. Or nodes or zones have " +
+			"rows of their own of it, and all its rows have more than 500,000. OVN sends no traffic to the rest.",
+		Remedy: "Use fewer endpoints, or divide them among several Services.",
+		See:    "services.md#what-one-service-may-cost",
 	}
 	endpointAtTunnelPort = &reasons.Event{
 		Name: "EndpointAtTunnelPort", On: "Service",
