@@ -5,6 +5,7 @@ package ansible
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -190,11 +191,25 @@ type answers struct {
 	Answers, Errors map[string]int
 	Repeats         []time.Time // of datagrams that were lost
 	SlowestMs       int
+	Slow, Stalls    []span
+}
+
+// span is a time: of an answer that was long on its way, or in which a program had no processor.
+type span struct {
+	Since time.Time
+	Ms    int
+}
+
+// during says whether a time is within a span, or so near to it that the one may follow from the other.
+func (s span) during(at time.Time) bool {
+	const near = 2 * time.Second
+	return at.After(s.Since.Add(-near)) && at.Before(s.Since.Add(time.Duration(s.Ms)*time.Millisecond+near))
 }
 
 // stop the traffic. No connection may have ended. Of the datagrams, each of which is a new flow, one in a thousand may
 // have been lost, which a datapath in userspace does where the processors are busy, but no two one after the other (see
-// [patience]), and none of many at once.
+// [patience]), and none of many at once. What is lost while a client has no processor for half a second does not count:
+// then the machine had none to give, to whomever.
 func (tr *traffic) stop(t testing.TB) {
 	t.Helper()
 	tr.end(t, true)
@@ -231,18 +246,38 @@ func (tr *traffic) end(t testing.TB, strict bool) {
 			}
 		}
 	}
+	heard, stalls := map[string][]answers{}, []span{}
 	for name, p := range tr.datagrams {
-		for _, a := range companion.Stop[answers](t, p) {
+		heard[name] = companion.Stop[answers](t, p)
+		for _, a := range heard[name] {
+			stalls = append(stalls, a.Stalls...)
+		}
+	}
+	stalled := func(at time.Time) bool {
+		return slices.ContainsFunc(stalls, func(s span) bool { return s.during(at) })
+	}
+	excused := 0
+	for name, list := range heard {
+		for _, a := range list {
 			count := 0
 			for _, n := range a.Answers {
 				count += n
 			}
-			sent, again, slowest = sent+count, again+len(a.Repeats), max(slowest, a.SlowestMs)
+			sent, slowest = sent+count, max(slowest, a.SlowestMs)
 			for _, at := range a.Repeats {
-				t.Logf("%s: a datagram from %s to %s was sent again", at.UTC().Format("15:04:05.000"), name, a.URL)
+				why := ""
+				if stalled(at) {
+					excused, why = excused+1, ", as a machine had no processor to give"
+				} else {
+					again++
+				}
+				t.Logf("%s: a datagram from %s to %s was sent again%s", at.UTC().Format("15:04:05.000"), name, a.URL, why)
 			}
-			if count < enough || strict && (len(a.Errors) > 0 ||
-				time.Duration(a.SlowestMs)*time.Millisecond >= patience(name, a.URL)) {
+			late := slices.ContainsFunc(a.Slow, func(s span) bool {
+				return time.Duration(s.Ms)*time.Millisecond >= patience(name, a.URL) && !stalled(s.Since) &&
+					!stalled(s.Since.Add(time.Duration(s.Ms)*time.Millisecond))
+			})
+			if count < enough || strict && (len(a.Errors) > 0 || late) {
 				t.Errorf("datagrams from %s to %s: %d answered in %d s, the slowest after %d ms; errors %v", name, a.URL, count,
 					seconds, a.SlowestMs, a.Errors)
 			}
@@ -254,8 +289,11 @@ func (tr *traffic) end(t testing.TB, strict bool) {
 	if strict && again > 1+sent/1000 {
 		t.Errorf("of %d datagrams %d were lost", sent, again)
 	}
-	t.Logf("traffic for %d s: %d connections, the longest gap %d ms; of %d datagrams %d lost, the slowest answer "+
-		"after %d ms", seconds, connections, gap, sent, again, slowest)
+	if strict && excused > sent/200 {
+		t.Errorf("of %d datagrams %d were lost while a machine had no processor: give this test a quieter one", sent, excused)
+	}
+	t.Logf("traffic for %d s: %d connections, the longest gap %d ms; of %d datagrams %d lost, and %d while a machine had "+
+		"no processor; the slowest answer after %d ms", seconds, connections, gap, sent, again, excused, slowest)
 }
 
 // newPod creates a pod on a node and deletes it in the end. It tells how long it took until the pod was Ready, and the

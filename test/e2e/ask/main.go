@@ -46,6 +46,17 @@ type Report struct {
 	Repeats []time.Time `json:"repeats,omitempty"`
 	// Slowest answer, in milliseconds.
 	Slowest int64 `json:"slowestMs"`
+	// Slow are the questions whose answers took more than one repetition.
+	Slow []Span `json:"slow,omitempty"`
+	// Stalls are when this program had no processor for half a second or more: the machine that it is on had none to
+	// give. With -until-eof.
+	Stalls []Span `json:"stalls,omitempty"`
+}
+
+// Span is a time.
+type Span struct {
+	Since        time.Time `json:"since"`
+	Milliseconds int64     `json:"ms"`
 }
 
 // again is when a datagram is taken for lost.
@@ -97,14 +108,16 @@ func run(s settings, from string, urls []string) error {
 		s.clients = append(s.clients, c)
 	}
 	end := make(chan struct{})
+	var reports []*Report
+	var first, done sync.WaitGroup
+	var stalls []Span
 	if s.forever {
 		go func() {
 			io.Copy(io.Discard, os.Stdin)
 			close(end)
 		}()
+		done.Go(func() { stalls = stallsUntil(end) })
 	}
-	var reports []*Report
-	var first, done sync.WaitGroup
 	for _, c := range s.clients {
 		for _, text := range urls {
 			target, err := url.Parse(text)
@@ -123,11 +136,28 @@ func run(s settings, from string, urls []string) error {
 	}
 	done.Wait()
 	for _, r := range reports {
+		r.Stalls = stalls
 		if err := json.NewEncoder(os.Stdout).Encode(r); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// stallsUntil watches whether this program gets a processor.
+func stallsUntil(end <-chan struct{}) (stalls []Span) {
+	const beat, late = 100 * time.Millisecond, 500 * time.Millisecond
+	for {
+		begin := time.Now()
+		select {
+		case <-end:
+			return stalls
+		case <-time.After(beat):
+		}
+		if took := time.Since(begin) - beat; took >= late {
+			stalls = append(stalls, Span{begin, took.Milliseconds()})
+		}
+	}
 }
 
 func parseClient(text string) (client, error) {
@@ -178,6 +208,9 @@ func (s settings) ask(c client, target *url.URL, r *Report, first func(), end <-
 		} else {
 			r.Answers[answer]++
 			r.Slowest = max(r.Slowest, took)
+			if took >= 2*again.Milliseconds() {
+				r.Slow = append(r.Slow, Span{begin, took})
+			}
 		}
 		first()
 		if s.forever || s.every > 0 {
