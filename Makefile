@@ -105,8 +105,8 @@ REMEMBERED_BUT := ./node/hns/winetest
 # Tests that try a tenth of their cases with -short, and where they are (test/cases). The race detector makes them take
 # several times as long, and finds in a tenth what it finds in all of them. So it gets the tenth, and all of them run
 # without it.
-MANY_CASES := TestALookAtAllFindsNothingNew|TestAddressesComeToTheSameAsAColdStart|TestAskingChangesNothing|TestControllerAndAgentAgree|TestControllerAndAgentChooseTheSameEndpoints|TestCostlyServicesOfManyNodes|TestEventsComeToTheSameAsAColdStart|TestPoliciesComeToTheSameAsAColdStart|TestSoManyPortsOfSoManyNodes|TestTheGuardsTimeIsPaced
-MANY_CASES_IN := ./ovn ./ovn/southbound ./test/hostports
+MANY_CASES := TestALookAtAllFindsNothingNew|TestAddressesComeToTheSameAsAColdStart|TestAskingChangesNothing|TestControllerAndAgentAgree|TestControllerAndAgentChooseTheSameEndpoints|TestCostlyServicesOfManyNodes|TestEventsComeToTheSameAsAColdStart|TestNodesComeBackAHundredTimes|TestNodesThatComeBackLeaveNothing|TestNodesThatStartTogetherAreServed|TestPoliciesComeToTheSameAsAColdStart|TestSoManyPortsOfSoManyNodes|TestTheGuardsTimeIsPaced
+MANY_CASES_IN := ./node/chassis ./ovn ./ovn/southbound ./test/hostports
 
 # Without a debugger's symbols, linking with the race detector takes three quarters of the time.
 NO_DEBUGGER := -ldflags -w
