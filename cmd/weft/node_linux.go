@@ -29,8 +29,8 @@ const releaseHelp = `Give the host its uplink back.
 
 An agent whose gateway shares the host's addresses has put the device of gateway-interface, and what the host
 has on it, on gateway-bridge. This undoes it: the device has the host's addresses and routes again, and a
-bridge that the agent has made for it is gone. Connections of the host survive. Stop the agent first, which would do it again; it does the
-same by itself once gateway is "shared" or "none".
+bridge that the agent has made for it is gone. Connections of the host survive. Stop the agent first, which
+would do it again; it does the same by itself once gateway is "shared" or "none".
 
 It takes the keys of "weft node", from the same file.`
 
