@@ -45,15 +45,6 @@ func (e *Engine) HoldBack(readers func(context.Context) error, tables ...string)
 	e.planner.holdback = h
 }
 
-// holds says whether a row must not be inserted yet. The caller holds the client's lock.
-func (h *holdback) holds(to target) bool {
-	if h == nil || to.table.gone == nil || time.Now().Before(h.silent) {
-		return false
-	}
-	deleted, is := to.table.gone[to.id]
-	return is && time.Since(deleted) < memory
-}
-
 // wait returns when nothing that was deleted before the call has to be held back any more, or when ctx ends.
 func (h *holdback) wait(ctx context.Context) {
 	began := time.Now()
@@ -105,9 +96,10 @@ func (a *attempt) plan(ctx context.Context, b *batch, c *Change) error {
 	return err
 }
 
-// heldBack says whether a change adds a row that must not come back yet.
+// heldBack says whether a change adds a row that must not come back yet. The caller holds the client's lock.
 func (pl *planner) heldBack(rows []target) bool {
 	return pl.holdback != nil && slices.ContainsFunc(rows, func(r target) bool {
-		return r.table.rows[r.id] == nil && pl.holdback.holds(r)
+		deleted, was := r.table.gone[r.id]
+		return was && r.table.rows[r.id] == nil && time.Since(deleted) < memory && time.Now().After(pl.holdback.silent)
 	})
 }

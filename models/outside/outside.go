@@ -5,6 +5,7 @@ package outside
 
 import (
 	"cmp"
+	"iter"
 	"net/netip"
 	"slices"
 	"time"
@@ -48,27 +49,38 @@ func Ranges(o *corev1.Service) []string {
 	return o.Spec.LoadBalancerSourceRanges[:min(len(o.Spec.LoadBalancerSourceRanges), Most)]
 }
 
-// HostPorts are the host ports of a pod's containers, of init containers those of such that run beside the others;
-// [Most] of them, and how many more there are.
+// HostPorts are the host ports of a pod's [Lasting] containers, [Most] of them, and how many more there are.
 func HostPorts(o *corev1.Pod) (ports []corev1.ContainerPort, more int) {
-	collect := func(containers []corev1.Container, counts func(*corev1.Container) bool) {
-		for i := range containers {
-			for _, port := range containers[i].Ports {
-				switch {
-				case port.HostPort == 0 || !counts(&containers[i]):
-				case len(ports) < Most:
-					ports = append(ports, port)
-				default:
-					more++
-				}
+	for c := range Lasting(o) {
+		for _, port := range c.Ports {
+			switch {
+			case port.HostPort == 0:
+			case len(ports) < Most:
+				ports = append(ports, port)
+			default:
+				more++
 			}
 		}
 	}
-	collect(o.Spec.InitContainers, func(c *corev1.Container) bool {
-		return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
-	})
-	collect(o.Spec.Containers, func(*corev1.Container) bool { return true })
 	return ports, more
+}
+
+// Lasting are the containers of a pod that run as long as it does. Of init containers, these are those that run beside
+// the others (restartPolicy Always).
+func Lasting(o *corev1.Pod) iter.Seq[*corev1.Container] {
+	return func(yield func(*corev1.Container) bool) {
+		for i := range o.Spec.InitContainers {
+			c := &o.Spec.InitContainers[i]
+			if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways && !yield(c) {
+				return
+			}
+		}
+		for i := range o.Spec.Containers {
+			if !yield(&o.Spec.Containers[i]) {
+				return
+			}
+		}
+	}
 }
 
 // Addresses are what a Service asks for outside, each field's in its order and once.

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/ovn"
 	"github.com/weftnet/weft/ovn/acl"
 	"github.com/weftnet/weft/ovn/objects"
@@ -158,7 +159,7 @@ func owner(p *policy.Policy) string { return string(p.Kind) + "/" + p.Key() }
 
 func (c *Cluster) takePod(o *corev1.Pod) bool {
 	p := &pod{namespace: o.Namespace, name: o.Name, node: o.Spec.NodeName, labels: o.Labels, ports: map[string][]string{}}
-	for container := range objects.Lasting(o) {
+	for container := range outside.Lasting(o) {
 		for _, port := range container.Ports {
 			protocol := protocolOf(&port.Protocol)
 			p.ports[port.Name] = append(p.ports[port.Name], protocol)

@@ -2,7 +2,6 @@ package objects
 
 import (
 	"cmp"
-	"iter"
 	"net/netip"
 	"slices"
 
@@ -120,7 +119,7 @@ func CompareContainerPorts(a, b ContainerPort) int {
 
 // trimPorts reads a pod's named ports, sorted.
 func (p *Pod) trimPorts(o *corev1.Pod) {
-	for c := range Lasting(o) {
+	for c := range outside.Lasting(o) {
 		for _, port := range c.Ports {
 			if kind, ok := protocolOf(port.Protocol); ok && port.Name != "" && port.ContainerPort > 0 &&
 				port.ContainerPort <= 65535 {
@@ -131,24 +130,6 @@ func (p *Pod) trimPorts(o *corev1.Pod) {
 	}
 	slices.SortFunc(p.Ports, CompareContainerPorts)
 	p.Ports = slices.Compact(p.Ports)
-}
-
-// Lasting are the containers of a pod that run as long as it does. Of init containers, these are those that run beside
-// the others (restartPolicy Always).
-func Lasting(o *corev1.Pod) iter.Seq[*corev1.Container] {
-	return func(yield func(*corev1.Container) bool) {
-		for i := range o.Spec.InitContainers {
-			c := &o.Spec.InitContainers[i]
-			if Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways && !yield(c) {
-				return
-			}
-		}
-		for i := range o.Spec.Containers {
-			if !yield(&o.Spec.Containers[i]) {
-				return
-			}
-		}
-	}
 }
 
 // PortNumber is what is behind a port's name.
