@@ -4,6 +4,7 @@ package ansible
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -273,10 +274,16 @@ func (tr *traffic) end(t testing.TB, strict bool) {
 				}
 				t.Logf("%s: a datagram from %s to %s was sent again%s", at.UTC().Format("15:04:05.000"), name, a.URL, why)
 			}
-			late := slices.ContainsFunc(a.Slow, func(s span) bool {
-				return time.Duration(s.Ms)*time.Millisecond >= patience(name, a.URL) && !stalled(s.Since) &&
-					!stalled(s.Since.Add(time.Duration(s.Ms)*time.Millisecond))
-			})
+			late := false
+			for _, s := range a.Slow {
+				took := time.Duration(s.Ms) * time.Millisecond
+				if took < patience(name, a.URL) || stalled(s.Since) || stalled(s.Since.Add(took)) {
+					continue
+				}
+				late = true
+				t.Logf("%s: a datagram from %s to %s had its answer after %s\n%s", s.Since.UTC().Format("15:04:05.000"), name,
+					a.URL, took, journals(s.Since))
+			}
 			if count < enough || strict && (len(a.Errors) > 0 || late) {
 				t.Errorf("datagrams from %s to %s: %d answered in %d s, the slowest after %d ms; errors %v", name, a.URL, count,
 					seconds, a.SlowestMs, a.Errors)
@@ -294,6 +301,21 @@ func (tr *traffic) end(t testing.TB, strict bool) {
 	}
 	t.Logf("traffic for %d s: %d connections, the longest gap %d ms; of %d datagrams %d lost, and %d while a machine had "+
 		"no processor; the slowest answer after %d ms", seconds, connections, gap, sent, again, excused, slowest)
+}
+
+// journals of the hosts, of some seconds around a time.
+func journals(at time.Time) string {
+	const around = 5 * time.Second
+	var out strings.Builder
+	for _, host := range slices.Sorted(maps.Keys(hosts)) {
+		text, err := servers.Try("exec", host, "--", "journalctl", "--no-pager", "--output", "short-precise", "--utc",
+			"--since", fmt.Sprint("@", at.Add(-around).Unix()), "--until", fmt.Sprint("@", at.Add(around).Unix()))
+		if err != nil {
+			text = err.Error()
+		}
+		fmt.Fprintf(&out, "%s:\n%s\n", host, text)
+	}
+	return out.String()
 }
 
 // newPod creates a pod on a node and deletes it in the end. It tells how long it took until the pod was Ready, and the
