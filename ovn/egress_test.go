@@ -236,6 +236,31 @@ func TestEgressRefused(t *testing.T) {
 	}
 }
 
+// TestEgressIPsHaveTheirOwnMACs: switches outside find each router, also if addresses have the same end.
+func TestEgressIPsHaveTheirOwnMACs(t *testing.T) {
+	s := newScene(t, ovntest.Dual)
+	s.do(s.egressNode(1))
+	macs := map[string]string{}
+	for name, addresses := range map[string][]string{
+		"near": {"2001:db8::20"}, "far": {"2001:db8::1:0:20"}, "as-the-other-in-ipv4": {"2001:db8::cb00:7114"},
+		"both": {"203.0.113.20", "2001:db8::2:0:20"},
+	} {
+		s.do(s.egressIP(name, "team="+name, addresses...))
+		s.wantEgress(name, "True", "Carried")
+		for _, r := range s.c.changeOf(northbound.EgressOwner(name)).Rows {
+			if port, ok := r.Model.(*nb.LogicalRouterPort); ok && port.Name == "rtoe-egress@"+name {
+				if other := macs[port.MAC]; other != "" {
+					t.Errorf("%s and %s have the MAC address %s", name, other, port.MAC)
+				}
+				macs[port.MAC] = name
+			}
+		}
+	}
+	if len(macs) != 4 || macs["0a:58:cb:00:71:14"] != "both" {
+		t.Errorf("the MAC addresses are %v", macs)
+	}
+}
+
 // TestEgressSpreads: several objects have several first nodes, five nodes at most stand by, and a node
 // that is not ready only for want of others.
 func TestEgressSpreads(t *testing.T) {

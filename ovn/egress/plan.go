@@ -3,7 +3,9 @@ package egress
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -61,7 +63,7 @@ func (b *Part) planOf(e *state, taken map[netip.Addr]string) plan {
 func (b *Part) choose(e *state) (plan plan) {
 	nodes := prefer(e.object.Name, slices.Clone(e.standing), MaxHosting)
 	first := nodes[0].Facts.Gateway
-	plan.gateway = contract.Gateway{Network: nodes[0].Outside, MAC: contract.MAC(e.object.Addresses...).String()}
+	plan.gateway = contract.Gateway{Network: nodes[0].Outside, MAC: routerMAC(e.object.Addresses).String()}
 	for _, addr := range e.object.Addresses {
 		on := ipam.Family(first.Addresses, addr)
 		plan.gateway.Addresses = append(plan.gateway.Addresses, netip.PrefixFrom(addr, on.Bits()))
@@ -87,6 +89,18 @@ func (b *Part) choose(e *state) (plan plan) {
 		}
 	}
 	return plan
+}
+
+// routerMAC is the hardware address of the router with an EgressIP's addresses, as [contract.MAC] has it of an IPv4
+// address. In IPv6, two addresses of one network may have the same end. So what follows 0a:58 is a hash of all of an
+// address (FNV-1a).
+func routerMAC(addresses []netip.Addr) net.HardwareAddr {
+	if slices.ContainsFunc(addresses, netip.Addr.Is4) {
+		return contract.MAC(addresses...)
+	}
+	h := fnv.New32a()
+	h.Write(addresses[0].AsSlice())
+	return h.Sum(net.HardwareAddr{0x0a, 0x58})
 }
 
 // candidatesFor are the nodes that an EgressIP selects and that can host addresses at all, the oldest first.

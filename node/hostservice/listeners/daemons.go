@@ -28,6 +28,7 @@ const (
 type Daemons struct {
 	file   string // that outlives the agent; "": none
 	period time.Duration
+	next   time.Time // of the next look
 	// listening finds the listeners of all processes but this one.
 	listening func() (Set, error)
 
@@ -45,7 +46,7 @@ type daemon struct {
 }
 
 // NewDaemons are none until they are loaded and looked for. The file keeps them for the next run of the agent; without
-// a name nothing is kept. [Daemons.Await] looks once in each period.
+// a name nothing is kept. [Daemons.Await] looks once in each period, however often it is called.
 func NewDaemons(file string, period time.Duration) *Daemons {
 	return &Daemons{file: file, period: period, listening: listening, known: map[Socket]*daemon{},
 		problems: map[string]string{}}
@@ -55,6 +56,7 @@ func NewDaemons(file string, period time.Duration) *Daemons {
 // told. Where the system does not say who listens, everything stays. The agent's own sockets are no daemon's, even if
 // the system names another process: Wine does so for TCP.
 func (d *Daemons) Scan(own func(Socket) bool) (changed bool) {
+	d.next = time.Now().Add(d.period)
 	now, err := d.listening()
 	d.report("look", "cannot see who listens on the host; daemons that start later than the agent may find their "+
 		"ports taken", err)
@@ -162,17 +164,15 @@ func (d *Daemons) report(kind, message string, err error) {
 	d.problems[kind] = text
 }
 
-// Await scans again and again, until something else is to be done: a scan has changed something, changed is full, the
-// time to retry has come, or ctx has ended.
+// Await scans whenever a period is over, until something else is to be done: a scan has changed something, changed is
+// full, the time to retry has come, or ctx has ended.
 func (d *Daemons) Await(ctx context.Context, own func(Socket) bool, changed <-chan struct{}, retry <-chan time.Time) {
-	looks := time.NewTicker(d.period)
-	defer looks.Stop()
 	for {
+		if !time.Now().Before(d.next) && d.Scan(own) {
+			return
+		}
 		select {
-		case <-looks.C:
-			if d.Scan(own) {
-				return
-			}
+		case <-time.After(time.Until(d.next)):
 		case <-changed:
 			return
 		case <-retry:

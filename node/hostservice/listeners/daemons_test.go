@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/weftnet/weft/node/hostservice/hosttest"
 	"github.com/weftnet/weft/node/nodetest"
@@ -83,6 +85,29 @@ func TestDaemonsAreRememberedAndForgotten(t *testing.T) {
 }
 
 // What the agent itself has open is no daemon's.
+// TestHostsThatChangeAllTheTimeAreLookedAt: a port that the agent waits for, or changes of the cluster, end a wait before
+// the time of the next look, again and again.
+func TestHostsThatChangeAllTheTimeAreLookedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looks := 0
+		d := (&fakeHost{now: listenersOf("tcp 0.0.0.0:8080")}).daemons("")
+		listening := d.listening
+		d.listening = func() (Set, error) { looks++; return listening() }
+		changes := make(chan struct{}, 1)
+		began := time.Now()
+		for i := 0; time.Since(began) < 10*Period; i++ {
+			if i%2 == 0 {
+				changes <- struct{}{}
+				time.Sleep(Period / 4)
+			}
+			d.Await(t.Context(), nobody, changes, time.After(Period/2))
+		}
+		if looks < 9 || looks > 11 {
+			t.Errorf("in %s the host was looked at %d times, want once in %s", time.Since(began), looks, Period)
+		}
+	})
+}
+
 func TestTheAgentIsNoDaemon(t *testing.T) {
 	h := &fakeHost{now: listenersOf("tcp 127.0.0.1:80", "tcp 127.0.0.1:81")}
 	d := h.daemons("")
