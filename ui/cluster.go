@@ -145,7 +145,11 @@ func (p *Page) reachability(w http.ResponseWriter, r *http.Request) {
 	}
 	reach, err := cluster.Reach(p.cluster.about.Namespace)
 	if err != nil {
-		refuse(w, &failure{Code: http.StatusUnprocessableEntity, Message: err.Error(), Remedy: "`weft ui -n NAMESPACE`"})
+		remedy := "`weft ui -n NAMESPACE`"
+		if p.cluster.about.Namespace != "" {
+			remedy = "`weft policy explain NAMESPACE/POD NAMESPACE/POD:PORT`"
+		}
+		refuse(w, &failure{Code: http.StatusUnprocessableEntity, Message: err.Error(), Remedy: remedy})
 		return
 	}
 	answer(w, http.StatusOK, reach)

@@ -77,9 +77,14 @@ func (c *Cluster) Reach(namespace string) (*Reach, error) {
 			}
 		}
 	}
-	if ways > maxWays {
+	switch {
+	case ways <= maxWays:
+	case namespace == "":
 		return nil, fmt.Errorf("%d apps have %d ways between them, more than %d: ask for one namespace", len(apps), ways,
 			maxWays)
+	default:
+		return nil, fmt.Errorf("the apps of namespace %q have %d ways from and to the cluster's %d apps, more than %d: ask "+
+			"`weft policy explain` about single pods", namespace, ways, len(apps), maxWays)
 	}
 	reach := &Reach{Apps: make([]App, len(apps)), Ways: make([][][]PortReach, len(apps))}
 	for i, from := range apps {

@@ -127,6 +127,10 @@ func TestReachOfTooManyApps(t *testing.T) {
 		!strings.Contains(err.Error(), "one namespace") {
 		t.Errorf("the error is %v", err)
 	}
+	if _, err := c.Reach("shop"); err == nil || !strings.Contains(err.Error(), `apps of namespace "shop"`) ||
+		!strings.Contains(err.Error(), "policy explain") {
+		t.Errorf("of the namespace: %v", err)
+	}
 	if reach, err := c.Reach("bank"); err != nil || reach.text() != "" {
 		t.Errorf("of another namespace: %v, %v", reach, err)
 	}
