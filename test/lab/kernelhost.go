@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weftnet/weft/test/lab/machine"
 )
@@ -69,8 +70,10 @@ func (h kernelHost) system() machine.Component {
 		Command: command,
 		Env:     []string{"TMPDIR=/dev/shm"}, // its memory is a file there, without a name
 		Ready:   machine.Probe{Path: bootedFile},
-		Stop:    []string{"/usr/bin/python3", "-c", pressKeys, mconsole},
-		Vital:   true,
+		// The first boot has taken more than a minute. A kernel that is killed leaves processes that have its disk.
+		Patience: 5 * time.Minute,
+		Stop:     []string{"/usr/bin/python3", "-c", pressKeys, mconsole},
+		Vital:    true,
 	}
 }
 

@@ -104,6 +104,8 @@ type Component struct {
 	RepeatEvery time.Duration
 	// Ready tells that the component serves. An empty one holds as soon as it runs.
 	Ready Probe
+	// Patience is how long it may take until Ready holds: a minute if it is 0.
+	Patience time.Duration
 	// Stop ends the component in an orderly way; SIGTERM does where it is empty.
 	Stop []string
 	Once bool

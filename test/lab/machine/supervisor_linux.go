@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -344,7 +345,7 @@ func (c *component) attend(ctx context.Context, process *os.Process, ended <-cha
 	if c.Once {
 		return <-ended
 	}
-	readying, cancel := context.WithTimeout(ctx, readyTimeout)
+	readying, cancel := context.WithTimeout(ctx, cmp.Or(c.Patience, readyTimeout))
 	defer cancel()
 	ready := make(chan error, 1)
 	go func() { ready <- c.becomeReady(readying) }()
