@@ -84,9 +84,8 @@ func TestDaemonsAreRememberedAndForgotten(t *testing.T) {
 	}
 }
 
-// What the agent itself has open is no daemon's.
-// TestHostsThatChangeAllTheTimeAreLookedAt: a port that the agent waits for, or changes of the cluster, end a wait before
-// the time of the next look, again and again.
+// TestHostsThatChangeAllTheTimeAreLookedAt: a port that the agent waits for, or changes of the cluster, end a wait
+// before the time of the next look, again and again.
 func TestHostsThatChangeAllTheTimeAreLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0
@@ -108,6 +107,7 @@ func TestHostsThatChangeAllTheTimeAreLookedAt(t *testing.T) {
 	})
 }
 
+// What the agent itself has open is no daemon's.
 func TestTheAgentIsNoDaemon(t *testing.T) {
 	h := &fakeHost{now: listenersOf("tcp 127.0.0.1:80", "tcp 127.0.0.1:81")}
 	d := h.daemons("")
