@@ -108,6 +108,9 @@ REMEMBERED_BUT := ./node/hns/winetest
 MANY_CASES := TestALookAtAllFindsNothingNew|TestAddressesComeToTheSameAsAColdStart|TestAskingChangesNothing|TestControllerAndAgentAgree|TestControllerAndAgentChooseTheSameEndpoints|TestCostlyServicesOfManyNodes|TestEventsComeToTheSameAsAColdStart|TestNodesComeBackAHundredTimes|TestNodesThatComeBackLeaveNothing|TestNodesThatStartTogetherAreServed|TestPoliciesComeToTheSameAsAColdStart|TestSoManyPortsOfSoManyNodes|TestTheGuardsTimeIsPaced
 MANY_CASES_IN := ./node/chassis ./ovn ./ovn/southbound ./test/hostports
 
+# No goroutine, so nothing for the race detector, with which archives and images take several times as long.
+SEQUENTIAL := ./cmd/release
+
 # Without a debugger's symbols, linking with the race detector takes three quarters of the time.
 NO_DEBUGGER := -ldflags -w
 UNIT_RACE := $(UNIT_TEST) $(NO_DEBUGGER) -race -short -parallel 8 -timeout 25m
@@ -118,11 +121,12 @@ unit: unit-race unit-cases ## unit tests, and those against a real ovsdb-server,
 
 unit-race: ovn prometheus $(LAB)/wine/.complete $(LAB)/hyperkube
 	@CGO_ENABLED=1 $(GO_BUILD) "compiling what the unit tests test, for the race detector" go build -race ./...
-	CGO_ENABLED=1 $(UNIT_RACE) $(ANEW) $$(go list ./... | grep -vFx "$$($(REMEMBERED_PACKAGES))")
+	CGO_ENABLED=1 $(UNIT_RACE) $(ANEW) $$(go list ./... | grep -vFx "$$($(REMEMBERED_PACKAGES); go list $(SEQUENTIAL))")
 	CGO_ENABLED=1 $(UNIT_RACE) $$($(REMEMBERED_PACKAGES))
 	cd test/lab/sctp && CGO_ENABLED=1 $(UNIT_TEST) $(ANEW) $(NO_DEBUGGER) -race ./...
 
 unit-cases: ovn $(LAB)/hyperkube
+	$(UNIT_TEST) $(ANEW) $(SEQUENTIAL)
 	$(UNIT_TEST) $(ANEW) -run '^($(MANY_CASES))$$' $(MANY_CASES_IN)
 	cd test/oracle && $(UNIT_TEST) $(ANEW) -v ./...
 	cd test/oracle/services && $(UNIT_TEST) $(ANEW) -v ./...
