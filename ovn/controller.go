@@ -224,7 +224,7 @@ func (c *controller) measure(ctx context.Context) {
 }
 
 // returning are tables of which ovn-northd must not meet a row's deletion and its return at once. It takes such a row
-// for one that came and went (25.03, northd/en-lb-data.c): it ends by an assertion, or goes on without the flows.
+// for one that came and went (25.03, northd/en-lb-data.c): it ends by an assertion, or does not make the new flows.
 var returning = []string{nb.LoadBalancerTable, nb.LoadBalancerGroupTable}
 
 // dial connects the Northbound.

@@ -59,10 +59,11 @@ func TestLargePacketsPass(t *testing.T) {
 }
 
 func TestHostReachesPodsAndServices(t *testing.T) {
+	service := clusterAddresses(t, "web")
 	for _, node := range nodes {
-		for _, addr := range append(podAddresses(t, web(node)), clusterAddresses(t, "web")...) {
+		for _, addr := range append(podAddresses(t, web(node)), service...) {
 			port := 8080
-			if slices.Contains(clusterAddresses(t, "web"), addr) {
+			if slices.Contains(service, addr) {
 				port = 80
 			}
 			host := addr.String()
@@ -78,6 +79,7 @@ func TestHostReachesPodsAndServices(t *testing.T) {
 }
 
 func TestPodsReachTheAPIServerAndNames(t *testing.T) {
+	service := clusterAddresses(t, "web")[0].String()
 	for _, node := range nodes {
 		eventually(t, 20*time.Second, node+" reaches kubernetes.default by name", func() error {
 			out, err := cluster.In(web(node), "curl", "-sSk", "--max-time", "5", "https://kubernetes.default/version")
@@ -88,7 +90,7 @@ func TestPodsReachTheAPIServerAndNames(t *testing.T) {
 		})
 		eventually(t, 20*time.Second, node+" resolves a Service", func() error {
 			out, err := cluster.In(web(node), "dig", "+short", "+time=2", "web.default.svc.cluster.local")
-			if err == nil && out != clusterAddresses(t, "web")[0].String() {
+			if err == nil && out != service {
 				err = fmt.Errorf("the name server answered %q", out)
 			}
 			return err

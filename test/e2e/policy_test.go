@@ -221,6 +221,7 @@ spec: {ipFamilyPolicy: PreferDualStack, selector: {name: c}, ports: [{port: 80, 
 	}
 	t.Run("names are looked up", func(t *testing.T) {
 		put(t, n.policy("tried", deny))
+		want := clusterAddresses(t, "web")[0].String()
 		lookup := func() error {
 			for _, pod := range []string{"b", "c"} {
 				out, err := cluster.Try("kubectl", "--", "exec", "-n", n.name, pod, "--", "dig", "+short", "+time=1", "+tries=1",
@@ -228,7 +229,7 @@ spec: {ipFamilyPolicy: PreferDualStack, selector: {name: c}, ports: [{port: 80, 
 				if err != nil {
 					return err
 				}
-				if want := clusterAddresses(t, "web")[0].String(); out != want {
+				if out != want {
 					return fmt.Errorf("%s finds %q, want %s", pod, out, want)
 				}
 			}
