@@ -61,6 +61,7 @@ type controller struct {
 	// database is nil until the Northbound is connected; connected closes then.
 	database  database
 	connected chan struct{}
+	patience  time.Duration // of a leader whose Northbound is away
 
 	leader   atomic.Pointer[leader] // nil on a standby
 	watchdog watchdog
@@ -163,6 +164,7 @@ func newController(config settings.Config, client kubernetes.Interface, own dyna
 		config: config, settings: s, client: client, own: own, annotate: annotate, log: slog.Default(),
 		queue: q, informers: watch.NewInformers(client, own, q, newCluster(s).kinds()), metrics: newMetrics(q),
 		latency: latency.New(config.LatencyInterval, slog.Default()), connected: make(chan struct{}),
+		patience: patience,
 	}
 	c.metrics.registry.MustRegister(append(c.latency.Metrics(), addresses{&c.leader})...)
 	return c, nil
@@ -270,8 +272,8 @@ func (c *controller) run(ctx context.Context, dial dialer) error {
 	})
 	c.informers.Start(ctx)
 	if err := election.Run(ctx, election.Config{Leases: c.client.CoordinationV1(), Namespace: c.config.LeaseNamespace,
-		Name: c.config.LeaseName, Identity: c.config.Identity, Duration: c.config.LeaseDuration, Log: c.log},
-		c.lead); err != nil {
+		Name: c.config.LeaseName, Identity: c.config.Identity, Duration: c.config.LeaseDuration, Fit: c.fit,
+		Log: c.log}, c.lead); err != nil {
 		stop(err)
 	}
 	stop(nil)
@@ -284,8 +286,17 @@ func (c *controller) run(ctx context.Context, dial dialer) error {
 }
 
 // lead is a leader's work: it waits for what it needs, and then keeps the Northbound in step until ctx
-// is done.
+// is done, or the Northbound has been away for so long that another controller may reach it.
 func (c *controller) lead(ctx context.Context, entitled func(context.Context) error) {
+	ctx, resign := context.WithCancel(ctx)
+	defer resign()
+	go func() {
+		if cutOff(ctx, c.patience, c.database.Connected) {
+			c.log.Error("gives the Lease back: the Northbound has been away for too long, and another controller may reach it",
+				"northbound", c.config.Northbound, "seconds", c.patience.Seconds())
+			resign()
+		}
+	}()
 	c.metrics.leader.Set(1)
 	defer c.metrics.leader.Set(0)
 	if !c.await(ctx) {
@@ -338,14 +349,9 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 	parts.Wait()
 }
 
-// await waits for the Northbound and the first lists; false means that ctx is done. A connection that
-// was lost meanwhile is waited for, too: what another leader has written since then is to be seen.
+// await waits for the first lists, and for the Northbound where the connection was lost meanwhile: what another leader
+// has written since then is to be seen. False means that ctx is done.
 func (c *controller) await(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-c.connected:
-	}
 	for !c.informers.Synced() || !c.database.Connected() {
 		select {
 		case <-ctx.Done():

@@ -33,16 +33,18 @@ type Config struct {
 	Namespace, Name string
 	Identity        string
 	Duration        time.Duration
-	Log             *slog.Logger
+	// Fit returns when this controller could lead, or when ctx is done. It asks for the Lease only then.
+	Fit func(ctx context.Context)
+	Log *slog.Logger
 }
 
-// Work is what a leader does until ctx is done. entitled says why the Lease is not this leader's any more, and ends ctx
-// then.
+// Work is what a leader does until ctx is done, or until it can lead no longer. Then the Lease is given back. entitled
+// says why the Lease is not this leader's any more, and ends ctx then.
 type Work func(ctx context.Context, entitled func(context.Context) error)
 
 // Run works whenever this controller holds the Lease, until ctx is done. It returns when all work has ended.
 func Run(ctx context.Context, config Config, work Work) error {
-	for ctx.Err() == nil {
+	for config.Fit(ctx); ctx.Err() == nil; config.Fit(ctx) {
 		if err := config.term(ctx, work); err != nil {
 			return err
 		}
@@ -109,10 +111,11 @@ type lease struct {
 	holder string // as last read
 }
 
-// do works, unless the time for it is over.
+// do works, unless the time for it is over. The term is over with the work.
 func (l *lease) do(work func(context.Context)) {
 	l.working.Lock()
 	defer l.working.Unlock()
+	defer l.work.End()
 	if !l.work.Over() {
 		work(l.work)
 	}
