@@ -56,16 +56,15 @@ demo: lab ## a real cluster on this machine, a sample application, and what to l
 demo-down: ## end the demo's cluster
 	test/demo/demo.sh down
 
-# Two at a time run, in this order: what waits for most of its time runs beside what computes. `cluster-second` comes
-# last: it helps `cluster-first` when nothing else is left. The cluster's tests that run at the same time need the machine
-# for themselves: where a new connection takes seconds, they tell of the machine.
-BESIDE_EACH_OTHER := cluster-first unit-race windows-unit unit-cases ui-test test-kernel-short cluster-second
+# Two at a time run, in this order: what waits for most of its time runs beside what computes. The cluster's tests that
+# run at the same time need the machine for themselves: where a new connection takes seconds, they tell of the machine.
+BESIDE_EACH_OTHER := cluster-alone unit-race windows-unit unit-cases ui-test test-kernel-short
 
 # What they need is made before: `make` starts a target with nothing left to make in place of one before it that has, and
 # a compiler beside a test of the cluster takes its processor.
 test: lab prometheus $(TEST_KERNEL) bin/steady bin/ask bin/judge check ## everything that must pass
-	+@make="$(MAKE) --no-print-directory TURNS=bin/turns" && trap '$(END_CLUSTERS)' EXIT && $(END_CLUSTERS) && \
-		rm -rf bin/turns && $$make -j2 $(BESIDE_EACH_OTHER) && $$make cluster-together
+	+@make="$(MAKE) --no-print-directory" && trap '$(END_CLUSTER)' EXIT && $(END_CLUSTER) && \
+		$$make -j2 $(BESIDE_EACH_OTHER) && $$make cluster-together
 
 # All of the tests' files, those of `make cluster-test` and `make test-ansible` too.
 TEST_TAGS := cluster,ansible
@@ -150,28 +149,17 @@ ui-bench: ## how long that page takes to draw many pods
 	test/lab/scripts/install.sh chromium=chromium
 	cd test/ui && go test -run '^$$' -bench . -benchtime 3x ./...
 
-CLUSTER_TEST := go test -tags cluster -count 1 -parallel 6 -timeout 25m -v ./test/e2e
-END_CLUSTERS := bin/weftlab --name weft-test down; bin/weftlab --name weft-test-beside down
+CLUSTER_TEST := go test -tags cluster -count 1 -parallel 3 -v
+END_CLUSTER := bin/weftlab --name weft-test down
 
-.PHONY: cluster-test cluster-first cluster-second cluster-together
+.PHONY: cluster-test cluster-alone cluster-together
 cluster-test: lab bin/steady bin/ask bin/judge ## a cluster of Linux and Windows nodes: pods, Services, names, components killed, bad days
-	$(CLUSTER_TEST)
+	$(CLUSTER_TEST) -timeout 90m ./test/e2e
 
-# Three parts of it: the tests that have a cluster to themselves, on two clusters, each of which takes the next test when
-# it has done one, and those that run at the same time, on the first of these. The two share the folder TURNS. `make test`
-# names one; a target by itself has a new one, and so all of the tests.
-TURNS ?= $(NEW_TURNS)
-NEW_TURNS := $(shell mktemp -u bin/turns.XXXXXX)
-cluster-first cluster-second cluster-together: lab bin/steady bin/ask bin/judge
-
-cluster-first:
-	$(CLUSTER_TEST) -args -keep -tests alone -turns $(abspath $(TURNS))
-
-cluster-second:
-	$(CLUSTER_TEST) -args -lab weft-test-beside -tests alone -turns $(abspath $(TURNS))
-
-cluster-together:
-	$(CLUSTER_TEST) -args -keep -tests together
+# Two parts of it, without what takes long: the tests that have the cluster to themselves, and those that run at the same
+# time.
+cluster-alone cluster-together: cluster-%: lab bin/steady bin/ask bin/judge
+	$(CLUSTER_TEST) -short -timeout 25m ./test/e2e -args -keep -tests $*
 
 bin/steady: $(wildcard test/e2e/steady/*.go)
 bin/ask: $(wildcard test/e2e/ask/*.go)
@@ -221,10 +209,10 @@ e2e-kernel: lab lab-kernels lab-official bin/steady bin/ask ## the official Kube
 test-ansible: lab-official lab-hosts bin/steady bin/ask ## servers with a systemd of their own, on which the playbooks of ansible/ install Weft, upgrade it and take it off
 	go test -tags ansible -count 1 -p 1 -timeout 90m -v ./test/ansible/...
 
-e2e: lab-official bin/steady bin/ask bin/judge ## the official Kubernetes network tests on a mixed cluster, and what takes long of ours
+e2e: lab-official bin/steady bin/ask bin/judge ## the official Kubernetes network tests on a mixed cluster, and all of ours on a cluster, with what takes long
 	test/e2e/official.sh
 	test/e2e/policies.sh
-	go test -tags cluster -count 1 -timeout 25m -v -run 'TestEveryComponentMayDie|TestBadCertificates|TestHostsOwnTrafficSurvives|TestPacketsAgreeWithPolicyOracles|TestNodePortsAnswerAsTraced' ./test/e2e -args -thorough
+	$(CLUSTER_TEST) -timeout 3h ./test/e2e -args -thorough
 
 .PHONY: e2e-mended-driver
 e2e-mended-driver: export WINDOWS_FAULTS := all,-flush-nat,-protocols

@@ -28,12 +28,14 @@ func releaseWindows(ctx context.Context, config nodeconfig.Config, system *windo
 			}
 		}
 	}
+	if left != nil {
+		left = fmt.Errorf("weft's bridges are still in Open vSwitch's database: %w", left)
+	}
 	if err := system.ReleaseUplink(ctx, nil); err != nil {
-		return "", err
+		return "", errors.Join(err, left)
 	}
 	if left != nil {
-		return "", fmt.Errorf("the host has its adapter for itself, but weft's bridges are still in Open vSwitch's "+
-			"database: %w", left)
+		return "", fmt.Errorf("the host has its adapter for itself, but %w", left)
 	}
 	if saved == nil {
 		if removed {

@@ -113,24 +113,35 @@ func TestWindowsHostGetsItsAdapterBackWithoutHNS(t *testing.T) {
 	for name, test := range map[string]struct {
 		fail func(*windowstest.Bench)
 		want string // of the error; empty: none
+		dead bool   // Open vSwitch
 	}{
 		"HNS does not answer": {func(b *windowstest.Bench) {
 			b.Fail("Networks", func() error { return errors.New("the RPC server is unavailable") })
-		}, "RPC server"},
+		}, "RPC server", false},
+		"neither HNS nor Open vSwitch answers": {func(b *windowstest.Bench) {
+			b.Fail("Networks", func() error { return errors.New("the RPC server is unavailable") })
+		}, "RPC server", true},
 		"HNS deletes nothing": {func(b *windowstest.Bench) {
 			b.Fail("DeleteNetwork", func() error { return errors.New("access is denied") })
-		}, "access is denied"},
-		"HNS leaves the switch":   {func(b *windowstest.Bench) { b.LeavesSwitch = true }, ""},
-		"HNS has lost the switch": {func(b *windowstest.Bench) { b.LeavesSwitch = true; b.LoseNetworks() }, ""},
+		}, "access is denied", false},
+		"HNS leaves the switch":   {func(b *windowstest.Bench) { b.LeavesSwitch = true }, "", false},
+		"HNS has lost the switch": {func(b *windowstest.Bench) { b.LeavesSwitch = true; b.LoseNetworks() }, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newUplinkNode(t, &openvswitchtest.Vswitchd{})
 			machine := windowstest.New(t, func(c *windows.Config) { c.AddressTime = 500 * time.Millisecond })
 			machine.EnsureUplink()
 			test.fail(machine)
-			said, err := releaseWindows(t.Context(), n.config, machine.Windows, n.ovs, nil)
+			ovs, unreachable := n.ovs, error(nil)
+			if test.dead {
+				ovs, unreachable = nil, context.DeadlineExceeded
+			}
+			said, err := releaseWindows(t.Context(), n.config, machine.Windows, ovs, unreachable)
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("said %q, error %v", said, err)
+			}
+			if test.dead && !errors.Is(err, unreachable) {
+				t.Errorf("it does not tell of Open vSwitch: %v", err)
 			}
 			machine.Reachable("Ethernet")
 			adapters, _ := machine.Adapters()

@@ -191,6 +191,7 @@ func TestSessionAffinity(t *testing.T) {
 // may come back to its backend by chance, not all of them.
 func TestSessionAffinityEnds(t *testing.T) {
 	t.Parallel()
+	long(t)
 	cluster.Apply(t, stickyService("fickle", shortAffinity, "type: NodePort\nselector: {app: web}"))
 	crowdNetwork(t, 102)
 	people := newCrowd(102, 1, stickyURLs(t, "fickle")...)
@@ -225,6 +226,7 @@ func stay(t testing.TB, c crowd) map[string]string {
 // TestSessionAffinityInside: pods and hosts at the ClusterIP, which meet a load balancer of their own node's.
 func TestSessionAffinityInside(t *testing.T) {
 	t.Parallel()
+	long(t)
 	cluster.Apply(t, stickyService("sticky-inside", longAffinity, "selector: {app: web}"))
 	urls := webURLs(clusterAddresses(t, "sticky-inside")...)
 	for _, from := range clients(t)[1:] {

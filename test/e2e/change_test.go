@@ -75,6 +75,7 @@ func unharmed(t testing.TB, reports []report, held, asking, controls []*companio
 // one of its ports, and all back, while others use its other ports, and another Service. Beside other tests
 // the machine itself would lose packets.
 func TestAChangeOfOnePortLeavesTheOthersAlone(t *testing.T) {
+	long(t)
 	cluster.Apply(t, service("changing", "type: NodePort")+slicesOf(t, "changing", "l2", "w2"))
 	cluster.Apply(t, service("unchanged", "type: NodePort")+slicesOf(t, "unchanged", "l2", "w2"))
 	lines, others := nodePorts(t, "changing")["lines"], nodePorts(t, "unchanged")

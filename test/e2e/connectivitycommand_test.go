@@ -17,6 +17,7 @@ import (
 
 // TestConnectivityCommand: this network passes the test that users run, and a fault in it is named.
 func TestConnectivityCommand(t *testing.T) {
+	long(t)
 	outside := netip.AddrPortFrom(outsideAddresses(t)[0], weftlab.OutsideHTTPPort)
 	r, err := testConnectivity("--outside", outside.String())
 	if err != nil || r.Result != connectivity.Passed {

@@ -24,6 +24,7 @@ func breakDriver(t *testing.T, node, verb, value, back string) (mend func()) {
 // TestDriversBadDays is what the driver and Hyper-V's management do to a node. TestExtensionIsEnabledAgain has the
 // extension.
 func TestDriversBadDays(t *testing.T) {
+	long(t)
 	if !emulated() {
 		t.Log("the Linux stand-in has no driver")
 		return

@@ -149,6 +149,7 @@ func TestNewPodsSendNothingThatIsRefused(t *testing.T) {
 
 // TestNewPodsSendNothingWhileTheControllerDies, and what was there for them leaves no row.
 func TestNewPodsSendNothingWhileTheControllerDies(t *testing.T) {
+	long(t)
 	before := northboundAtRest(t)
 	sendsNothing(t, "closed-meanwhile", 9093, func() { cluster.Must(t, "kill", "central", leader(t)) })
 	cluster.Kubectl(t, "delete", "namespace", "closed-meanwhile", "--timeout=60s")

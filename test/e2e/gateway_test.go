@@ -88,6 +88,7 @@ func TestHostAndPodUseTheSamePort(t *testing.T) {
 // so to the node's address, where nobody but the pod can make use of it. Windows' driver keeps it from pods there.
 func TestPodsLearnOfNarrowPaths(t *testing.T) {
 	t.Parallel()
+	long(t)
 	far := parseAddrs("198.51.100.65", "2001:db8:51:2::1")
 	own(t, outsideHost, far...)
 	for i, addr := range far {

@@ -104,6 +104,7 @@ spec:
 // TestHostPorts reach the pod from everywhere, the host itself included, and go with it.
 func TestHostPorts(t *testing.T) {
 	t.Parallel()
+	long(t)
 	both := []string{"l2", "w1"}
 	manifest := ""
 	for _, node := range both {

@@ -60,6 +60,7 @@ func (s hostStreams) survive(t testing.TB, stall time.Duration) {
 
 // TestHostsOwnTrafficSurvives what happens to those who share the host's address with it.
 func TestHostsOwnTrafficSurvives(t *testing.T) {
+	long(t)
 	for _, node := range []string{"l2", badDays} {
 		host(node).serve(t, steady(), "serve", fmt.Sprintf(":%d", hostsOwnPort))
 	}

@@ -23,6 +23,7 @@ func webURLs(addrs ...netip.Addr) []string {
 // and brings packets to a node; Weft serves them there, and takes the short way from inside.
 func TestStatusAddressesOfOthersAreServed(t *testing.T) {
 	t.Parallel()
+	long(t)
 	cluster.Apply(t, service("cloud", "type: LoadBalancer\nallocateLoadBalancerNodePorts: false\nselector: {app: web}"))
 	if ports := strings.TrimSpace(cluster.Kubectl(t, "get", "service", "cloud", "-o",
 		"jsonpath={.spec.ports[*].nodePort}")); ports != "" {
@@ -52,6 +53,7 @@ func TestStatusAddressesOfOthersAreServed(t *testing.T) {
 // which pods and hosts have to pass.
 func TestProxiesAddressesAreLeftToThem(t *testing.T) {
 	t.Parallel()
+	long(t)
 	cluster.Apply(t, service("proxied", "type: LoadBalancer\nselector: {app: web}"))
 	proxy := parseAddrs("203.0.113.20", "2001:db8:113::20")
 	// The host outside stands in for that load balancer: its own server answers, not the workload.

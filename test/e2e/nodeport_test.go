@@ -43,6 +43,7 @@ func TestNodePortsServeEverywhere(t *testing.T) {
 // TestNodePortsOfOtherAddresses: the central is on a network of the nodes that no gateway is on.
 func TestNodePortsOfOtherAddresses(t *testing.T) {
 	t.Parallel()
+	long(t)
 	cluster.Apply(t, service("other-addresses", "type: NodePort\nselector: {app: web}"))
 	ports := nodePorts(t, "other-addresses")
 	var urls []string
@@ -57,6 +58,7 @@ func TestNodePortsOfOtherAddresses(t *testing.T) {
 // TestNodePortsGo: what listened for a Service goes with it, and with its type.
 func TestNodePortsGo(t *testing.T) {
 	t.Parallel()
+	long(t)
 	cluster.Apply(t, service("short-lived", "type: NodePort\nselector: {app: web}"))
 	port := nodePorts(t, "short-lived")["http"]
 	var urls []string

@@ -52,6 +52,7 @@ func (v verdict) String() string {
 // what two implementations that share nothing with Weft allow passes, and nothing else does.
 func TestPacketsAgreeWithPolicyOracles(t *testing.T) {
 	t.Parallel()
+	long(t)
 	seed, sets := *policySeed, *policySets
 	if seed == 0 {
 		seed = rand.Uint64()

@@ -48,6 +48,7 @@ spec:
 // TestServiceRangesComeAndGo while the cluster runs.
 func TestServiceRangesComeAndGo(t *testing.T) {
 	t.Parallel()
+	long(t)
 	const ranges = `
 apiVersion: networking.k8s.io/v1
 kind: ServiceCIDR

@@ -20,6 +20,7 @@ import (
 // TestLabLeavesNothing brings up a second lab beside the first, kills it the hard way, and looks for
 // what it has left; the first goes on.
 func TestLabLeavesNothing(t *testing.T) {
+	long(t)
 	second := labtest.Lab{Name: "weft-test-second"}
 	dir := filepath.Join(t.TempDir(), "state")
 	flags := func(args ...string) []string { return append([]string{"--state-dir", dir}, args...) }

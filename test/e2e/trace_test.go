@@ -19,6 +19,7 @@ import (
 // agrees with what the logical flows say, and where it does not, the reason is named.
 func TestProbesMeetWhatTracesSay(t *testing.T) {
 	t.Parallel()
+	long(t)
 	inhabit(t, "traced", newNamespace("traced", "")+networkPolicy("traced", "guarded", "podSelector: {matchLabels: {name: guarded}}, ingress: []")+`
 ---
 apiVersion: v1
@@ -100,6 +101,7 @@ spec: {type: NodePort, ipFamilyPolicy: PreferDualStack, selector: {k8s-app: kube
 // them, and otherwise a third, chosen by chance.
 func TestNodePortsAnswerAsTraced(t *testing.T) {
 	t.Parallel()
+	long(t)
 	if *gateway == "own" {
 		t.Skip("the host outside has no route to the nodes' own addresses")
 	}

@@ -152,6 +152,7 @@ func seesItself(t *testing.T, ports map[string]int, nodes ...string) {
 // TestTerminatingEndpointsServeIfNobodyElseDoes, and only then; without any, clients are refused.
 func TestTerminatingEndpointsServeIfNobodyElseDoes(t *testing.T) {
 	t.Parallel()
+	long(t)
 	const ending = ": {ready: false, serving: true, terminating: true}"
 	cluster.Apply(t, service("ending", "type: ClusterIP")+slicesOf(t, "ending", "l1", "w1"+ending))
 	var urls []string
@@ -197,6 +198,7 @@ func TestInternalTrafficPolicyLocal(t *testing.T) {
 // TestTrafficDistribution: clients of both systems keep to their zone or their node, hosts too.
 func TestTrafficDistribution(t *testing.T) {
 	t.Parallel()
+	long(t)
 	cluster.Apply(t, service("near", "selector: {app: web}"))
 	urls := webURLs(clusterAddresses(t, "near")...)
 	served(t, inWeb(t, "w2"), everyone, urls...)

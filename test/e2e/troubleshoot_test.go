@@ -79,6 +79,7 @@ var exercise = flag.String("exercise", "", "an existing folder: each broken clus
 // TestBrokenClustersAreNamed breaks the cluster in each of these ways. The verb that the troubleshooting page gives
 // names the fault, and does not any more once it is mended.
 func TestBrokenClustersAreNamed(t *testing.T) {
+	long(t)
 	nodesSettle(t)
 	if *exercise != "" {
 		rand.Shuffle(len(brokenClusters), func(i, j int) {
