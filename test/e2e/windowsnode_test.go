@@ -216,6 +216,7 @@ func killHost(t testing.TB, node string) {
 
 // A key that is wrong on a node that works is told, and cuts nobody off.
 func TestWrongKeysLeaveARunningNodeAlone(t *testing.T) {
+	long(t)
 	cluster.Must(t, "hns", badDays, "--", "network", "add", "nat", "NAT")
 	t.Cleanup(func() { cluster.Must(t, "hns", badDays, "--", "fault", "lose-network", "nat") })
 	for _, c := range []struct {
@@ -237,6 +238,7 @@ func TestWrongKeysLeaveARunningNodeAlone(t *testing.T) {
 
 // A node that has no switch yet refuses adapters that cannot carry one, and stays reachable.
 func TestBadAdaptersAreRefused(t *testing.T) {
+	long(t)
 	cluster.Must(t, "exec", badDays, "--", "ip", "tuntap", "add", "dev", "virtual", "mode", "tap")
 	t.Cleanup(func() { cluster.Must(t, "exec", badDays, "--", "ip", "link", "del", "virtual") })
 	for _, c := range []struct {
@@ -315,6 +317,7 @@ func servesIPv4(t testing.TB, node string) {
 }
 
 func TestBadCertificatesAreRefusedUntilRenewed(t *testing.T) {
+	long(t)
 	for _, c := range []struct {
 		name   string
 		change func(*pki.Subject)
@@ -341,6 +344,7 @@ func TestBadCertificatesAreRefusedUntilRenewed(t *testing.T) {
 
 // A node whose clock is wrong takes valid certificates for expired ones.
 func TestClockSkewIsTold(t *testing.T) {
+	long(t)
 	cluster.Must(t, "clock", badDays, "20000h")
 	t.Cleanup(func() { cluster.Must(t, "clock", badDays, "0s") })
 	killHost(t, badDays)
