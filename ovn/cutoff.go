@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// patience is how long a leader waits for a Northbound that is away. A cluster of databases that elects another leader,
-	// or a server that is restarted, is back before.
+	// patience is how long a leader waits for a Northbound that is away. A cluster of databases that elects another
+	// leader, or a server that is restarted, is back before.
 	patience = time.Minute
 	// look is how often a controller looks whether it is connected to the Northbound.
 	look = 100 * time.Millisecond

@@ -58,6 +58,11 @@ type uplinkNames struct {
 	at      time.Time // not before
 }
 
+// due says whether a Hyper-V that was silent is to be asked again.
+func (n *uplinkNames) due(network string) bool {
+	return !n.at.IsZero() && !hns.SameID(n.network, network) && !time.Now().Before(n.at)
+}
+
 // namePeriod is how often a Hyper-V that is silent is asked: PowerShell takes seconds, or a minute.
 const namePeriod = 5 * time.Minute
 

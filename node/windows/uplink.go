@@ -106,7 +106,7 @@ func (u *sharing) begin(ctx context.Context) (leave func(), err error) {
 func (u *sharing) inOrder(adapters []hostnet.Adapter) platform.Uplink {
 	seen := u.lastSeen()
 	if seen.uplink == (platform.Uplink{}) || time.Since(seen.lookedAt) >= 2*networkPeriod ||
-		!u.hasPodSubnets(seen.network) {
+		!u.hasPodSubnets(seen.network) || u.names.due(seen.network.ID) {
 		return platform.Uplink{}
 	}
 	if host, ok := hostnet.Holding(adapters, u.config.EncapAddress); !ok || host.Alias != seen.uplink.Host {
