@@ -60,10 +60,10 @@ demo-down: ## end the demo's cluster
 # run at the same time need the machine for themselves: where a new connection takes seconds, they tell of the machine.
 BESIDE_EACH_OTHER := cluster-alone unit-race windows-unit unit-cases ui-test test-kernel-short
 
-# What they need is made before: `make` starts a target with nothing left to make in place of one before it that has, and
-# a compiler beside a test of the cluster takes its processor.
+# What they need is made before, and MADE says so: `make` starts a target with nothing left to make in place of one before
+# it that has, and a compiler beside a test of the cluster takes its processor.
 test: lab prometheus $(TEST_KERNEL) bin/steady bin/ask bin/judge check ## everything that must pass
-	+@make="$(MAKE) --no-print-directory" && trap '$(END_CLUSTER)' EXIT && $(END_CLUSTER) && \
+	+@make="$(MAKE) --no-print-directory MADE=yes" && trap '$(END_CLUSTER)' EXIT && $(END_CLUSTER) && \
 		$$make -j2 $(BESIDE_EACH_OTHER) && $$make cluster-together
 
 # All of the tests' files, those of `make cluster-test` and `make test-ansible` too.
@@ -158,7 +158,10 @@ cluster-test: lab bin/steady bin/ask bin/judge ## a cluster of Linux and Windows
 
 # Two parts of it, without what takes long: the tests that have the cluster to themselves, and those that run at the same
 # time.
-cluster-alone cluster-together: cluster-%: lab bin/steady bin/ask bin/judge
+ifndef MADE
+cluster-alone cluster-together: lab bin/steady bin/ask bin/judge
+endif
+cluster-alone cluster-together: cluster-%:
 	$(CLUSTER_TEST) -short -timeout 25m ./test/e2e -args -keep -tests $*
 
 bin/steady: $(wildcard test/e2e/steady/*.go)
