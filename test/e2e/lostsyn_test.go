@@ -12,6 +12,7 @@ import (
 // the client then sends again has to reach the same endpoint from the same address, or they never meet.
 func TestWhatIsSentAgainArrives(t *testing.T) {
 	t.Parallel()
+	long(t)
 	const port = 8571
 	for _, c := range []struct {
 		name, node, policy string

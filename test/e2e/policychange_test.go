@@ -17,6 +17,7 @@ import (
 // TestPoliciesComeAndGo with servers linux and windows, and their client, in a namespace that logs.
 func TestPoliciesComeAndGo(t *testing.T) {
 	t.Parallel()
+	long(t)
 	guests := []guest{{"linux", "l1", 8080}, {"windows", "w1", 8080}, {"client", "l2", 8080}}
 	n := inhabit(t, "changing", newNamespace("changing", `weft.net/acl-logging: '{"deny":"warning","allow":"info"}'`),
 		guests...)
