@@ -131,8 +131,8 @@ var Limits = []Limit{
 		Effect: "ovs-vswitchd refuses flows that set the reserved field or the type of an option in neighbour " +
 			"discovery, and all other flows of their transaction. Linux' kernel datapath has this limit, too",
 		Answer: "Weft has no such flow: the host has permanent entries for its neighbours, and gateway routers " +
-			"have rows Static_MAC_Binding. If a bridge refuses a flow, its other flows stay, and an Event names " +
-			"the flow",
+			"have rows Static_MAC_Binding. If the external bridge refuses a flow, the agent installs all others, " +
+			"and the Event ExternalFlowsRefused names the flow. For br-int there is no such Event",
 		Source:  "ofproto/ofproto-dpif.c: check_nd_extensions, check_actions",
 		Forbids: []string{"set nd_ext", "match nd_ext"},
 	},
@@ -497,8 +497,9 @@ var Limits = []Limit{
 		Feature: "limits of zones",
 		Effect: "for OVN and Open vSwitch, the limit 0 means that there is no limit. In the driver it lets no " +
 			"connection begin. A default limit (ct_zone_default_limit) replaces the limits of all zones",
-		Answer: "Weft never writes the limit 0. For a zone without a bound it writes no limit, and the zone may " +
-			"have the whole table. Weft sets no default limit",
+		Answer: "Weft never writes the limit 0. If a key of bounds is 0, the controller writes the size of the whole " +
+			"table, 2,097,152, as the limit of OVN's zones, since a pod's zone without a limit has that of its " +
+			"switch. The zones of the external bridge then have no limit. Weft sets no default limit",
 		Source: "Conntrack.c: OvsCtExecute_, OvsCtSetZoneLimit",
 	},
 	{
