@@ -3,6 +3,8 @@ package ovn
 import (
 	"context"
 	"time"
+
+	"github.com/weftnet/weft/models/signal"
 )
 
 const (
@@ -21,32 +23,20 @@ func (c *controller) fit(ctx context.Context) {
 		return
 	case <-c.connected:
 	}
-	looks := time.NewTicker(look)
-	defer looks.Stop()
-	for !c.database.Connected() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-looks.C:
-		}
+	for !c.database.Connected() && ctx.Err() == nil {
+		signal.Sleep(ctx, look)
 	}
 }
 
 // cutOff returns true when there has been no connection for that long, and false when ctx is done.
 func cutOff(ctx context.Context, long time.Duration, connected func() bool) bool {
-	looks := time.NewTicker(look)
-	defer looks.Stop()
 	last := time.Now() // that there was one
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-looks.C:
-		}
+	for ; ctx.Err() == nil; signal.Sleep(ctx, look) {
 		if connected() {
 			last = time.Now()
 		} else if time.Since(last) >= long {
 			return true
 		}
 	}
+	return false
 }
