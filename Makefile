@@ -62,7 +62,7 @@ BESIDE_EACH_OTHER := cluster-alone unit-race windows-unit unit-cases ui-test tes
 
 # What they need is made before, and MADE says so: `make` starts a target with nothing left to make in place of one before
 # it that has, and a compiler beside a test of the cluster takes its processor.
-test: lab prometheus $(TEST_KERNEL) bin/steady bin/ask bin/judge check ## everything that must pass
+test: lab prometheus $(TEST_KERNEL) bin/steady bin/ask bin/judge bin/gotestsum check ## everything that must pass
 	+@make="$(MAKE) --no-print-directory MADE=yes" && trap '$(END_CLUSTER)' EXIT && $(END_CLUSTER) && \
 		$$make -j2 $(BESIDE_EACH_OTHER) && $$make cluster-together
 
@@ -92,7 +92,8 @@ lint:
 
 # `check` has vetted the tests. They wait for most of their time, so two packages run at once, beside the cluster's tests
 # that run alone. With more of them, what waits for an answer waits for a processor.
-UNIT_TEST := nice -n 5 go test -vet off -p 2
+GO_TEST := -vet off -p 2
+UNIT_TEST := nice -n 5 $(abspath bin/gotestsum) --format pkgname -- $(GO_TEST)
 ANEW := -count 1
 
 # Go remembers that a package's tests have passed until its code, or a file or variable that the tests look at, has
@@ -118,17 +119,17 @@ REMEMBERED_PACKAGES := go list $(REMEMBERED:%=./%/...) | grep -vFx "$$(go list $
 .PHONY: unit-race unit-cases
 unit: unit-race unit-cases ## unit tests, and those against a real ovsdb-server, OVN, API server and Wine, with the race detector
 
-unit-race: ovn prometheus $(LAB)/wine/.complete $(LAB)/hyperkube
+unit-race: ovn prometheus $(LAB)/wine/.complete $(LAB)/hyperkube bin/gotestsum
 	@CGO_ENABLED=1 $(GO_BUILD) "compiling what the unit tests test, for the race detector" go build -race ./...
 	CGO_ENABLED=1 $(UNIT_RACE) $(ANEW) $$(go list ./... | grep -vFx "$$($(REMEMBERED_PACKAGES); go list $(SEQUENTIAL))")
 	CGO_ENABLED=1 $(UNIT_RACE) $$($(REMEMBERED_PACKAGES))
 	cd test/lab/sctp && CGO_ENABLED=1 $(UNIT_TEST) $(ANEW) $(NO_DEBUGGER) -race ./...
 
-unit-cases: ovn $(LAB)/hyperkube
+unit-cases: ovn $(LAB)/hyperkube bin/gotestsum
 	$(UNIT_TEST) $(ANEW) $(SEQUENTIAL)
 	$(UNIT_TEST) $(ANEW) -run '^($(MANY_CASES))$$' $(MANY_CASES_IN)
-	cd test/oracle && $(UNIT_TEST) $(ANEW) -v ./...
-	cd test/oracle/services && $(UNIT_TEST) $(ANEW) -v ./...
+	cd test/oracle && $(UNIT_TEST) $(ANEW) ./...
+	cd test/oracle/services && $(UNIT_TEST) $(ANEW) ./...
 	cd test/chart && $(UNIT_TEST) $(ANEW) ./...
 
 .PHONY: oracle-long
@@ -141,7 +142,7 @@ windows-unit: $(LAB)/wine/.complete ## the unit tests of what runs on Windows, u
 	test/lab/scripts/wine-test.sh ./cni ./cmd/weft ./node ./node/capture ./node/pktmon ./node/nodeconfig ./node/attach ./node/gateway ./node/openvswitch ./node/platform/platformtest ./node/pods ./node/probe ./node/windows ./node/hostservice ./node/hostservice/listeners ./node/hostservice/proxy ./node/tunnel ./node/doctor ./node/hns ./node/hostnet ./node/ovsdriver ./node/statefile
 
 .PHONY: ui-test ui-bench
-ui-test: ## the page of `weft ui` in a browser
+ui-test: bin/gotestsum ## the page of `weft ui` in a browser
 	test/lab/scripts/install.sh chromium=chromium
 	cd test/ui && $(UNIT_TEST) $(ANEW) -timeout 10m ./...
 
@@ -149,20 +150,24 @@ ui-bench: ## how long that page takes to draw many pods
 	test/lab/scripts/install.sh chromium=chromium
 	cd test/ui && go test -run '^$$' -bench . -benchtime 3x ./...
 
-CLUSTER_TEST := go test -tags cluster -count 1 -parallel 3 -v
+CLUSTER_TEST := bin/gotestsum --format standard-verbose -- -tags cluster -count 1 -parallel 3
 END_CLUSTER := bin/weftlab --name weft-test down
 
 .PHONY: cluster-test cluster-alone cluster-together
-cluster-test: lab bin/steady bin/ask bin/judge ## a cluster of Linux and Windows nodes: pods, Services, names, components killed, bad days
+cluster-test: lab bin/steady bin/ask bin/judge bin/gotestsum ## a cluster of Linux and Windows nodes: pods, Services, names, components killed, bad days
 	$(CLUSTER_TEST) -timeout 90m ./test/e2e
 
 # Two parts of it, without what takes long: the tests that have the cluster to themselves, and those that run at the same
 # time.
 ifndef MADE
-cluster-alone cluster-together: lab bin/steady bin/ask bin/judge
+cluster-alone cluster-together: lab bin/steady bin/ask bin/judge bin/gotestsum
 endif
 cluster-alone cluster-together: cluster-%:
 	$(CLUSTER_TEST) -short -timeout 25m ./test/e2e -args -keep -tests $*
+
+# It runs `go test`, and names each test that has failed, with its output, at the end.
+bin/gotestsum: go.mod
+	@go build -o $@ gotest.tools/gotestsum
 
 bin/steady: $(wildcard test/e2e/steady/*.go)
 bin/ask: $(wildcard test/e2e/ask/*.go)
@@ -175,17 +180,18 @@ bin/judge: $(wildcard test/oracle/*.go test/oracle/judge/*.go test/oracle/go.*)
 # The tests of OVN's rows that send packets, on the datapath of Linux itself.
 CHARON := $(LAB)/strongswan/.complete
 KERNEL_TESTS := Packets|Affinity|BalancersAreRenamed|ChangesLeave|ConnectionsAreSpread|ReachesTunnels|OneMeter|RoutersForget|Sockets|ConnectionsEnd|LocalAddresses|TooLarge
+KERNEL_TEST := nice -n 5 go test $(GO_TEST) $(ANEW)
 
 .PHONY: test-kernel test-kernel-short
 test-kernel test-kernel-short: export WEFT_TEST_DATAPATH := system
 test-kernel test-kernel-short: export WEFT_TEST_KERNEL := $(abspath $(TEST_KERNEL))
 test-kernel-short: ovn $(TEST_KERNEL) ## two nodes with the datapath of Linux 6.12: pods, a Service, a policy, gateways, restarts of ovs-vswitchd
-	$(UNIT_TEST) $(ANEW) -timeout 5m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -run TestTwoNodesWithPackets ./ovn
+	$(KERNEL_TEST) -timeout 5m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -run TestTwoNodesWithPackets ./ovn
 
 test-kernel: ovn $(TEST_KERNEL) $(CHARON) ## the tests with packets, on the datapath of Linux 6.12 (some 15 minutes)
-	$(UNIT_TEST) $(ANEW) -p 1 -timeout 20m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh ./node/extbridge
-	$(UNIT_TEST) $(ANEW) -p 1 -timeout 40m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -run '$(KERNEL_TESTS)' ./ovn
-	WEFT_TEST_KERNEL_USR=$(abspath $(LAB)/strongswan/usr) $(UNIT_TEST) $(ANEW) -p 1 -timeout 20m \
+	$(KERNEL_TEST) -p 1 -timeout 20m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh ./node/extbridge
+	$(KERNEL_TEST) -p 1 -timeout 40m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -run '$(KERNEL_TESTS)' ./ovn
+	WEFT_TEST_KERNEL_USR=$(abspath $(LAB)/strongswan/usr) $(KERNEL_TEST) -p 1 -timeout 20m \
 		-exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -bench . -benchtime 3x ./node/ipsec
 
 $(CHARON): $(LAB_SCRIPTS)/unpack.sh | lab-deps

@@ -40,6 +40,16 @@ require (
 require github.com/cli/browser v1.3.0
 
 require (
+	github.com/bitfield/gotestdox v0.2.2 // indirect
+	github.com/dnephin/pflag v1.0.7 // indirect
+	github.com/fatih/color v1.18.0 // indirect
+	github.com/google/shlex v0.0.0-20191202100458-e7afc7fbc510 // indirect
+	github.com/mattn/go-colorable v0.1.13 // indirect
+	github.com/mattn/go-isatty v0.0.20 // indirect
+	gotest.tools/gotestsum v1.13.0 // indirect
+)
+
+require (
 	k8s.io/apiserver v0.35.4
 	k8s.io/component-base v0.35.4 // indirect
 )
@@ -118,5 +128,6 @@ require (
 
 tool (
 	github.com/ovn-kubernetes/libovsdb/cmd/modelgen
+	gotest.tools/gotestsum
 	honnef.co/go/tools/cmd/staticcheck
 )

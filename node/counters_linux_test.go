@@ -80,8 +80,8 @@ func TestCountersOfARealSwitch(t *testing.T) {
 		many[i] = 1 << 31
 	}
 	many[len(many)-1] = 0x80000001
-	if got := ask(many...).Counters; !reflect.DeepEqual(got, want[2:]) {
-		t.Errorf("asked for the most that may be, it says %+v", got)
+	if reply := ask(many...); !reflect.DeepEqual(reply.Counters, want[2:]) {
+		t.Errorf("asked for the most that may be, it says %+v", reply)
 	}
 	if reply := ask(append(many, 1)...); !strings.Contains(reply.Error, "the most are") || len(reply.Counters) != 0 {
 		t.Errorf("asked for more, it says %+v", reply)

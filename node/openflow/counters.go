@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// countersTime bounds everything from the request to the end of the reply.
-	countersTime = 10 * time.Second
+	// silence is how long an end of the connection may leave the other one waiting.
+	silence = 10 * time.Second
 	// maxCountersRequest is the size in bytes of a request with [contract.MaxCookies] numbers of ten digits.
 	maxCountersRequest = 12 * contract.MaxCookies
 )
@@ -36,8 +36,7 @@ func Counters(bridge net.Conn) net.Conn {
 
 // serveCounters reads a request, asks the switch and replies.
 func serveCounters(asking, bridge net.Conn) error {
-	deadline := time.Now().Add(countersTime)
-	if err := errors.Join(asking.SetDeadline(deadline), bridge.SetDeadline(deadline)); err != nil {
+	if err := asking.SetReadDeadline(time.Now().Add(silence)); err != nil {
 		return err
 	}
 	var request contract.CountersRequest
@@ -45,15 +44,28 @@ func serveCounters(asking, bridge net.Conn) error {
 		return fmt.Errorf("read the request: %w", err)
 	}
 	reply := contract.CountersReply{Counters: []contract.Counter{}}
-	counters, err := readCounters(bridge, request.Cookies)
+	counters, err := readCounters(patient{bridge}, request.Cookies)
 	if err != nil {
 		reply.Error = err.Error()
 	}
 	reply.Counters = append(reply.Counters, counters...)
+	if err := asking.SetWriteDeadline(time.Now().Add(silence)); err != nil {
+		return err
+	}
 	if err := json.NewEncoder(asking).Encode(reply); err != nil {
 		return fmt.Errorf("reply: %w", err)
 	}
 	return nil
+}
+
+// patient waits for a switch as long as it goes on to answer: only its silence ends reading from it and writing to it.
+type patient struct{ net.Conn }
+
+func (p patient) Read(b []byte) (int, error) {
+	if err := p.SetDeadline(time.Now().Add(silence)); err != nil {
+		return 0, err
+	}
+	return p.Conn.Read(b)
 }
 
 // readCounters asks a switch for what the flows of each cookie have counted; a cookie that no flow has is left out.

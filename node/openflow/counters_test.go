@@ -2,12 +2,16 @@ package openflow
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodetest"
 )
 
@@ -36,6 +40,45 @@ func TestCountersOfABadSwitch(t *testing.T) {
 			if counters, err := readCounters(ours, []uint32{7}); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, %v; want an error about %s", counters, err, c.want)
 			}
+		})
+	}
+}
+
+// A slow switch is waited for as long as it answers at all, and a silent one is not.
+func TestCountersOfASlowSwitch(t *testing.T) {
+	for name, c := range map[string]struct {
+		pause time.Duration // before each answer
+		want  string        // of the error; empty: none
+	}{
+		"it answers slowly": {silence - time.Second, ""},
+		"it is silent":      {silence + time.Second, "timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bridge, theirs := net.Pipe()
+				defer theirs.Close()
+				go io.Copy(io.Discard, theirs)
+				asking := Counters(bridge)
+				defer asking.Close()
+				if err := json.NewEncoder(asking).Encode(contract.CountersRequest{Cookies: []uint32{7, 8, 9}}); err != nil {
+					t.Fatal(err)
+				}
+				var answering sync.WaitGroup
+				defer answering.Wait()
+				answering.Go(func() {
+					for i := range 3 {
+						time.Sleep(c.pause)
+						_, _ = theirs.Write(append([]byte{4, 19, 0, 40, 0, 0, 0, byte(i), 0, 2}, make([]byte, 30)...))
+					}
+				})
+				var reply contract.CountersReply
+				if err := json.NewDecoder(asking).Decode(&reply); err != nil {
+					t.Fatal(err)
+				}
+				if c.want == "" && reply.Error != "" || !strings.Contains(reply.Error, c.want) {
+					t.Errorf("the reply is %+v; want an error about %q", reply, c.want)
+				}
+			})
 		})
 	}
 }
