@@ -17,7 +17,6 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/models/httpserver"
 	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node/attach"
@@ -162,14 +161,11 @@ func (a *agent) warn(reason *reasons.Event, message string) {
 }
 
 // run serves until ctx ends or something fails that no waiting heals.
-func (a *agent) run(ctx context.Context, listener net.Listener) error {
+func (a *agent) run(ctx context.Context, listener net.Listener, tools *web) error {
 	defer listener.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	serve, err := httpserver.Listen(ctx, a.config.MetricsAddress, a.probes().Handler())
-	if err != nil {
-		return err
-	}
+	tools.answer(a.probes())
 	var parts sync.WaitGroup
 	part := func(name string, run func(context.Context) error) {
 		parts.Go(func() {
@@ -185,7 +181,7 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	part("cni", func(ctx context.Context) error {
 		return cni.Serve(ctx, listener, a.attacher, a.attacher.ObserveRequest)
 	})
-	part("metrics", func(context.Context) error { return serve() })
+	part("metrics", tools.wait)
 	defer a.events.start(a.node.client)()
 	part("platform", a.watchPlatform)
 	part("open vswitch", a.watchDatabase)

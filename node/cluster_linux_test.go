@@ -167,8 +167,12 @@ func (c *cluster) startAgent() {
 	if err != nil {
 		c.tb.Fatal(err)
 	}
+	tools, err := serveWeb(ctx, c.config)
+	if err != nil {
+		c.tb.Fatal(err)
+	}
 	ended := make(chan error, 1)
-	go func() { ended <- c.agent.run(ctx, listener) }()
+	go func() { ended <- c.agent.run(ctx, listener, tools) }()
 	stopped := false
 	c.stop = func() {
 		if stopped {
@@ -179,6 +183,7 @@ func (c *cluster) startAgent() {
 		if err := <-ended; err != nil {
 			c.tb.Errorf("the agent ended with %v", err)
 		}
+		tools.close()
 		ovs.Close()
 		if err := system.Close(); err != nil {
 			c.tb.Error(err)

@@ -57,6 +57,11 @@ func Run(ctx context.Context, config nodeconfig.Config) error {
 		return err
 	}
 	defer system.Close()
+	tools, err := serveWeb(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer tools.close()
 	ovs, err := connectDatabase(ctx, config, system, openvswitch.TakeUpTime)
 	if err != nil {
 		return err
@@ -80,7 +85,7 @@ func Run(ctx context.Context, config nodeconfig.Config) error {
 	}
 	slog.InfoContext(ctx, "agent started", telemetry.Object("Node", "", config.NodeName),
 		"datapath", config.DatapathType, "socket", config.CNISocket)
-	return a.run(ctx, listener)
+	return a.run(ctx, listener, tools)
 }
 
 // connectDatabase returns when Open vSwitch's database answers. As long as it does not, there are no bridges to be

@@ -1,12 +1,70 @@
 package node
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/weftnet/weft/models/httpserver"
+	"github.com/weftnet/weft/node/nodeconfig"
 )
+
+// web answers operators' tools at metrics-address from the agent's start on.
+type web struct {
+	handler atomic.Pointer[http.ServeMux]
+	end     context.CancelFunc
+	ended   chan struct{}
+	err     error // why it has ended
+}
+
+// serveWeb says until there is an agent that Open vSwitch's database has not answered. Its daemons are asked meanwhile.
+func serveWeb(ctx context.Context, c nodeconfig.Config) (*web, error) {
+	ctx, end := context.WithCancel(ctx)
+	w := &web{end: end, ended: make(chan struct{})}
+	none := func() float64 { return 0 }
+	w.answer(httpserver.Probes{
+		Alive:   func() error { return nil },
+		Metrics: newRegistry(c, func() bool { return false }, none, none), Profiles: c.Profiling,
+		Ready: func() (detail string, err error) {
+			return "", fmt.Errorf("ovs-database: %s has not answered yet: see whether ovsdb-server runs", c.OVSDatabase)
+		},
+	})
+	serve, err := httpserver.Listen(ctx, c.MetricsAddress, w)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	go func() {
+		defer close(w.ended)
+		w.err = serve()
+	}()
+	return w, nil
+}
+
+// answer has all requests from now on answered by these.
+func (w *web) answer(p httpserver.Probes) { w.handler.Store(p.Handler()) }
+
+func (w *web) ServeHTTP(response http.ResponseWriter, request *http.Request) {
+	w.handler.Load().ServeHTTP(response, request)
+}
+
+// wait returns why it serves no more, or when ctx is done.
+func (w *web) wait(ctx context.Context) error {
+	select {
+	case <-w.ended:
+		return w.err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+func (w *web) close() {
+	w.end()
+	<-w.ended
+}
 
 // probes say whether a restart would help, and whether pods can be attached, or why not.
 func (a *agent) probes() httpserver.Probes {
