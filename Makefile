@@ -56,15 +56,22 @@ demo: lab ## a real cluster on this machine, a sample application, and what to l
 demo-down: ## end the demo's cluster
 	test/demo/demo.sh down
 
-# Two at a time run, in this order: what waits for most of its time runs beside what computes. The cluster's tests that
-# run at the same time need the machine for themselves: where a new connection takes seconds, they tell of the machine.
+# Two parts at a time run, in this order: what waits for most of its time runs beside what computes. The cluster's tests
+# that run at the same time need the machine for themselves: where a new connection takes seconds, they tell of the
+# machine.
 BESIDE_EACH_OTHER := cluster-alone unit-race windows-unit unit-cases ui-test test-kernel-short
+
+# On a slow machine the parts run one after the other, and no cluster stands idle beside them.
+AT_ONCE = $(eval AT_ONCE := $(shell $(LAB_SCRIPTS)/at-once.sh))$(AT_ONCE)
+ONE_AFTER_THE_OTHER = $$make cluster-alone cluster-together && $(END_CLUSTER) && \
+	$$make $(filter-out cluster-alone,$(BESIDE_EACH_OTHER))
+TESTS = $(if $(filter 1,$(AT_ONCE)),$(ONE_AFTER_THE_OTHER),$$make -j2 $(BESIDE_EACH_OTHER) && $$make cluster-together)
 
 # What they need is made before, and MADE says so: `make` starts a target with nothing left to make in place of one before
 # it that has, and a compiler beside a test of the cluster takes its processor.
 test: lab prometheus $(TEST_KERNEL) bin/steady bin/ask bin/judge bin/gotestsum check ## everything that must pass
-	+@make="$(MAKE) --no-print-directory MADE=yes" && trap '$(END_CLUSTER)' EXIT && $(END_CLUSTER) && \
-		$$make -j2 $(BESIDE_EACH_OTHER) && $$make cluster-together
+	+@make="$(MAKE) --no-print-directory MADE=yes AT_ONCE=$(AT_ONCE)" && trap '$(END_CLUSTER)' EXIT && $(END_CLUSTER) && \
+		$(TESTS)
 
 # All of the tests' files, those of `make cluster-test` and `make test-ansible` too.
 TEST_TAGS := cluster,ansible
@@ -93,7 +100,7 @@ lint:
 # `check` has vetted the tests. They wait for most of their time, so two packages run at once, beside the cluster's tests
 # that run alone. With more of them, what waits for an answer waits for a processor.
 GO_TEST := -vet off -p 2
-UNIT_TEST := nice -n 5 $(abspath bin/gotestsum) --format pkgname -- $(GO_TEST)
+UNIT_TEST := nice -n 5 $(abspath bin/gotestsum) --format pkgname-and-test-fails -- $(GO_TEST)
 ANEW := -count 1
 
 # Go remembers that a package's tests have passed until its code, or a file or variable that the tests look at, has
@@ -113,7 +120,7 @@ SEQUENTIAL := ./cmd/release
 
 # Without a debugger's symbols, linking with the race detector takes three quarters of the time.
 NO_DEBUGGER := -ldflags -w
-UNIT_RACE := $(UNIT_TEST) $(NO_DEBUGGER) -race -short -parallel 8 -timeout 25m
+UNIT_RACE = $(UNIT_TEST) $(NO_DEBUGGER) -race -short -parallel $(if $(filter 1,$(AT_ONCE)),4,8) -timeout 25m
 REMEMBERED_PACKAGES := go list $(REMEMBERED:%=./%/...) | grep -vFx "$$(go list $(REMEMBERED_BUT))"
 
 .PHONY: unit-race unit-cases

@@ -47,11 +47,19 @@ type datapath struct {
 	ovn    *nodetest.OVN
 	c      *cluster
 	engine *ovsdb.Engine
+	zones  []*datapathZone
 	// patience is how long a client waits for a connection.
 	patience time.Duration
 	// port is the last one that a client had. No two have the same: a connection by a Service, once translated, would
 	// equal one straight to its endpoint, which the tracker and the endpoint's kernel remember for a minute.
 	port atomic.Int32
+}
+
+// datapathZone is an OVN with databases of its own, and what they have of the translation's rows.
+type datapathZone struct {
+	ovn    *nodetest.OVN
+	engine *ovsdb.Engine
+	rows   func([]ovsdb.Change) []ovsdb.Change
 }
 
 func newDatapath(t *testing.T, s *settings.Settings) *datapath {
@@ -64,6 +72,7 @@ func newDatapath(t *testing.T, s *settings.Settings) *datapath {
 	schema := ovsdbtest.Northbound(t)
 	d := &datapath{world: newWorld(), t: t, ovn: o, c: newCluster(s),
 		engine: ovsdb.NewEngine(ovsdbtest.Connect(t, schema, o.Northbound(), northbound.Tables...))}
+	d.zones = []*datapathZone{{o, d.engine, func(all []ovsdb.Change) []ovsdb.Change { return all }}}
 	d.patience = nodetest.Patience
 	d.port.Store(10000) // below those that the kernel gives
 	n1 := d.node("n1", "10.244.0.0/24", "fd00:10:244::/64")
@@ -97,11 +106,16 @@ func (d *datapath) touch(keys []part.Event) {
 	d.t.Helper()
 	for ; len(keys) > 0; keys = d.absorb(d.c) {
 		d.c.update(keys, d.Get)
-		if err := d.engine.Apply(context.Background(), d.c.takeChanges()); err != nil {
-			d.t.Fatal(err)
+		changes := d.c.takeChanges()
+		for _, z := range d.zones {
+			if err := z.engine.Apply(context.Background(), z.rows(changes)); err != nil {
+				d.t.Fatal(err)
+			}
 		}
 	}
-	d.ovn.NB("--timeout=100", "--wait=hv", "sync")
+	for _, z := range d.zones {
+		z.ovn.NB("--timeout=100", "--wait=hv", "sync")
+	}
 	d.revalidate()
 }
 

@@ -69,16 +69,27 @@ spec:
 // secondNode is n2, in a network namespace that a cable joins to n1's.
 func (d *datapath) secondNode() *nodetest.OVN {
 	d.t.Helper()
+	return d.secondNodeOf(d.ovn)
+}
+
+// secondNodeOf is n2 with the databases of a central, and with more settings of both nodes.
+func (d *datapath) secondNodeOf(central *nodetest.OVN, more ...string) *nodetest.OVN {
+	d.t.Helper()
 	nodetest.Sandbox(d.t, "n2")
-	d.ovn.Shell(`ip link add wire type veth peer name wire netns n2
-ip addr add 192.0.2.1/24 dev wire
-ip link set wire up
-ip -n n2 link set lo up
-ip -n n2 addr add 192.0.2.2/24 dev wire
-ip -n n2 link set wire up`)
+	d.ovn.Shell("ip link add wire type veth peer name wire netns n2\nip -n n2 link set lo up")
 	d.t.Cleanup(func() { d.ovn.Shell("ip link del wire") })
-	d.ovn.VS("set", "Open_vSwitch", ".", "external_ids:ovn-encap-ip=192.0.2.1")
-	node := d.ovn.StartNode("n2")
+	node := central.StartNode("n2")
+	for number, n := range map[string]*nodetest.OVN{"1": d.ovn, "2": node} {
+		device := "wire"
+		if nodetest.Userspace() { // which sends tunnels by bridges alone
+			device = "br-wire"
+			n.VS("add-br", device, "--", "set", "Bridge", device, "datapath_type="+nodetest.Datapath(), "--", "add-port", device,
+				"wire")
+		}
+		n.Shell("ethtool -K wire tx off >/dev/null\nip link set wire up\nip addr add 192.0.2." + number + "/24 dev " + device +
+			"\nip link set " + device + " up")
+		n.VS(append([]string{"set", "Open_vSwitch", ".", "external_ids:ovn-encap-ip=192.0.2." + number}, more...)...)
+	}
 	becomeChassis(node, "2", "192.0.2.2")
 	n := d.node("n2", "10.244.1.0/24", "fd00:10:244:1::/64")
 	n.Facts = ovntest.Facts(2, true)

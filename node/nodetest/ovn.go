@@ -73,7 +73,17 @@ func StartOVNOver(tb testing.TB, driver map[string]string) *OVN {
 	return o
 }
 
-// StartNode starts a further node of this OVN, in a network namespace (see Sandbox) with Linux' datapath.
+// StartCentral starts an OVN without a node.
+func StartCentral(tb testing.TB) *OVN {
+	tb.Helper()
+	o := newOVN(tb)
+	for _, name := range []string{NBServer, SBServer, Northd} {
+		o.Start(name)
+	}
+	return o
+}
+
+// StartNode starts a further node of this OVN, in a network namespace (see Sandbox).
 func (o *OVN) StartNode(namespace string) *OVN {
 	o.tb.Helper()
 	n := newOVN(o.tb)

@@ -2,19 +2,14 @@ package bench
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/weftnet/weft/models/nb"
-	"github.com/weftnet/weft/ovn/ipam"
-	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/interconnect"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/test/bench/load"
@@ -30,7 +25,7 @@ const (
 )
 
 // BenchmarkZones is the gauge of a zone, see docs/zones.md. Weft has no zones: the rows of own nodes and pods are those
-// of the translation, as in BenchmarkScale, and those between zones are written here. Beside each zone is a cluster
+// of the translation, as in BenchmarkScale, of which package interconnect makes a zone's. Beside each zone is a cluster
 // that has its nodes alone. The node reads all of the Southbound.
 func BenchmarkZones(b *testing.B) {
 	var r report
@@ -51,35 +46,17 @@ func BenchmarkZones(b *testing.B) {
 	r.print(os.Stdout)
 }
 
-// zone is the part of a cluster's nodes that one Northbound has. It makes the zone's rows of the whole cluster's. Of
-// the methods that say so, those of a nil zone are about a cluster without zones.
+// zone is the part of a cluster's nodes that one Northbound has. Of the methods that say so, those of a nil zone are
+// about a cluster without zones.
 type zone struct {
-	own, all      int // how many nodes it has, and how many there are
-	number        int // its own, beyond those of nodes; those of the other zones come after it
-	transit, join netip.Prefix
-	foreign       map[string]bool // the switches of foreign nodes by UUID
+	*interconnect.View     // of the rows, once it has begun
+	own, all           int // how many nodes it has, and how many there are
+	number             int // its own, beyond those of nodes; those of the other zones come after it
 }
 
-const (
-	transitSwitch = "ts"
-	// transitKey is the key of the transit switch's datapath, beyond those that northd gives.
-	transitKey = 16711683
-	// Ports of the zone itself, by which its packets enter the transit switch.
-	sendingRouterPort, sendingSwitchPort = "rtots", "tstor"
-)
-
-var transitSwitchID = ovsdb.ID(nb.LogicalSwitchTable, northbound.ClusterOwner, transitSwitch)
-
 func newZone(own, foreign int) *zone {
-	z := &zone{own: own, all: own + foreign, transit: netip.MustParsePrefix("100.88.0.0/16"), foreign: map[string]bool{}}
-	most := z.all + eventRounds // events make further ones
-	z.number = most + 1
-	for i := range most {
-		if !z.has(i) {
-			z.foreign[northbound.SwitchID(load.NodeName(i))] = true
-		}
-	}
-	return z
+	all := own + foreign
+	return &zone{own: own, all: all, number: all + eventRounds + 1} // events make further ones
 }
 
 // has says whether node i is in the zone. Own nodes are spread, so that as many of them are Windows nodes as of all.
@@ -108,7 +85,15 @@ func (z *zone) begin(b *testing.B, config settings.Config) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	z.join = s.Joins[0]
+	foreign := map[string]bool{}
+	for i := range z.number - 1 {
+		foreign[load.NodeName(i)] = !z.has(i)
+	}
+	z.View = &interconnect.View{Settings: s, Transit: netip.MustParsePrefix("100.88.0.0/16"),
+		Zone: interconnect.Zone{Name: "z0", Number: z.number}, Foreign: func(node string) bool { return foreign[node] }}
+	for i := range z.others() {
+		z.Others = append(z.Others, interconnect.Zone{Name: fmt.Sprint("z", i+1), Number: z.number + 1 + i})
+	}
 }
 
 // chassisSettings are those that a node of a zone has besides.
@@ -124,138 +109,7 @@ func (z *zone) rows(changes []ovsdb.Change) []ovsdb.Change {
 	if z == nil {
 		return changes
 	}
-	list := make([]ovsdb.Change, len(changes))
-	for i, change := range changes {
-		node, isNode := strings.CutPrefix(string(change.Owner), string(northbound.NodeOwner("")))
-		switch {
-		case change.Owner == northbound.ClusterOwner:
-			list[i] = z.cluster(change)
-		case isNode && z.foreign[northbound.SwitchID(node)]:
-			list[i] = z.ofForeignNode(node, change)
-		case isNode:
-			list[i] = z.ofOwnNode(node, change)
-		case slices.ContainsFunc(change.Memberships, func(m ovsdb.Membership) bool { return z.foreign[m.UUID] }):
-			list[i] = ovsdb.Change{Owner: change.Owner, Memberships: inAddressSets(change), With: change.With}
-		default:
-			list[i] = change
-		}
-	}
-	return list
-}
-
-// copied may be added to: the translation keeps the original.
-func copied(change ovsdb.Change) ovsdb.Change {
-	change.Rows, change.Memberships = slices.Clone(change.Rows), slices.Clone(change.Memberships)
-	for i := range change.Memberships {
-		change.Memberships[i].Values = slices.Clone(change.Memberships[i].Values)
-	}
-	return change
-}
-
-func inAddressSets(change ovsdb.Change) []ovsdb.Membership {
-	return slices.DeleteFunc(slices.Clone(change.Memberships), func(m ovsdb.Membership) bool {
-		return m.Table != nb.AddressSetTable
-	})
-}
-
-// cluster is the transit switch, with the port by which the own router sends, and those by which other zones do.
-func (z *zone) cluster(change ovsdb.Change) ovsdb.Change {
-	change = copied(change)
-	for i, row := range change.Rows {
-		if router, ok := row.Model.(*nb.LogicalRouter); ok && row.Key == "cluster" {
-			options := maps.Clone(router.Options)
-			options["dynamic_neigh_routers"] = "true"
-			dynamic := *router
-			dynamic.Options = options
-			change.Rows[i].Model = &dynamic
-		}
-	}
-	r := northbound.Extend(change)
-	r.LogicalSwitch(transitSwitch, transitSwitch)
-	northbound.Model[nb.LogicalSwitch](r, transitSwitch).OtherConfig = map[string]string{"interconn-ts": transitSwitch,
-		"requested-tnl-key": strconv.Itoa(transitKey)}
-	r.Link("transit", northbound.ClusterRouterID, transitSwitchID, northbound.RouterPort(sendingRouterPort,
-		[]netip.Prefix{netip.PrefixFrom(z.address(z.number), z.transit.Bits())}), sendingSwitchPort, tunnelKey(z.number))
-	for i := range z.others() {
-		name := foreignSendingPort(i)
-		r.SwitchPort(transitSwitchID, name, &nb.LogicalSwitchPort{Name: name, Type: "remote",
-			Options: tunnelKey(z.foreignNumber(i))})
-	}
-	return r.Change
-}
-
-// foreignSendingPort is the port by which packets of the i-th other zone enter the transit switch.
-func foreignSendingPort(i int) string { return fmt.Sprintf("%s@z%d", sendingSwitchPort, i+1) }
-
-func (z *zone) foreignNumber(i int) int { return z.number + 1 + i }
-
-func tunnelKey(number int) map[string]string {
-	return map[string]string{"requested-tnl-key": strconv.Itoa(number)}
-}
-
-// address is that of a node or a zone on the transit switch.
-func (z *zone) address(number int) netip.Addr { return ipam.Nth(z.transit, uint64(number)) }
-
-// linked is what the zones know of a node from its record, which is read here from its rows.
-type linked struct {
-	number  int
-	join    netip.Addr   // of its gateway router
-	router  string       // the hardware address of its port there
-	subnet  netip.Prefix // of its pods
-	chassis string
-}
-
-func (z *zone) linkedOf(change ovsdb.Change) (n linked) {
-	for _, row := range change.Rows {
-		switch m := row.Model.(type) {
-		case *nb.HAChassis:
-			n.chassis = m.ChassisName
-		case *nb.LogicalRouterPort:
-			address := netip.MustParsePrefix(m.Networks[0])
-			switch row.Key {
-			case "join":
-				n.join, n.router = address.Addr(), m.MAC
-				for n.number = 1; settings.JoinAddress(z.join, n.number) != n.join; n.number++ {
-				}
-			case "switch":
-				n.subnet = address.Masked()
-			}
-		}
-	}
-	return n
-}
-
-// ofOwnNode adds the port by which packets of other zones come.
-func (z *zone) ofOwnNode(node string, change ovsdb.Change) ovsdb.Change {
-	n := z.linkedOf(change)
-	r := northbound.Extend(copied(change))
-	r.Link("transit", northbound.ClusterRouterID, transitSwitchID, northbound.RouterPort("rtots-"+node,
-		[]netip.Prefix{single(z.address(n.number))}), nodePort(node), tunnelKey(n.number))
-	r.Add(nb.StaticMACBindingTable, "neighbour", &nb.StaticMACBinding{LogicalPort: "rtoj-cluster", IP: n.join.String(),
-		MAC: n.router, OverrideDynamicMAC: true})
-	return r.Change
-}
-
-// nodePort is a node's port of the transit switch.
-func nodePort(node string) string { return "tstor-" + node }
-
-func single(addr netip.Addr) netip.Prefix { return netip.PrefixFrom(addr, addr.BitLen()) }
-
-// ofForeignNode is the way to it.
-func (z *zone) ofForeignNode(node string, change ovsdb.Change) ovsdb.Change {
-	n := z.linkedOf(change)
-	r := northbound.Extend(ovsdb.Change{Owner: change.Owner, Memberships: inAddressSets(change), With: change.With})
-	options := tunnelKey(n.number)
-	options["requested-chassis"] = n.chassis
-	r.SwitchPort(transitSwitchID, "transit", &nb.LogicalSwitchPort{Name: nodePort(node), Type: "remote",
-		Addresses: []string{northbound.PortAddresses([]netip.Addr{z.address(n.number)})}, Options: options})
-	out := sendingRouterPort
-	for _, prefix := range []netip.Prefix{n.subnet, single(n.join)} {
-		r.Route(northbound.ClusterRouterID, "zones/"+prefix.String(), &nb.LogicalRouterStaticRoute{
-			IPPrefix: prefix.String(), Nexthop: z.address(n.number).String(), OutputPort: &out,
-			Options: map[string]string{"origin": "connected"}})
-	}
-	return r.Change
+	return z.Rows(changes)
 }
 
 // addRemoteChassis adds the chassis of a foreign node.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/interconnect"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/ovntrace"
 	"github.com/weftnet/weft/ovsdb"
@@ -78,18 +79,18 @@ func (w *ways) abroad(b *testing.B, app int, suits func(p *placed) bool) *placed
 	b.Helper()
 	app %= w.load.Apps
 	return w.pod(b, fmt.Sprintf("of app %d in another zone", app), func(p *placed) bool {
-		return p.app == app && w.zone.foreign[northbound.SwitchID(p.Spec.NodeName)] && suits(p)
+		return p.app == app && w.zone.Foreign(p.Spec.NodeName) && suits(p)
 	})
 }
 
-func (w *ways) node(name string) linked {
-	return w.zone.linkedOf(w.changes[northbound.NodeOwner(name)])
+func (w *ways) node(name string) interconnect.Node {
+	return interconnect.NodeOf(w.zone.Settings, w.changes[northbound.NodeOwner(name)])
 }
 
 // sent is a packet of a pod on the first node.
 func (w *ways) sent(p *placed) ovntrace.Packet {
 	return ovntrace.Packet{Inport: contract.PodPort(p.Namespace, p.Name), EthSrc: contract.MAC(p.address),
-		EthDst: contract.MAC(contract.GatewayAddress(w.node(p.Spec.NodeName).subnet)), Src: p.address, Protocol: ovntrace.TCP}
+		EthDst: contract.MAC(contract.GatewayAddress(w.node(p.Spec.NodeName).Subnets[0])), Src: p.address, Protocol: ovntrace.TCP}
 }
 
 // checkRequests are from a pod to two of another zone. Every fifth policy of a namespace is of one app's pods, which
@@ -114,7 +115,7 @@ func (w *ways) checkAnswers(b *testing.B) {
 	from := w.pod(b, "of the first node", w.here)
 	answer := func(to string) ovntrace.Packet {
 		p := w.sent(from)
-		p.Dst, p.SrcPort, p.DstPort, p.Reply = w.node(to).join, 8080, 40000, true
+		p.Dst, p.SrcPort, p.DstPort, p.Reply = w.node(to).Joins[0].Addr(), 8080, 40000, true
 		return p
 	}
 	for _, i := range []int{0, w.zone.all - w.zone.own - 1} {
@@ -145,13 +146,13 @@ func (w *ways) checkLeaving(b *testing.B, from *placed, p ovntrace.Packet, node 
 		b.Fatalf("a packet to %s left by port %q, want %q:\n%s", node, port, want, text)
 	}
 	if allowed {
-		keys := map[*regexp.Regexp]int{tunnelID: transitKey, outputKey: to.number, inputKey: w.zone.number}
+		keys := map[*regexp.Regexp]int{tunnelID: interconnect.TransitKey, outputKey: to.Number, inputKey: w.zone.number}
 		for what, number := range keys {
 			if got, err := strconv.ParseInt(last(what, text), 0, 64); err != nil || got != int64(number) {
 				b.Fatalf("the packet's %s: %d (%v), want %d:\n%s", what, got, err, number, text)
 			}
 		}
-		want = nodePort(node)
+		want = interconnect.NodePort(node)
 	}
 	w.checkLogical(b, p, ovntrace.Output{Port: want, Type: "remote"})
 }
@@ -163,14 +164,14 @@ func (w *ways) checkArrivals(b *testing.B) {
 	to := w.pod(b, "that may be reached", func(p *placed) bool {
 		return w.here(p) && p.app%5 == 1 && p.app < w.load.Policies
 	})
-	node, sender := w.node(to.Spec.NodeName), w.zone.foreignNumber(0)
+	node, sender := w.node(to.Spec.NodeName), w.zone.Others[0].Number
 	for further, allowed := range map[int]bool{7: true, 8: false} {
 		from := w.abroad(b, to.app+further, func(p *placed) bool { return p.Namespace == to.Namespace })
-		p := ovntrace.Packet{Inport: foreignSendingPort(0), EthSrc: contract.MAC(w.zone.address(sender)),
-			EthDst: contract.MAC(w.zone.address(node.number)), Src: from.address, Dst: to.address, Protocol: ovntrace.TCP,
+		p := ovntrace.Packet{Inport: interconnect.SendingPort(w.zone.Others[0].Name), EthSrc: contract.MAC(w.zone.Address(sender)),
+			EthDst: contract.MAC(w.zone.Address(node.Number)), Src: from.address, Dst: to.address, Protocol: ovntrace.TCP,
 			SrcPort: 40000, DstPort: 8080}
 		text, port := w.traceFlows(b, fmt.Sprintf("in_port=%s,tun_id=%#x,tun_metadata0=%#x", w.tunnel(b, w.node(
-			from.Spec.NodeName), "name"), transitKey, sender<<16|node.number), p)
+			from.Spec.NodeName), "name"), interconnect.TransitKey, sender<<16|node.Number), p)
 		want := ""
 		if allowed {
 			want = w.nodes[0].vsctl(b, "get", "Interface", to.Name, "ofport")
@@ -241,15 +242,15 @@ func last(what *regexp.Regexp, text string) string {
 }
 
 // tunnel is a column of the first node's tunnel to another node.
-func (w *ways) tunnel(b *testing.B, to linked, column string) string {
+func (w *ways) tunnel(b *testing.B, to interconnect.Node, column string) string {
 	b.Helper()
 	for i := range w.zone.all {
-		if load.Chassis(i) == to.chassis {
+		if load.Chassis(i) == to.Chassis {
 			found := w.nodes[0].vsctl(b, "--bare", "--columns="+column, "find", "Interface",
 				fmt.Sprintf("options:remote_ip=%q", load.NodeAddress(i)))
-			return cmp.Or(found, "none: there is no tunnel to "+to.chassis)
+			return cmp.Or(found, "none: there is no tunnel to "+to.Chassis)
 		}
 	}
-	b.Fatalf("there is no chassis %s", to.chassis)
+	b.Fatalf("there is no chassis %s", to.Chassis)
 	return ""
 }

@@ -1,0 +1,232 @@
+package interconnect
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// The transit switch joins the routers of all zones.
+const (
+	TransitSwitch = "ts"
+	// TransitKey is the tunnel key of the switch's datapath. It is beyond those that northd gives.
+	TransitKey = 16711683
+	// sendingRouterPort leads to the switch, whose port it is linked with is sendingSwitchPort. Packets of the zone enter
+	// the switch by it, and none leaves by it.
+	sendingRouterPort, sendingSwitchPort = "rtots", "tstor"
+)
+
+var transitID = ovsdb.ID(nb.LogicalSwitchTable, northbound.ClusterOwner, TransitSwitch)
+
+// Zone has a number from the same range as the nodes of all zones. Its address on the transit switch follows from it,
+// and so does the tunnel key of its port there.
+type Zone struct {
+	Name   string
+	Number int
+}
+
+// SendingPort is the port by which packets of another zone enter the transit switch.
+func SendingPort(zone string) string { return sendingSwitchPort + "@" + zone }
+
+// NodePort is the port by which packets for a node leave the transit switch.
+func NodePort(node string) string { return "tstor-" + node }
+
+// View is what the Northbound of one zone has of a cluster. It is not safe for use by several goroutines at once.
+type View struct {
+	// Settings are those of the whole cluster.
+	Settings *settings.Settings
+	// Transit is the range of the addresses on the transit switch. It is of IPv4 also if the pods have other addresses.
+	Transit netip.Prefix
+	Zone    Zone
+	Others  []Zone
+	// Foreign says whether a node is in another zone. The answer for a node must stay the same.
+	Foreign func(node string) bool
+
+	foreign map[string]bool // UUIDs of foreign nodes' switches and gateway routers
+}
+
+// Rows are what the zone has of the rows of the whole cluster. A node's come before those of its pods.
+func (v *View) Rows(changes []ovsdb.Change) []ovsdb.Change {
+	list := make([]ovsdb.Change, len(changes))
+	for i, change := range changes {
+		list[i] = v.rowsOf(change)
+	}
+	return list
+}
+
+func (v *View) rowsOf(change ovsdb.Change) ovsdb.Change {
+	word, node := part.Split(change.Owner)
+	switch {
+	case change.Owner == northbound.ClusterOwner:
+		return v.ofCluster(change)
+	case word != nodeWord:
+		return v.withoutForeign(change)
+	case v.Foreign(node):
+		return v.ofForeignNode(node, change)
+	default:
+		return v.ofOwnNode(node, change)
+	}
+}
+
+var (
+	nodeWord, _ = part.Split(northbound.NodeOwner(""))
+	podWord, _  = part.Split(northbound.PodOwner(""))
+)
+
+// Node is what zones know of each other's nodes.
+type Node struct {
+	// Number is from the same range as those of zones, 0 if the node has none yet.
+	Number  int
+	Chassis string
+	Subnets []netip.Prefix
+	// Joins are the addresses of the node's gateway router on the join switch.
+	Joins []netip.Prefix
+}
+
+// NodeOf reads a node's rows. The number is read from the addresses on the join switch: a node without a gateway router
+// has none.
+func NodeOf(s *settings.Settings, change ovsdb.Change) (n Node) {
+	for _, row := range change.Rows {
+		switch m := row.Model.(type) {
+		case *nb.HAChassis:
+			n.Chassis = m.ChassisName
+		case *nb.LogicalRouterPort:
+			for _, text := range m.Networks {
+				address := netip.MustParsePrefix(text)
+				switch row.Key {
+				case "join":
+					n.Joins = append(n.Joins, address)
+				case "switch":
+					n.Subnets = append(n.Subnets, address.Masked())
+				}
+			}
+		}
+	}
+	if len(n.Joins) > 0 {
+		if at, ok := ipam.Offset(*ipam.Family(s.Joins, n.Joins[0].Addr()), n.Joins[0].Addr()); ok {
+			n.Number = int(at) - 1 // as [settings.JoinAddress] has it
+		}
+	}
+	return n
+}
+
+// Address is that of a node or a zone on the transit switch.
+func (v *View) Address(number int) netip.Addr { return ipam.Nth(v.Transit, uint64(number)) }
+
+func single(addr netip.Addr) netip.Prefix { return netip.PrefixFrom(addr, addr.BitLen()) }
+
+func tunnelKey(number int) map[string]string {
+	return map[string]string{"requested-tnl-key": strconv.Itoa(number)}
+}
+
+// ofCluster adds the transit switch, the port by which the zone sends, and those by which other zones do.
+func (v *View) ofCluster(change ovsdb.Change) ovsdb.Change {
+	if len(change.Rows) == 0 {
+		return change
+	}
+	r := northbound.Extend(copied(change))
+	for i, row := range r.Rows {
+		if router, ok := row.Model.(*nb.LogicalRouter); ok {
+			dynamic := *router
+			dynamic.Options = maps.Clone(router.Options)
+			// Without it northd makes two flows for each ordered pair of the router's ports on the transit switch.
+			dynamic.Options["dynamic_neigh_routers"] = "true"
+			r.Rows[i].Model = &dynamic
+		}
+	}
+	r.LogicalSwitch(TransitSwitch, TransitSwitch)
+	config := tunnelKey(TransitKey)
+	config["interconn-ts"] = TransitSwitch
+	northbound.Model[nb.LogicalSwitch](r, TransitSwitch).OtherConfig = config
+	// Only this port has the whole range: northd makes a flow for each pair of such a port and a foreign node.
+	sender := northbound.RouterPort(sendingRouterPort,
+		[]netip.Prefix{netip.PrefixFrom(v.Address(v.Zone.Number), v.Transit.Bits())})
+	r.Link("transit", northbound.ClusterRouterID, transitID, sender, sendingSwitchPort, tunnelKey(v.Zone.Number))
+	for _, other := range v.Others {
+		name := SendingPort(other.Name)
+		r.SwitchPort(transitID, name, &nb.LogicalSwitchPort{Name: name, Type: "remote", Options: tunnelKey(other.Number)})
+	}
+	return r.Change
+}
+
+// copied may be added to: the translation keeps the original.
+func copied(change ovsdb.Change) ovsdb.Change {
+	change.Rows, change.Memberships = slices.Clone(change.Rows), slices.Clone(change.Memberships)
+	for i := range change.Memberships {
+		change.Memberships[i].Values = slices.Clone(change.Memberships[i].Values)
+	}
+	return change
+}
+
+// ofOwnNode adds the port by which packets of other zones come to the node.
+func (v *View) ofOwnNode(node string, change ovsdb.Change) ovsdb.Change {
+	n := NodeOf(v.Settings, change)
+	if n.Number == 0 {
+		return change
+	}
+	r := northbound.Extend(copied(change))
+	r.Link("transit", northbound.ClusterRouterID, transitID, northbound.RouterPort("rtots-"+node,
+		[]netip.Prefix{single(v.Address(n.Number))}), NodePort(node), tunnelKey(n.Number))
+	for _, join := range n.Joins { // dynamic_neigh_routers has the router forget them
+		r.Neighbour("rtoj-cluster", join.Addr(), contract.MAC(contract.Addrs(n.Joins)...))
+	}
+	return r.Change
+}
+
+// ofForeignNode is the way to it, and what sets of addresses have of it.
+func (v *View) ofForeignNode(node string, change ovsdb.Change) ovsdb.Change {
+	if v.foreign == nil {
+		v.foreign = map[string]bool{}
+	}
+	v.foreign[northbound.SwitchID(node)], v.foreign[northbound.GatewayID(node)] = true, true
+	r := northbound.Extend(ovsdb.Change{Owner: change.Owner, Memberships: inAddressSets(change), With: change.With})
+	n := NodeOf(v.Settings, change)
+	if n.Number == 0 {
+		return r.Change
+	}
+	at, out := v.Address(n.Number), sendingRouterPort
+	options := tunnelKey(n.Number)
+	options["requested-chassis"] = n.Chassis
+	r.SwitchPort(transitID, "transit", &nb.LogicalSwitchPort{Name: NodePort(node), Type: "remote",
+		Addresses: []string{northbound.PortAddresses([]netip.Addr{at})}, Options: options})
+	ways := slices.Clone(n.Subnets)
+	for _, join := range n.Joins { // answers to what its gateway router has sent
+		ways = append(ways, single(join.Addr()))
+	}
+	for _, prefix := range ways {
+		r.Route(northbound.ClusterRouterID, "zones/"+prefix.String(), &nb.LogicalRouterStaticRoute{
+			IPPrefix: prefix.String(), Nexthop: at.String(), OutputPort: &out,
+			// It counts in the route tables of all nodes, too, which have their default routes.
+			Options: map[string]string{"origin": "connected"}})
+	}
+	return r.Change
+}
+
+// withoutForeign leaves out what is on foreign nodes' switches and gateway routers. Of a pod there, the sets of
+// addresses remain.
+func (v *View) withoutForeign(change ovsdb.Change) ovsdb.Change {
+	foreign := func(m ovsdb.Membership) bool { return v.foreign[m.UUID] }
+	if !slices.ContainsFunc(change.Memberships, foreign) {
+		return change
+	}
+	if word, _ := part.Split(change.Owner); word == podWord {
+		return ovsdb.Change{Owner: change.Owner, Memberships: inAddressSets(change), With: change.With}
+	}
+	change.Memberships = slices.DeleteFunc(slices.Clone(change.Memberships), foreign)
+	return change
+}
+
+func inAddressSets(change ovsdb.Change) []ovsdb.Membership {
+	return slices.DeleteFunc(slices.Clone(change.Memberships), func(m ovsdb.Membership) bool {
+		return m.Table != nb.AddressSetTable
+	})
+}

@@ -1,0 +1,122 @@
+package ovn
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/interconnect"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/ovntest"
+	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// zoneView is zone number i of two. The first one has the nodes n1, n3 and so on.
+func zoneView(c *cluster, i int) *interconnect.View {
+	numbers := []interconnect.Zone{{Name: "a", Number: 1001}, {Name: "b", Number: 1002}}
+	return &interconnect.View{Settings: c.settings, Transit: netip.MustParsePrefix("100.88.0.0/16"),
+		Zone: numbers[i], Others: []interconnect.Zone{numbers[1-i]},
+		Foreign: func(node string) bool {
+			var number int
+			_, err := fmt.Sscanf(node, "n%d", &number)
+			return err != nil || number%2 == i
+		}}
+}
+
+// TestZonesAgree: what one zone has of its own node's port on the transit switch, the others have of the remote port. No
+// zone has rows of a foreign node's pods, and each has their addresses in its sets.
+func TestZonesAgree(t *testing.T) {
+	w, c := newWorld(), newCluster(ovntest.Settings(t, ovntest.Dual))
+	keys := w.put(w.namespace("default", "kubernetes.io/metadata.name=default"))
+	for i := 1; i <= 4; i++ {
+		n := w.node(fmt.Sprint("n", i), fmt.Sprintf("10.244.%d.0/24", i), fmt.Sprintf("fd00:10:244:%d::/64", i))
+		n.Facts = ovntest.Facts(i, true)
+		keys = append(keys, w.put(n, w.labelled(w.pod("default", fmt.Sprint("p", i), n.Name), "app=x"))...)
+	}
+	keys = append(keys, w.put(w.policies(t, `
+kind: NetworkPolicy
+metadata: {name: to-x, namespace: default}
+spec:
+  podSelector: {matchLabels: {app: x}}
+  ingress: [{from: [{podSelector: {matchLabels: {app: x}}}]}]
+`)...)...)
+	views := [2]*interconnect.View{zoneView(c, 0), zoneView(c, 1)}
+	zones := [2]map[ovsdb.Owner]ovsdb.Change{{}, {}}
+	for ; len(keys) > 0; keys = w.absorb(c) {
+		c.update(keys, w.Get)
+		changes := c.takeChanges()
+		for i, view := range views {
+			for j, change := range view.Rows(changes) {
+				if change.Owner != changes[j].Owner || change.With != changes[j].With {
+					t.Errorf("the change of %s is one of %s", changes[j].Owner, change.Owner)
+				}
+				zones[i][change.Owner] = change
+			}
+		}
+	}
+	found := [2]zoneRows{readZone(zones[0]), readZone(zones[1])}
+	for i, zone := range found {
+		if len(zone.own) != 2 || len(zone.remote) != 2 || zone.routes != 2*4 {
+			t.Errorf("zone %d has own nodes %v, foreign ones %v and %d routes to these", i, zone.own, zone.remote, zone.routes)
+		}
+		for port, own := range zone.own {
+			if remote := found[1-i].remote[port]; remote != own {
+				t.Errorf("zone %d has %s as %+v, and the other one as %+v", i, port, own, remote)
+			}
+		}
+		if len(zone.pods) != 2 || len(zone.addresses) != 2*4 {
+			t.Errorf("zone %d has ports of the pods %v, and the addresses %v in sets", i, zone.pods, zone.addresses)
+		}
+	}
+}
+
+// linked is a node's port of the transit switch.
+type linked struct{ key, address, mac, chassis string }
+
+// zoneRows are what a zone has of nodes and pods.
+type zoneRows struct {
+	own, remote     map[string]linked // by the port's name
+	routes          int               // to other zones
+	pods, addresses []string          // those with a port, and those of all pods in sets
+}
+
+func readZone(changes map[ovsdb.Owner]ovsdb.Change) zoneRows {
+	z := zoneRows{own: map[string]linked{}, remote: map[string]linked{}}
+	for owner, change := range changes {
+		kind, name := part.Split(owner)
+		var chassis string
+		ports := map[string]*nb.LogicalSwitchPort{}
+		for _, row := range change.Rows {
+			switch m := row.Model.(type) {
+			case *nb.HAChassis:
+				chassis = m.ChassisName
+			case *nb.LogicalSwitchPort:
+				ports[row.Key] = m
+			case *nb.LogicalRouterStaticRoute:
+				if m.OutputPort != nil && *m.OutputPort == "rtots" {
+					z.routes++
+				}
+			}
+		}
+		if port := ports["transit"]; kind == "Node" && port != nil && port.Type == "remote" {
+			mac, address, _ := strings.Cut(port.Addresses[0], " ")
+			z.remote[port.Name] = linked{port.Options["requested-tnl-key"], address, mac, port.Options["requested-chassis"]}
+		} else if kind == "Node" && port != nil {
+			router := northbound.Model[nb.LogicalRouterPort](northbound.Extend(change), "transit")
+			address := strings.TrimSuffix(router.Networks[0], "/32")
+			z.own[port.Name] = linked{port.Options["requested-tnl-key"], address, router.MAC, chassis}
+		}
+		if kind == "Pod" && len(change.Rows) > 0 {
+			z.pods = append(z.pods, name)
+		}
+		for _, m := range change.Memberships {
+			if kind == "Pod" && m.Table == nb.AddressSetTable {
+				z.addresses = append(z.addresses, m.Values...)
+			}
+		}
+	}
+	return z
+}
