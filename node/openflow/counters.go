@@ -36,8 +36,13 @@ func Counters(bridge net.Conn) net.Conn {
 
 // serveCounters reads a request, asks the switch and replies.
 func serveCounters(asking, bridge net.Conn) error {
-	if err := asking.SetReadDeadline(time.Now().Add(silence)); err != nil {
+	deadline := time.Now().Add(silence)
+	if err := errors.Join(asking.SetReadDeadline(deadline), bridge.SetDeadline(deadline)); err != nil {
 		return err
+	}
+	// Open vSwitch gives a connection up on which it has heard nothing for a second, and a large request takes its time.
+	if _, err := bridge.Write(Message(Hello, 0)); err != nil {
+		return fmt.Errorf("greet br-int: %w", err)
 	}
 	var request contract.CountersRequest
 	if err := json.NewDecoder(io.LimitReader(asking, maxCountersRequest)).Decode(&request); err != nil {
@@ -68,8 +73,8 @@ func (p patient) Read(b []byte) (int, error) {
 	return p.Conn.Read(b)
 }
 
-// readCounters asks a switch for what the flows of each cookie have counted; a cookie that no flow has is left out.
-// OVN's cookies have 32 bits.
+// readCounters asks a switch, which has been greeted, for what the flows of each cookie have counted; a cookie that no
+// flow has is left out. OVN's cookies have 32 bits.
 func readCounters(bridge net.Conn, cookies []uint32) ([]contract.Counter, error) {
 	if len(cookies) > contract.MaxCookies {
 		return nil, fmt.Errorf("%d cookies are asked for; the most are %d", len(cookies), contract.MaxCookies)
@@ -87,9 +92,8 @@ func readCounters(bridge net.Conn, cookies []uint32) ([]contract.Counter, error)
 // askCounters sends a question for each cookie, numbered by its index.
 func askCounters(bridge io.Writer, cookies []uint32) error {
 	w := bufio.NewWriter(bridge)
-	_, _ = w.Write(Message(Hello, 0)) // Flush has the error
 	for i, cookie := range cookies {
-		_, _ = w.Write(AggregateRequest(uint32(i), uint64(cookie)))
+		_, _ = w.Write(AggregateRequest(uint32(i), uint64(cookie))) // Flush has the error
 	}
 	return w.Flush()
 }

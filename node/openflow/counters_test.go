@@ -33,7 +33,7 @@ func TestCountersOfABadSwitch(t *testing.T) {
 				t.Fatal(err)
 			}
 			go func() {
-				_, _ = io.CopyN(io.Discard, theirs, 8+int64(len(AggregateRequest(0, 7))))
+				_, _ = io.CopyN(io.Discard, theirs, int64(len(AggregateRequest(0, 7))))
 				_, _ = theirs.Write(c.says)
 				theirs.Close()
 			}()
@@ -44,7 +44,8 @@ func TestCountersOfABadSwitch(t *testing.T) {
 	}
 }
 
-// A slow switch is waited for as long as it answers at all, and a silent one is not.
+// A slow switch is waited for as long as it answers at all, and a silent one is not. It is greeted before it is asked: it
+// gives up who is silent itself.
 func TestCountersOfASlowSwitch(t *testing.T) {
 	for name, c := range map[string]struct {
 		pause time.Duration // before each answer
@@ -57,9 +58,13 @@ func TestCountersOfASlowSwitch(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				bridge, theirs := net.Pipe()
 				defer theirs.Close()
-				go io.Copy(io.Discard, theirs)
 				asking := Counters(bridge)
 				defer asking.Close()
+				hello := make([]byte, HeaderSize)
+				if _, err := io.ReadFull(theirs, hello); err != nil || hello[1] != Hello {
+					t.Fatalf("the switch is greeted with %x, %v", hello, err)
+				}
+				go io.Copy(io.Discard, theirs)
 				if err := json.NewEncoder(asking).Encode(contract.CountersRequest{Cookies: []uint32{7, 8, 9}}); err != nil {
 					t.Fatal(err)
 				}
