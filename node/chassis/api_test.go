@@ -10,7 +10,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -19,6 +18,7 @@ import (
 	kubetesting "k8s.io/client-go/testing"
 
 	"github.com/weftnet/weft/models/signal"
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 // api is an API server that compares and swaps Leases, and that several clients reach, each of which
@@ -91,22 +91,42 @@ func (l *link) pass(gate *chan struct{}) {
 // client reaches the API server by l.
 func (a *api) client(l *link) *fake.Clientset {
 	c := &fake.Clientset{}
-	c.AddReactor("*", "*", func(action kubetesting.Action) (bool, runtime.Object, error) {
-		l.pass(&l.calls)
-		return a.react(action)
+	linked := linkedClient{c, a, l}
+	linked.PrependWatchReactor("*", func(action kubetesting.Action) (bool, watch.Interface, error) {
+		events, err := a.tracker.Watch(action.GetResource(), action.GetNamespace())
+		return true, events, err
 	})
-	c.AddWatchReactor("*", func(action kubetesting.Action) (bool, watch.Interface, error) {
-		var options metav1.ListOptions
-		if w, ok := action.(kubetesting.WatchActionImpl); ok {
-			options = w.ListOptions
-		}
-		events, err := a.tracker.Watch(action.GetResource(), action.GetNamespace(), options)
-		if err != nil {
-			return true, nil, err
-		}
-		return true, newStream(events, func() { l.pass(&l.watch) }), nil
-	})
+	linked.PrependReactor("*", "*", a.react)
+	nodetest.WithoutGaps(linked)
 	return c
+}
+
+// linkedClient has all calls of a client and all events for it pass by a link.
+type linkedClient struct {
+	*fake.Clientset
+	api  *api
+	link *link
+}
+
+func (c linkedClient) Tracker() kubetesting.ObjectTracker { return c.api.tracker }
+
+func (c linkedClient) PrependReactor(verb, resource string, react kubetesting.ReactionFunc) {
+	c.Clientset.PrependReactor(verb, resource, func(action kubetesting.Action) (bool, runtime.Object, error) {
+		c.link.pass(&c.link.calls)
+		c.api.mu.Lock()
+		defer c.api.mu.Unlock()
+		return react(action)
+	})
+}
+
+func (c linkedClient) PrependWatchReactor(resource string, react kubetesting.WatchReactionFunc) {
+	c.Clientset.PrependWatchReactor(resource, func(action kubetesting.Action) (bool, watch.Interface, error) {
+		handled, events, err := react(action)
+		if !handled || err != nil {
+			return handled, nil, err
+		}
+		return true, newStream(events, func() { c.link.pass(&c.link.watch) }), nil
+	})
 }
 
 // stream passes on a watch's events through a gate. Those that wait are kept: the tracker panics when a
@@ -164,8 +184,6 @@ func (s *stream) Stop() {
 }
 
 func (a *api) react(action kubetesting.Action) (bool, runtime.Object, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if action.GetResource().Resource == "leases" {
 		if err := a.compareAndSwap(action); err != nil {
 			return true, nil, err

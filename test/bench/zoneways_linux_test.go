@@ -90,7 +90,8 @@ func (w *ways) node(name string) interconnect.Node {
 // sent is a packet of a pod on the first node.
 func (w *ways) sent(p *placed) ovntrace.Packet {
 	return ovntrace.Packet{Inport: contract.PodPort(p.Namespace, p.Name), EthSrc: contract.MAC(p.address),
-		EthDst: contract.MAC(contract.GatewayAddress(w.node(p.Spec.NodeName).Subnets[0])), Src: p.address, Protocol: ovntrace.TCP}
+		EthDst: contract.MAC(contract.GatewayAddress(w.node(p.Spec.NodeName).Subnets[0])), Src: p.address,
+		Protocol: ovntrace.TCP}
 }
 
 // checkRequests are from a pod to two of another zone. Every fifth policy of a namespace is of one app's pods, which
@@ -164,14 +165,14 @@ func (w *ways) checkArrivals(b *testing.B) {
 	to := w.pod(b, "that may be reached", func(p *placed) bool {
 		return w.here(p) && p.app%5 == 1 && p.app < w.load.Policies
 	})
-	node, sender := w.node(to.Spec.NodeName), w.zone.Others[0].Number
+	node, other := w.node(to.Spec.NodeName), w.zone.Others[0]
 	for further, allowed := range map[int]bool{7: true, 8: false} {
 		from := w.abroad(b, to.app+further, func(p *placed) bool { return p.Namespace == to.Namespace })
-		p := ovntrace.Packet{Inport: interconnect.SendingPort(w.zone.Others[0].Name), EthSrc: contract.MAC(w.zone.Address(sender)),
+		p := ovntrace.Packet{Inport: interconnect.SendingPort(other.Name), EthSrc: contract.MAC(w.zone.Address(other.Number)),
 			EthDst: contract.MAC(w.zone.Address(node.Number)), Src: from.address, Dst: to.address, Protocol: ovntrace.TCP,
 			SrcPort: 40000, DstPort: 8080}
 		text, port := w.traceFlows(b, fmt.Sprintf("in_port=%s,tun_id=%#x,tun_metadata0=%#x", w.tunnel(b, w.node(
-			from.Spec.NodeName), "name"), interconnect.TransitKey, sender<<16|node.Number), p)
+			from.Spec.NodeName), "name"), interconnect.TransitKey, other.Number<<16|node.Number), p)
 		want := ""
 		if allowed {
 			want = w.nodes[0].vsctl(b, "get", "Interface", to.Name, "ofport")
