@@ -86,8 +86,8 @@ func (d *datapath) secondNodeOf(central *nodetest.OVN, more ...string) *nodetest
 			n.VS("add-br", device, "--", "set", "Bridge", device, "datapath_type="+nodetest.Datapath(), "--", "add-port", device,
 				"wire")
 		}
-		n.Shell("ethtool -K wire tx off >/dev/null\nip link set wire up\nip addr add 192.0.2." + number + "/24 dev " + device +
-			"\nip link set " + device + " up")
+		n.Shell(fmt.Sprintf("ethtool -K wire tx off >/dev/null\nip link set wire up\nip addr add 192.0.2.%s/24 dev %[2]s\n"+
+			"ip link set %[2]s up", number, device))
 		n.VS(append([]string{"set", "Open_vSwitch", ".", "external_ids:ovn-encap-ip=192.0.2." + number}, more...)...)
 	}
 	becomeChassis(node, "2", "192.0.2.2")

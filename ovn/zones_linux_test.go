@@ -14,8 +14,8 @@ import (
 )
 
 // TestTwoZonesWithPackets: two nodes have a Northbound, a northd and a Southbound each. Pods reach each other and
-// Services by both families, policies hold, and one zone goes on when it changes while the other one's databases are
-// gone.
+// Services by both families, and policies hold. One zone changes while the other one's databases are gone, which learns
+// of it when they are back.
 func TestTwoZonesWithPackets(t *testing.T) {
 	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
 	n2 := d.secondZone()
@@ -35,7 +35,8 @@ func TestTwoZonesWithPackets(t *testing.T) {
 		{"the other way", "b", a + ":8080", b}, {"the other way, IPv6", "b", "[" + a6 + "]:8080", b6},
 		{"Service", "a", "10.96.0.10:80", a}, {"Service, IPv6", "a", "[fd00:10:96::a]:80", a6},
 		{"Service of its own", "b", "10.96.0.10:80", "169.254.169.5"},
-		{"gateway", "a", testClient + ":8080", testGateway}, {"gateway, IPv6", "a", "[" + testClient6 + "]:8080", testGateway6},
+		{"gateway", "a", testClient + ":8080", testGateway},
+		{"gateway, IPv6", "a", "[" + testClient6 + "]:8080", testGateway6},
 		{"NodePort", "outside", testGateway + ":30080", "100.64.0.2"},
 		{"NodePort, IPv6", "outside", "[" + testGateway6 + "]:30080", "fd98::2"},
 	}
@@ -58,7 +59,8 @@ spec:
 		}
 		return list
 	}
-	refusals := []visit{{"who may not", "c", b + ":8080", noAnswer}, {"who may not, IPv6", "c", "[" + b6 + "]:8080", noAnswer},
+	refusals := []visit{{"who may not", "c", b + ":8080", noAnswer},
+		{"who may not, IPv6", "c", "[" + b6 + "]:8080", noAnswer},
 		{"who may not, by the Service", "c", "10.96.0.10:80", noAnswer}}
 	d.visits(append(who("a"), refusals...)...)
 

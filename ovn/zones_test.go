@@ -26,8 +26,8 @@ func zoneView(c *cluster, i int) *interconnect.View {
 		}}
 }
 
-// TestZonesAgree: what one zone has of its own node's port on the transit switch, the others have of the remote port. No
-// zone has rows of a foreign node's pods, and each has their addresses in its sets.
+// TestZonesAgree: what one zone has of its own node's port on the transit switch, the others have of the remote port.
+// No zone has rows of a foreign node's pods, and each has their addresses in its sets.
 func TestZonesAgree(t *testing.T) {
 	w, c := newWorld(), newCluster(ovntest.Settings(t, ovntest.Dual))
 	keys := w.put(w.namespace("default", "kubernetes.io/metadata.name=default"))

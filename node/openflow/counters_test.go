@@ -44,8 +44,8 @@ func TestCountersOfABadSwitch(t *testing.T) {
 	}
 }
 
-// A slow switch is waited for as long as it answers at all, and a silent one is not. It is greeted before it is asked: it
-// gives up who is silent itself.
+// A slow switch is waited for as long as it answers at all, and a silent one is not. It is greeted before it is asked,
+// since it gives a silent connection up, too.
 func TestCountersOfASlowSwitch(t *testing.T) {
 	for name, c := range map[string]struct {
 		pause time.Duration // before each answer
