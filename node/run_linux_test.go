@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -83,5 +84,35 @@ func TestAnAgentTellsWhatItsStartWaitsFor(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("it ended with %v", err)
+	}
+}
+
+// TestToolsWaitForTheHostsAddress: an agent does not end because the host lacks metrics-address. It may be the one that
+// gives the host its addresses back. What waiting does not heal ends it.
+func TestToolsWaitForTheHostsAddress(t *testing.T) {
+	c := validConfig()
+	c.MetricsAddress = "198.51.100.77:9471"
+	tools, err := serveWeb(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tools.close()
+	address := func(verb string) {
+		t.Helper()
+		if text, err := exec.Command("ip", "addr", verb, "198.51.100.77/32", "dev", "lo").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+	}
+	address("add")
+	defer address("del")
+	nodetest.Eventually(t, 10*time.Second, func() error {
+		response, err := http.Get("http://" + c.MetricsAddress + "/healthz")
+		if err == nil {
+			response.Body.Close()
+		}
+		return err
+	})
+	if _, err := serveWeb(t.Context(), c); err == nil || !strings.Contains(err.Error(), "metrics-address") {
+		t.Errorf("an address that is taken: %v", err)
 	}
 }

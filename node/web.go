@@ -2,13 +2,18 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"github.com/weftnet/weft/models/httpserver"
+	"github.com/weftnet/weft/models/signal"
+	"github.com/weftnet/weft/node/hostservice/listeners"
 	"github.com/weftnet/weft/node/nodeconfig"
 )
 
@@ -33,15 +38,33 @@ func serveWeb(ctx context.Context, c nodeconfig.Config) (*web, error) {
 		},
 	})
 	serve, err := httpserver.Listen(ctx, c.MetricsAddress, w)
-	if err != nil {
+	if err != nil && !errors.Is(err, listeners.ErrNoAddress) {
 		end()
 		return nil, err
 	}
 	go func() {
 		defer close(w.ended)
-		w.err = serve()
+		if err != nil {
+			slog.WarnContext(ctx, "metrics-address is served as soon as the host has it", "error", err)
+			serve, err = listenLater(ctx, c.MetricsAddress, w)
+		}
+		if err == nil {
+			err = serve()
+		}
+		w.err = err
 	}()
 	return w, nil
+}
+
+// listenLater returns when the host has the address. It may be the agent itself that gives it back to the host.
+func listenLater(ctx context.Context, address string, handler http.Handler) (serve func() error, err error) {
+	for ctx.Err() == nil {
+		signal.Sleep(ctx, time.Second)
+		if serve, err = httpserver.Listen(ctx, address, handler); !errors.Is(err, listeners.ErrNoAddress) {
+			return serve, err
+		}
+	}
+	return func() error { return nil }, nil
 }
 
 // answer has all requests from now on answered by these.

@@ -25,8 +25,9 @@ const built = "../../bin/site"
 // page is what a page has that others lead to, and where it leads itself.
 type page struct {
 	ids     map[string]bool
-	links   []string // of <a>
-	sources []string // what a browser loads with the page
+	links   []string          // of <a>
+	sources []string          // what a browser loads with the page
+	terms   map[string]string // of the glossary, with what it shows of each
 }
 
 func pages(t *testing.T) map[string]*page {
@@ -45,7 +46,7 @@ func pages(t *testing.T) map[string]*page {
 		if err != nil {
 			return err
 		}
-		p := &page{ids: map[string]bool{}}
+		p := &page{ids: map[string]bool{}, terms: map[string]string{}}
 		for n := range root.Descendants() {
 			attributes := map[string]string{}
 			for _, a := range n.Attr {
@@ -55,6 +56,8 @@ func pages(t *testing.T) map[string]*page {
 			switch {
 			case n.Data == "a":
 				p.links = append(p.links, attributes["href"])
+			case n.Data == "abbr":
+				p.terms[strings.ToLower(n.FirstChild.Data)] = attributes["title"]
 			case n.Data == "link" && attributes["rel"] != "canonical":
 				p.sources = append(p.sources, attributes["href"])
 			case attributes["src"] != "":
@@ -105,6 +108,24 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	t.Logf("%d pages, %d links", len(all), checked)
+}
+
+// TestTermsShowTheirMeaning: a reader who meets a word of Weft's own need not look for it in the glossary.
+func TestTermsShowTheirMeaning(t *testing.T) {
+	all := pages(t)
+	for page, want := range map[string][2]string{
+		"docs/security.html": {"stolen node", "A node that an attacker controls."},
+		"docs/glossary.html": {},
+		"index.html":         {"chassis host", "A Linux host that runs the ovn-controller of Windows nodes (weft chassis)."},
+	} {
+		terms := all[page].terms
+		if want[0] == "" && len(terms) > 0 {
+			t.Errorf("%s explains %v", page, terms)
+		}
+		if want[0] != "" && terms[want[0]] != want[1] {
+			t.Errorf("%s explains a %s by %q, not %q", page, want[0], terms[want[0]], want[1])
+		}
+	}
 }
 
 // TestReader: a reader sees the README's picture, finds an Event by the search, and follows the result. The browser
