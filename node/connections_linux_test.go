@@ -428,12 +428,12 @@ func (b *boundedNode) evade() {
 		}
 		for i := 0; i < podBound/2 && !full(); i++ {
 			b.eventually(func() error {
-				begun++
 				err := vanish(b.greedy.sandbox, netip.AddrPortFrom(outsideHosts[i%2], 80))
-				if err != nil && full() {
-					return nil
+				if err != nil && !full() {
+					return err
 				}
-				return err
+				begun++
+				return nil
 			})
 		}
 		b.forget()

@@ -288,7 +288,7 @@ func (o *OVN) stop() {
 			}
 		}
 	}
-	if o.namespace == "" { // or the namespace ends with what is in it
+	if o.namespace == "" && o.processes[Vswitchd] != nil { // or the namespace ends with what is in it
 		// What a vswitchd leaves that is killed: the devices of its internal ports, or all of the kernel's datapath.
 		removeTaps(o.tb)
 		if !Userspace() {
