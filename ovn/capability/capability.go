@@ -448,12 +448,16 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "translations of removed connections",
-		Effect: "the driver keeps an expired connection for up to two minutes. If a new connection with the same " +
-			"addresses and ports begins meanwhile, it loses its translation when the driver removes the expired one. " +
+		Effect: "the driver keeps an expired connection for up to two minutes. A client may ask a Service again from the " +
+			"same port meanwhile. If that leads to the same endpoint, the endpoint's port is taken by the expired " +
+			"connection. Then the driver leads the client to another port of the endpoint, where mostly nobody listens. " +
+			"The new connection also loses its translation when the driver removes the expired one. " +
 			"The translation of the expired one is left, and points to memory that is free",
-		Answer: "nothing: the client begins another connection",
-		Source: "Conntrack-nat.c: OvsNatDeleteKey; Conntrack.c: OvsCtEntryDelete, OvsCtSetupLookupCtx",
-		Bears:  []string{"translation without connection"},
+		Answer: "nothing: the client begins another connection, from another port. A client with a fixed port, such as " +
+			"some of UDP, has to wait for two minutes",
+		Source: "Conntrack-nat.c: OvsNatTranslateCtEntry, OvsNatDeleteKey; Conntrack.c: OvsCtEntryDelete, " +
+			"OvsCtSetupLookupCtx, OvsConntrackEntryCleaner",
+		Bears: []string{"translation without connection"},
 	},
 	{
 		Feature: "IGMP",

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -59,21 +60,22 @@ func TestLargePacketsPass(t *testing.T) {
 }
 
 func TestHostReachesPodsAndServices(t *testing.T) {
-	service := clusterAddresses(t, "web")
+	pods := map[string][]string{} // URLs
 	for _, node := range nodes {
-		for _, addr := range append(podAddresses(t, web(node)), service...) {
-			port := 8080
-			if slices.Contains(service, addr) {
-				port = 80
+		for _, addr := range podAddresses(t, web(node)) {
+			pods[web(node)] = append(pods[web(node)], httpURL(addr, 8080, "hostname"))
+		}
+	}
+	services := append([]string{"-timeout", "5s"}, webURLs(clusterAddresses(t, "web")...)...)
+	for _, node := range nodes {
+		from := host(node)
+		for pod, urls := range pods {
+			if err := from.ask(append([]string{"-timeout", "5s"}, urls...)...).are(pod); err != nil {
+				t.Errorf("%s: %v", from, err)
 			}
-			host := addr.String()
-			if addr.Is6() {
-				host = "[" + host + "]"
-			}
-			url := fmt.Sprintf("http://%s:%d/hostname", host, port)
-			if out, err := cluster.Try("exec", node, "--", "curl", "-sS", "--max-time", "5", url); err != nil {
-				t.Errorf("host %s to %s: %s %v", node, url, out, err)
-			}
+		}
+		if err := from.ask(services...).among(slices.Collect(maps.Keys(pods))); err != nil {
+			t.Errorf("%s: %v", from, err)
 		}
 	}
 }

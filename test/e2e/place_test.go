@@ -145,10 +145,12 @@ func (p place) askOnce(args ...string) heard {
 	return h
 }
 
-// The ports that Windows gives to clients who ask for none.
+// The ports of clients that ask. They are none of NodePorts, and none that Linux or Windows gives to a client who asks
+// for none: a kubelet's probes have those, each pod remembers them for a minute after it has ended the connection, and
+// a client of the same host with the same port would get no answer meanwhile (docs/lab.md).
 const (
-	firstPort = 49152
-	allPorts  = 1<<16 - firstPort
+	firstPort = 20000
+	allPorts  = 30000 - firstPort
 	restless  = 1024 // for who asks on and on
 )
 

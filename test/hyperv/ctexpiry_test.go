@@ -98,6 +98,32 @@ func TestExpiredKeepsItsTranslation(t *testing.T) {
 	}
 }
 
+// An expired connection keeps the answers' addresses and ports, too: until the driver's next look at all of them a
+// client that asks a Service again from its former port is led to another port of the server.
+func TestExpiredKeepsItsAnswers(t *testing.T) {
+	service := netip.MustParseAddr("10.96.0.1")
+	for after, same := range map[time.Duration]bool{29 * time.Second: true, 31 * time.Second: false,
+		119 * time.Second: false, 121 * time.Second: true} {
+		t.Run(after.String(), func(t *testing.T) {
+			e, h, at := clocked(t)
+			ask := func() uint16 {
+				frame := udp(client, service, 1000, 53, "q")
+				o := send(t, e, h, frame, ct(t, 1, true, nat(natAttrDst, server, 5353)), act(actionOutput, 4))
+				return order.Uint16(o.out["pod4"][0][36:])
+			}
+			if got := ask(); got != 5353 {
+				t.Fatalf("port %d", got)
+			}
+			sendFrom(t, e, h, 4, udp(server, client, 5353, 1000, "a"), ct(t, 1, false, nat(0, netip.Addr{}, 0)),
+				act(actionOutput, 3))
+			at(after)
+			if got := ask(); (got == 5353) != same {
+				t.Errorf("the server's port is %d", got)
+			}
+		})
+	}
+}
+
 // A TCP connection is remembered for as long as its state says.
 func TestTCPTimeouts(t *testing.T) {
 	type segment struct {
