@@ -61,7 +61,8 @@ spec:
 	}
 	refusals := []visit{{"who may not", "c", b + ":8080", noAnswer},
 		{"who may not, IPv6", "c", "[" + b6 + "]:8080", noAnswer},
-		{"who may not, by the Service", "c", "10.96.0.10:80", noAnswer}}
+		{"who may not, by the Service", "c", "10.96.0.10:80", noAnswer},
+		{"who may not, by the Service, IPv6", "c", "[fd00:10:96::a]:80", noAnswer}}
 	d.visits(append(who("a"), refusals...)...)
 
 	// Zone b stands still. Zone a changes meanwhile, and b learns of it when it is back.
@@ -73,9 +74,11 @@ spec:
 	d.zones = d.zones[:1]
 	d.pods("late")
 	d.labels("late", "may")
-	late, _ := d.addresses("late")
+	late, late6 := d.addresses("late")
 	d.visits(append(who("a"), append(refusals, visit{"within the zone", "late", a + ":8080", late},
-		visit{"zone b does not know of it", "late", b + ":8080", noAnswer})...)...)
+		visit{"within the zone, IPv6", "late", "[" + a6 + "]:8080", late6},
+		visit{"zone b does not know of it", "late", b + ":8080", noAnswer},
+		visit{"zone b does not know of it, IPv6", "late", "[" + b6 + "]:8080", noAnswer})...)...)
 	for _, server := range servers {
 		other.ovn.Start(server)
 	}
