@@ -129,31 +129,40 @@ func (r *reading) grouped() []group {
 	for _, g := range found {
 		groups = append(groups, *g)
 	}
-	return fair(groups)
+	fair(groups, func(g group) bool { return reported(g.told, r.at) })
+	return groups
 }
 
-// fair sorts groups for an answer that may have no room for all: the latest of each namespace, then the second of each,
-// and so on. Objects without a namespace count as one, which is the first.
-func fair(groups []group) []group {
+// fair sorts groups for an answer that may have no room for all. Those that are findings come first, so that what is
+// none takes no place of theirs. Of each of the two parts, the latest group of each namespace is first, then the second
+// of each, and so on. Objects without a namespace count as one namespace, which is the first.
+func fair(groups []group, isFinding func(group) bool) {
 	slices.SortFunc(groups, func(a, b group) int { return latest(a.told, b.told) })
+	type queue struct {
+		part      int // 0 is of findings
+		namespace string
+	}
 	type place struct {
 		group
+		queue
 		turn int
 	}
-	turns, places := map[string]int{}, make([]place, len(groups))
+	turns, places := map[queue]int{}, make([]place, len(groups))
 	for i, g := range groups {
-		namespace := g.object.Namespace
-		places[i] = place{g, turns[namespace]}
-		turns[namespace]++
+		in := queue{1, g.object.Namespace}
+		if isFinding(g) {
+			in.part = 0
+		}
+		places[i] = place{g, in, turns[in]}
+		turns[in]++
 	}
 	slices.SortStableFunc(places, func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.turn, b.turn),
-			cmp.Compare(min(len(a.object.Namespace), 1), min(len(b.object.Namespace), 1)))
+		return cmp.Or(cmp.Compare(a.part, b.part), cmp.Compare(a.turn, b.turn),
+			cmp.Compare(min(len(a.namespace), 1), min(len(b.namespace), 1)))
 	})
 	for i, p := range places {
 		groups[i] = p.group
 	}
-	return groups
 }
 
 // latest orders groups by their last Event, the latest first.

@@ -60,6 +60,8 @@ func (r *reading) status() *api.NetworkStatus {
 		s.Policies += p.total
 		s.NotInForce = append(s.NotInForce, p.notInForce...)
 	}
+	j := &judgement{status: s, now: s.Time.Time}
+	fair(r.groups, func(g group) bool { return j.isFinding(g.told) })
 	for _, g := range r.groups {
 		s.Events = append(s.Events, g.told)
 	}

@@ -405,12 +405,14 @@ func (j *judgement) events() {
 			"with the most, some are missing")
 	}
 	for _, e := range j.status.Events {
-		if reported(e, j.now) && !j.outdated(e) {
+		if j.isFinding(e) {
 			j.say(api.Warning, "Event", e.Object, explained(e), "%s, %s ago, %s: %s", e.Reason, j.ago(e.Last.Time),
 				times(e.Count), strings.TrimSpace(e.Message))
 		}
 	}
 }
+
+func (j *judgement) isFinding(e api.EventGroup) bool { return reported(e, j.now) && !j.outdated(e) }
 
 // reported says whether Events are a finding, unless something else is known of their object: they are recent, and of a
 // reason that Weft has, and their object exists.
