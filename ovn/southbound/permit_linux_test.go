@@ -36,6 +36,9 @@ func FuzzPermit(f *testing.F) {
 		`{"op":"insert","table":"Chassis","row":{"name":"l2","hostname":"l1"}}`,
 		`{"op":"insert","table":"Chassis","uuid-name":"a","row":{"name":"l2"}},{"op":"update","table":"Chassis",` + about +
 			`,"row":{"hostname":"l9"}}`,
+		`{"op":"insert","table":"Chassis","row":{"name":"l2","other_config":["map",[["is-remote","true"]]]}}`,
+		`{"op":"insert","table":"Chassis","uuid-name":"a","row":{"name":"l2"}},{"op":"mutate","table":"Chassis",` + about +
+			`,"mutations":[["other_config","insert",["map",[["is-remote","true"]]]]]}`,
 		`{"op":"insert","table":"Chassis","row":{"name":"l2"}},{"op":"delete","table":"Chassis","where":[["_uuid","==",["uuid","{l2}"]]]}`,
 	} {
 		f.Add(seed)
@@ -139,6 +142,9 @@ func l2s(row map[string]json.RawMessage) string {
 		}
 		if name := text("hostname"); name != "l2" && name != "" {
 			return "ports of a node of that name would be l2's"
+		}
+		if others := string(row["other_config"]) + string(row[`mutated "other_config"`]); strings.Contains(others, remoteKey) {
+			return "other nodes would take it for a node of another zone"
 		}
 	case "IGMP_Group":
 		if text("chassis_name") != "l2" {

@@ -1,6 +1,7 @@
 package southbound
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -76,6 +77,34 @@ func (r *replica) ports() *index {
 	r.current, r.index = now, ix
 	return ix
 }
+
+// management is the port that the controller gives each Node of this Southbound.
+func (r *replica) management(node string) (*sb.PortBinding, error) {
+	name := contract.ManagementPort(node)
+	if port := r.ports().named[name]; port != nil {
+		return port, nil
+	}
+	return nil, errNotYet{fmt.Sprintf("weft controller has not given Node %s its port %s yet: until then the node makes "+
+		"no rows here", node, name)}
+}
+
+// isHere says why a node makes no rows here: it may be one of another zone, since all zones have one authority. Whoever
+// has a chassis here that is not remote is no Node, and an administrator has made its chassis.
+func (r *replica) isHere(node string) error {
+	_, err := r.management(node)
+	if err != nil && r.hasChassis(node, false) {
+		return nil
+	}
+	return err
+}
+
+// hasChassis says whether a node has a chassis here that is remote, or one that is not.
+func (r *replica) hasChassis(node string, remote bool) bool {
+	return len(ovsdb.List(r.Client, func(row *sb.Chassis) bool { return row.Name == node && isRemote(row) == remote })) > 0
+}
+
+// isRemote says whether a chassis is that of a node of another zone. OVN reads the key so (lib/smap.c, smap_get_bool).
+func isRemote(row *sb.Chassis) bool { return strings.EqualFold(row.OtherConfig[remoteKey], "true") }
 
 // is says whether a chassis, by its UUID, is a node.
 func (r *replica) is(chassis *string, node string) bool {

@@ -30,11 +30,7 @@ type rule struct {
 
 type owner func(r *replica, node, uuid string, row object) (own, there bool)
 
-var (
-	ownChassis = named(func(r *sb.Chassis) string { return r.Name })
-	ownEncap   = named(func(r *sb.Encap) string { return r.ChassisName })
-	referred   = map[string]owner{"Chassis": ownChassis, "Encap": ownEncap}
-)
+var referred = map[string]owner{"Chassis": ownChassis, "Encap": ownEncap}
 
 var rules = map[string]rule{
 	"Chassis": {makes: bears("Chassis", "name"), first: []string{"name"}, deletes: true, owner: ownChassis,
@@ -117,6 +113,19 @@ func named[T any](name func(*T) string) owner {
 		row, there := ovsdb.Get[T](r.Client, uuid)
 		return there && name(row) == node, there
 	}
+}
+
+// ownChassis: a remote chassis is none of the node that it names. It stands for a node of another zone, which has its
+// own chassis there.
+func ownChassis(r *replica, node, uuid string, _ object) (own, there bool) {
+	row, there := ovsdb.Get[sb.Chassis](r.Client, uuid)
+	return there && row.Name == node && !isRemote(row), there
+}
+
+// ownEncap: so it is with the tunnels of a remote chassis.
+func ownEncap(r *replica, node, uuid string, _ object) (own, there bool) {
+	row, there := ovsdb.Get[sb.Encap](r.Client, uuid)
+	return there && row.ChassisName == node && !r.hasChassis(node, true), there
 }
 
 func ownPort(r *replica, node, uuid string, _ object) (own, there bool) {
@@ -207,6 +216,11 @@ func check(r *replica, node string, o *operation) error {
 	if !known {
 		return fmt.Errorf("table %s is none that a node writes", o.table)
 	}
+	if o.op == "insert" {
+		if err := r.isHere(node); err != nil {
+			return err
+		}
+	}
 	if err := rule.checkRow(r, node, o); err != nil {
 		return err
 	}
@@ -219,7 +233,7 @@ func check(r *replica, node string, o *operation) error {
 	}
 	switch o.table {
 	case "Chassis":
-		return checkHostname(node, o)
+		return errors.Join(checkHostname(node, o), checkRemote(o))
 	case "Port_Binding":
 		return checkOptions(r, o)
 	case "IGMP_Group":
@@ -239,6 +253,20 @@ func checkHostname(node string, o *operation) error {
 		if json.Unmarshal(value, &name) != nil || name != node && name != "" {
 			return fmt.Errorf("hostname of a Chassis is %.300s, which is not the node's name: set external_ids:hostname of "+
 				"its Open vSwitch to %s, as weft node does", value, node)
+		}
+	}
+	return nil
+}
+
+// remoteKey marks a chassis, in its other_config, as a node of another zone (OVN's controller/encaps.c).
+const remoteKey = "is-remote"
+
+// checkRemote: other nodes have no tunnel to a remote chassis, and ovn-northd does not wait for it.
+func checkRemote(o *operation) error {
+	for _, value := range o.values("other_config") {
+		entries, _ := stringMap(value)
+		if _, set := entries[remoteKey]; set {
+			return fmt.Errorf("other_config:%s of a Chassis is none that a node writes", remoteKey)
 		}
 	}
 	return nil

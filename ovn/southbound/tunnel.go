@@ -57,10 +57,9 @@ func checkTunnelAddress(r *replica, node, text string) error {
 	if err != nil || addr.String() != text || !contract.TunnelAddress(addr) {
 		return fmt.Errorf("ip of an Encap is %.60q, no unicast address as such are written", text)
 	}
-	port := r.ports().named[contract.ManagementPort(node)]
-	if port == nil {
-		return errNotYet{fmt.Sprintf("weft controller has not given Node %s its switch yet, by which its tunnel addresses "+
-			"are known", node)}
+	port, err := r.management(node)
+	if err != nil {
+		return err
 	}
 	allowed, said := port.ExternalIDs[contract.TunnelAddressesKey]
 	if !said {
