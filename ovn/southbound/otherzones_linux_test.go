@@ -23,7 +23,8 @@ func TestNodesOfOtherZones(t *testing.T) {
 	chassis, encap := list("Chassis", "name=l9"), list("Encap", "chassis_name=l9")
 	s.until("the guard does not see the chassis", func() bool { return s.guard.replica.hasChassis("l9", true) })
 	// An administrator has made that of a machine which is no Node.
-	ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "create", "Chassis", "name=l7")
+	ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "--id=@e", "create", "Encap", "chassis_name=l7",
+		"type=geneve", "ip=192.0.2.77", "--", "create", "Chassis", "name=l7", "encaps=@e")
 	s.until("the guard does not see the machine", func() bool { return s.guard.replica.hasChassis("l7", false) })
 	names := strings.NewReplacer("{l9}", chassis, "{encap of l9}", encap)
 	ends := map[string]string{"l2": s.as("l2"), "l7": s.as("l7"), "l8": s.as("l8"), "l9": s.as("l9")}
