@@ -36,10 +36,11 @@ release: export GOTOOLCHAIN := go$(shell sed -n 's/^go //p' go.mod)
 release: export GOFLAGS := $(COMPILED) -buildvcs=false
 release: ## the files of a release, in bin/release/VERSION: make release VERSION=1.2.0 SIGN_KEY=~/.ssh/release
 	. $(LAB_SCRIPTS)/debian.sh && export DEBIAN_MIRROR=$$(debian_mirror) DEBIAN_SECURITY_MIRROR=$$(debian_security_mirror) && \
-		go run ./cmd/release -version '$(VERSION)' -ldflags '$(LDFLAGS)' -sign-key '$(SIGN_KEY)' 'bin/release/$(VERSION)'
+		go run ./cmd/release -version '$(VERSION)' -ldflags '$(LDFLAGS)' -url '$(RELEASE_URL)' \
+			-sign-key '$(SIGN_KEY)' 'bin/release/$(VERSION)'
 
 release-test: ## two releases of the present commit, from two clones, and whether they are the same
-	test/lab/scripts/install.sh containerd=containerd runc=runc setpriv=util-linux
+	test/lab/scripts/install.sh containerd=containerd runc=runc setpriv=util-linux qemu-aarch64=qemu-user
 	cmd/release/twice.sh
 
 # The chart and the images that `chart-test` tries are those of a release of the present commit.

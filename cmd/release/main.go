@@ -1,6 +1,6 @@
 // Command release makes the files of a release of the repository's present commit, the same bytes each time.
 //
-//	release -version VERSION -ldflags FLAGS [-sign-key KEY] FOLDER
+//	release -version VERSION -ldflags FLAGS [-url URL] [-sign-key KEY] FOLDER
 //
 // `make release` runs it, in the repository's root, with the Go version of go.mod and with the GOFLAGS and -ldflags of
 // all builds. docs/releases.md describes the files.
@@ -32,6 +32,8 @@ func release(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	name := flags.String("version", "", "a semantic version, such as 1.2.0 or 1.3.0-rc.1")
 	ldflags := flags.String("ldflags", "", "`flags` of the linker")
+	from := flags.String("url", "", "the `URL` of the folder from which the files will be downloaded; empty for that of "+
+		"the repository's releases")
 	key := flags.String("sign-key", "", "an OpenSSH `key` that signs the checksums; empty for no signature")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -40,6 +42,10 @@ func release(ctx context.Context, args []string, stdout io.Writer) error {
 		return fmt.Errorf("%d arguments, not one: the folder for the files", flags.NArg())
 	}
 	version, err := parseVersion(*name)
+	if err != nil {
+		return err
+	}
+	downloads, err := parseDownloads(*from, version)
 	if err != nil {
 		return err
 	}
@@ -53,6 +59,7 @@ func release(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := source.checkTag(ctx, version); err != nil {
 		return err
 	}
-	m := maker{source: source, version: version, ldflags: *ldflags, signKey: *key, stdout: stdout}
+	m := maker{source: source, version: version, ldflags: *ldflags, url: downloads, signKey: *key,
+		stdout: stdout}
 	return m.makeAll(ctx, flags.Arg(0))
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +18,8 @@ type maker struct {
 	source  commit
 	version semver.Version
 	ldflags string
-	signKey string // empty for no signature
+	url     *url.URL // of the folder from which the files will be downloaded
+	signKey string   // empty for no signature
 	stdout  io.Writer
 }
 
@@ -87,6 +89,9 @@ func (m maker) fill(ctx context.Context, folder, work string) error {
 		if err := m.pack(folder, b, documents, licenses); err != nil {
 			return err
 		}
+	}
+	if err := m.krew(folder, platforms); err != nil {
+		return err
 	}
 	if err := m.chart(folder); err != nil {
 		return err
@@ -161,14 +166,26 @@ func (m maker) bill(builds []build) (*bill, error) {
 	return bill, nil
 }
 
+// folderOf is the only folder in a platform's archive.
+func folderOf(version semver.Version, p platform) string {
+	return fmt.Sprintf("weft-%s-%s", version, p)
+}
+
+func archiveOf(version semver.Version, p platform) string {
+	if p.system == "windows" {
+		return folderOf(version, p) + ".zip"
+	}
+	return folderOf(version, p) + ".tar.gz"
+}
+
 // pack writes a platform's archive and, for Linux, its Debian package.
 func (m maker) pack(folder string, b build, documents []entry, licenses entry) error {
-	name := fmt.Sprintf("weft-%s-%s", m.version, b.platform)
-	entries := below(name, slices.Concat(documents, b.files))
+	name := archiveOf(m.version, b.platform)
+	entries := below(folderOf(m.version, b.platform), slices.Concat(documents, b.files))
 	if b.system == "windows" {
-		return create(folder, name+".zip", func(w io.Writer) error { return writeZip(w, entries, m.source.time) })
+		return create(folder, name, func(w io.Writer) error { return writeZip(w, entries, m.source.time) })
 	}
-	err := create(folder, name+".tar.gz", func(w io.Writer) error { return writeTarGz(w, entries, m.source.time) })
+	err := create(folder, name, func(w io.Writer) error { return writeTarGz(w, entries, m.source.time) })
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,20 @@ tar -xzf "weft-$version-$system.tar.gz" -C "$work"
 tell "$work/weft-$version-$system/weft" version
 tell "$work/weft-$version-$system/weft-cni" --version
 
+# krew makes weft a plugin of kubectl. KREW_OS and KREW_ARCH have it install for another platform than this machine's.
+GOBIN=$work go install sigs.k8s.io/krew/cmd/krew@v0.5.0
+for platform in linux-amd64 linux-arm64 windows-amd64; do
+    KREW_ROOT=$work/krew-$platform KREW_OS=${platform%-*} KREW_ARCH=${platform#*-} \
+        "$work/krew" install --manifest=weft.yaml --archive="$(echo weft-$version-$platform.*)" < /dev/null
+done
+tell "$work/krew-$system/bin/kubectl-weft" version
+[ -x "$work/krew-windows-amd64/bin/kubectl-weft.exe" ]
+
+# The programs for arm64 run in an emulator of such a processor.
+tar -xzf "weft-$version-linux-arm64.tar.gz" -C "$work"
+tell qemu-aarch64 "$work/krew-linux-arm64/bin/kubectl-weft" version
+tell qemu-aarch64 "$work/weft-$version-linux-arm64/weft-cni" --version
+
 root=$work/root
 mkdir -p "$root"/var/lib/dpkg/{updates,info}
 touch "$root/var/lib/dpkg/status"
