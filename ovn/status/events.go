@@ -165,6 +165,13 @@ func fair(groups []group, isFinding func(group) bool) {
 	}
 }
 
+func told(groups []group) (all []api.EventGroup) {
+	for _, g := range groups {
+		all = append(all, g.told)
+	}
+	return all
+}
+
 // latest orders groups by their last Event, the latest first.
 func latest(a, b api.EventGroup) int {
 	return cmp.Or(b.Last.Compare(a.Last.Time), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Reason, b.Reason),

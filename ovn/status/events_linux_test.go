@@ -95,6 +95,7 @@ func TestANamespaceHidesNoOther(t *testing.T) {
 		eventOn(on("Node", "", "w1"), "ChassisUnreachable", "", 1, 5*time.Minute),
 		eventOn(on("Node", "", "w2"), "WindowsDatapath", "", 1, time.Minute), // which is no finding
 		eventOn(on("Service", "shop", "web"), "AddressTaken", "", 1, 5*time.Minute),
+		eventOn(on("Service", "night", "web"), "AddressTaken", "", 1, recent+time.Minute), // nor is this
 		eventOn(on("Pod", "web", "p0"), "NoFreeAddress", "", 1, 5*time.Minute),
 		eventOn(on("Pod", "web", "old"), "NoFreeAddress", "", 1, eventAge+time.Second),
 	}
@@ -111,7 +112,7 @@ func TestANamespaceHidesNoOther(t *testing.T) {
 	}
 	r.groups = r.grouped()
 	s := r.list().Items[0]
-	for _, object := range []string{"Node w1", "Service shop/web", "Pod web/p0"} {
+	for _, object := range []string{"Node w1", "Node w2", "Service shop/web", "Service night/web", "Pod web/p0"} {
 		if !slices.ContainsFunc(s.Events, func(e api.EventGroup) bool { return e.Object == object }) {
 			t.Errorf("%s is not listed", object)
 		}
@@ -127,7 +128,7 @@ func TestANamespaceHidesNoOther(t *testing.T) {
 	if len(found) != mostOfReason || found[0] != "Node w1" {
 		t.Errorf("the findings are about %q", found)
 	}
-	groups := counted + 1 // with that of w2
+	groups := counted + 2 // with those of w2 and night
 	if len(s.Events) != mostEvents || s.EventsLeftOut != groups-mostEvents || counted != 3*mostOf+3 || !s.EventsTruncated {
 		t.Errorf("%d are listed, %d left out, %d counted; truncated: %t", len(s.Events), s.EventsLeftOut, counted,
 			s.EventsTruncated)

@@ -62,9 +62,7 @@ func (r *reading) status() *api.NetworkStatus {
 	}
 	j := &judgement{status: s, now: s.Time.Time}
 	fair(r.groups, func(g group) bool { return j.isFinding(g.told) })
-	for _, g := range r.groups {
-		s.Events = append(s.Events, g.told)
-	}
+	s.Events = told(r.groups)
 	s.EventsTruncated = slices.ContainsFunc(r.events[:], func(w warnings) bool { return w.truncated })
 	return s
 }

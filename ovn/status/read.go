@@ -106,7 +106,8 @@ func (r *reading) list() *api.NetworkStatusList {
 	status := r.status()
 	status.Findings = Judge(status)
 	status.Result, status.NotJudged = resultOf(status.Findings), notJudged
-	status.Events, status.EventsLeftOut = listed(status.Events)
+	fair(r.groups, func(group) bool { return false }) // the list is not only of findings
+	status.Events, status.EventsLeftOut = listed(told(r.groups))
 	return &api.NetworkStatusList{
 		TypeMeta: metav1.TypeMeta{Kind: api.NetworkStatusKind + "List", APIVersion: api.GroupVersion},
 		Items:    []api.NetworkStatus{*status},
