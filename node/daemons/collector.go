@@ -15,8 +15,8 @@ import (
 
 // Daemon is one that is asked.
 type Daemon struct {
-	// Name is the one by which `ovs-appctl -t` knows it: ovs-vswitchd, ovsdb-server, ovn-controller, ovn-northd, ovnnb_db,
-	// ovnsb_db or ovnsb_relay.
+	// Name is that of its program or, for a server of OVN's databases, of its socket: ovs-vswitchd, ovsdb-server,
+	// ovn-controller, ovn-northd, ovnnb_db, ovnsb_db or ovnsb_relay.
 	Name string
 	// Node is the node that it works for, "" for one that works for all of them.
 	Node string

@@ -128,7 +128,7 @@ func (j *judgement) answers(database string) bool {
 func (j *judgement) northd() {
 	if c := j.status.Configuration; c.Southbound < c.Northbound && j.answers(Northbound) {
 		j.say(api.Failed, "NorthdBehind", "ovn-northd", "on the central hosts: `systemctl status weft-northd`, and "+
-			"`ovn-appctl -t ovn-northd status`, of which one says active",
+			"`ovn-appctl -t /run/ovn/ovn-northd.ctl status`, of which one says active",
 			"it has not translated configuration %d of the Northbound, and is at %d", c.Northbound, c.Southbound)
 	}
 }

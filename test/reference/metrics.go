@@ -43,11 +43,11 @@ times in seconds, by their size.`)
 		{"Connections to OVSDB", "weft controller serves these for its connection to the Northbound, and weft node " +
 			"for its connection to the database of Open vSwitch. All of them also have the label `database`, with " +
 			"the database's name. At weft node, transactions, rows and refused owners are not counted. Before its first " +
-			"connection, weft node serves no metrics at all: it does not listen at `metrics-address` yet.", "ovsdb"},
+			"connection, weft node has none of these metrics.", "ovsdb"},
 		{"Daemons of OVN and Open vSwitch", "Weft asks the daemons at their control sockets, at most every 10 " +
 			"seconds. weft node asks the daemons of its node, and weft chassis the `ovn-controller` of each node that it " +
 			"holds. weft southbound asks the OVN databases' servers, a relay included, and `ovn-northd` of its host. The " +
-			"label `daemon` has the daemon's name, as `ovs-appctl -t` or, for daemons of OVN, `ovn-appctl -t` takes it. " +
+			"label `daemon` has the daemon's name. On central hosts its control socket is `/run/ovn/DAEMON.ctl`. " +
 			"The label `node` has the node that the daemon works for, and is empty for the servers of OVN's databases and " +
 			"`ovn-northd`. While a daemon does not answer, it has only `weft_daemon_up`. If its release does not know a " +
 			"question, the metrics of this question are not there.", "daemons"},
