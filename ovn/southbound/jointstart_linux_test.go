@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/test/cases"
 )
 
@@ -24,6 +25,7 @@ func TestNodesThatStartTogetherAreServed(t *testing.T) {
 	g.guard.log, g.guard.recheck = slog.New(slog.NewTextHandler(io.Discard, nil)), recheck
 	g.fill(0, 2000)
 	nodes := cases.Of(600) // more than may have a handshake pending
+	g.introduce(nodes)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	var starting []starter
@@ -64,6 +66,21 @@ func TestNodesThatStartTogetherAreServed(t *testing.T) {
 	}
 	if n := count(t, g.guard.metrics.refused) + count(t, g.guard.metrics.deferred); n > 0 {
 		t.Errorf("%v requests of nodes are refused or deferred", n)
+	}
+}
+
+// introduce gives nodes the ports by which the controller makes them known.
+func (s *southbound) introduce(nodes int) {
+	var ports []string
+	for i := range nodes {
+		ports = append(ports, fmt.Sprintf(`{"op":"insert","table":"Port_Binding","row":{"logical_port":"%s",`+
+			`"datapath":["uuid","{datapath of mgmt-l1}"],"tunnel_key":%d}}`, contract.ManagementPort(fmt.Sprint("start-", i)),
+			1000+i))
+	}
+	answer, err := ask(s.dialled(s.server.Endpoint), "transact",
+		s.names.Replace(`["OVN_Southbound",`+strings.Join(ports, ",")+`]`))
+	if err != nil || strings.Contains(answer, `"error":"`) {
+		s.Fatal(answer, err)
 	}
 }
 
