@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/topology"
 )
 
 // checkPools decides which ranges are used, and which addresses in them are not.
@@ -101,9 +102,9 @@ func (b *Part) checkPool(p *state, older []*state, networks []objects.AddressRan
 	}
 	p.wrong = strings.Join(found, "; ")
 	if len(silent) > 0 {
-		p.silent = fmt.Sprintf("; no node's gateway is in the network of %s: nobody announces its addresses, "+
-			"and clients outside do not reach them; give addresses of the nodes' external subnet",
-			strings.Join(silent, ", "))
+		p.silent = fmt.Sprintf("; of the nodes on a network outside, none has its gateway in the network of %s: nobody "+
+			"announces its addresses, and clients outside do not reach them; give addresses of these nodes' external "+
+			"subnet, or grant more nodes their network (label %s)", strings.Join(silent, ", "), topology.NetworkLabel)
 	}
 }
 
