@@ -58,7 +58,7 @@ that allow or refuse a connection, who talks to whom, and OVN itself.
 )
 
 // krew writes the manifest for the archives of the folder.
-func (m maker) krew(folder string, platforms []platform) error {
+func (m maker) krew(folder string) error {
 	manifest := krewManifest{"krew.googlecontainertools.github.com/v1alpha2", "Plugin", map[string]string{"name": "weft"},
 		krewSpec{"v" + m.version.String(), home, "Ask an OVN network of Linux and Windows nodes", krewDescription, nil}}
 	for _, p := range platforms {

@@ -31,7 +31,7 @@ func TestKrewFindsWhatItInstalls(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := m.krew(folder, platforms); err != nil {
+	if err := m.krew(folder); err != nil {
 		t.Fatal(err)
 	}
 	var manifest krewManifest

@@ -90,7 +90,7 @@ func (m maker) fill(ctx context.Context, folder, work string) error {
 			return err
 		}
 	}
-	if err := m.krew(folder, platforms); err != nil {
+	if err := m.krew(folder); err != nil {
 		return err
 	}
 	if err := m.chart(folder); err != nil {

@@ -41,8 +41,9 @@ type replica struct {
 	authors authors // of rows that it has and will have
 }
 
-// index finds ports.
+// index finds ports and chassis.
 type index struct {
+	chassis map[string]*sb.Chassis
 	named   map[string]*sb.PortBinding
 	keyed   map[[2]int]*sb.PortBinding   // by the tunnel keys of datapath and port
 	members map[string][]*sb.PortBinding // by datapath
@@ -50,7 +51,7 @@ type index struct {
 	routers map[string]bool              // by datapath
 }
 
-// ports is the index of all ports, as of now.
+// ports is the index of all ports, and of chassis, as of now.
 func (r *replica) ports() *index {
 	now := r.Changed()
 	r.mu.Lock()
@@ -58,8 +59,11 @@ func (r *replica) ports() *index {
 	if r.current == now {
 		return r.index
 	}
-	ix := &index{named: map[string]*sb.PortBinding{}, keyed: map[[2]int]*sb.PortBinding{},
-		members: map[string][]*sb.PortBinding{}, routers: map[string]bool{}}
+	ix := &index{chassis: map[string]*sb.Chassis{}, named: map[string]*sb.PortBinding{},
+		keyed: map[[2]int]*sb.PortBinding{}, members: map[string][]*sb.PortBinding{}, routers: map[string]bool{}}
+	for _, chassis := range ovsdb.List[sb.Chassis](r.Client, nil) {
+		ix.chassis[chassis.Name] = chassis
+	}
 	keys := map[string]int{}
 	for _, datapath := range ovsdb.List[sb.DatapathBinding](r.Client, nil) {
 		keys[datapath.UUID] = datapath.TunnelKey
@@ -100,7 +104,8 @@ func (r *replica) isHere(node string) error {
 
 // hasChassis says whether a node has a chassis here that is remote, or one that is not.
 func (r *replica) hasChassis(node string, remote bool) bool {
-	return len(ovsdb.List(r.Client, func(row *sb.Chassis) bool { return row.Name == node && isRemote(row) == remote })) > 0
+	row := r.ports().chassis[node]
+	return row != nil && isRemote(row) == remote
 }
 
 // isRemote says whether a chassis is that of a node of another zone. OVN reads the key so (lib/smap.c, smap_get_bool).

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -33,7 +34,7 @@ func TestCommandsFindTheirDaemons(t *testing.T) {
 			return err
 		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "bin" || d.Name() == "test"):
 			return fs.SkipDir
-		case d.IsDir() || filepath.Ext(path) != ".md" && filepath.Ext(path) != ".go":
+		case d.IsDir() || !slices.Contains([]string{".md", ".go", ".yml", ".yaml", ".j2", ".sh"}, filepath.Ext(path)):
 			return nil
 		}
 		text, err := os.ReadFile(path)
