@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// relay serves the Southbound on a socket of its own, as an expander writes it. Nothing changes in the database: what
-// ovn-trace reads of it passes here.
+// relay serves the Southbound on a socket of its own: a scope narrows what ovn-trace asks for, and an expander writes
+// the answers. Nothing changes in the database: what ovn-trace reads of it passes here.
 type relay struct {
 	folder   string
 	listener net.Listener
@@ -23,7 +23,7 @@ type relay struct {
 }
 
 // newRelay serves an endpoint until it is closed. Nobody else may enter the socket's folder.
-func newRelay(ctx context.Context, southbound string, variables Variables) (*relay, error) {
+func newRelay(ctx context.Context, southbound string, variables Variables, of *scope) (*relay, error) {
 	folder, err := os.MkdirTemp("", "weft-trace-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the socket by which ovn-trace reads the Southbound: %w", err)
@@ -40,7 +40,7 @@ func newRelay(ctx context.Context, southbound string, variables Variables) (*rel
 			if err != nil {
 				return // it is closed
 			}
-			r.work.Go(func() { r.serve(client, southbound, variables) })
+			r.work.Go(func() { r.serve(client, southbound, variables, of) })
 		}
 	})
 	return r, nil
@@ -58,7 +58,7 @@ func (r *relay) close() {
 
 // serve passes on what a client and the server say to each other. If the server cannot be reached, the client's
 // connection ends, and it tries again until its run is over.
-func (r *relay) serve(client net.Conn, southbound string, variables Variables) {
+func (r *relay) serve(client net.Conn, southbound string, variables Variables, of *scope) {
 	defer client.Close()
 	network, address, _ := strings.Cut(southbound, ":")
 	server, err := new(net.Dialer).DialContext(r.ctx, network, address)
@@ -68,8 +68,8 @@ func (r *relay) serve(client net.Conn, southbound string, variables Variables) {
 	defer server.Close()
 	defer context.AfterFunc(r.ctx, func() { client.Close(); server.Close() })()
 	go func() {
-		_, _ = io.Copy(server, client)
+		_ = of.ask(server, client)
 		server.Close()
 	}()
-	_, _ = io.Copy(&expander{variables: variables, to: client}, server)
+	_, _ = io.Copy(&expander{variables: variables, to: client, trimmer: trimmer{scope: of}}, server)
 }

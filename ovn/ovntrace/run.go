@@ -30,11 +30,13 @@ type Program struct {
 	// Southbound is the endpoint of a server of the Southbound, which need not be the leader of its cluster.
 	Southbound string
 	slots      chan struct{}
+	scope      func(context.Context, Packet) (*scope, error) // with which a packet begins
 }
 
-// New makes a Program of which so many run at a time: each reads the whole Southbound into memory.
+// New makes a Program of which so many run at a time: each reads much of the Southbound into memory.
 func New(path, southbound string, most int) *Program {
-	return &Program{Path: path, Southbound: southbound, slots: make(chan struct{}, most)}
+	return &Program{Path: path, Southbound: southbound, slots: make(chan struct{}, most),
+		scope: func(ctx context.Context, packet Packet) (*scope, error) { return readScope(ctx, southbound, packet) }}
 }
 
 // Run follows a packet and gives the output. Of a load balancer's endpoints one is taken by chance, and the output does
@@ -52,7 +54,23 @@ func (p *Program) Run(ctx context.Context, packet Packet, variables Variables) (
 	case <-ctx.Done():
 		return "", fmt.Errorf("wait for other traces to end: %w", ctx.Err())
 	}
-	r, err := newRelay(ctx, p.Southbound, variables)
+	of, err := p.scope(ctx, packet)
+	for err == nil {
+		var text string
+		if text, err = p.once(ctx, packet, expression, variables, of); err != nil {
+			break
+		}
+		if of = of.widened(text); of == nil {
+			return text, nil
+		}
+	}
+	return "", err
+}
+
+// once is one run.
+func (p *Program) once(ctx context.Context, packet Packet, expression string, variables Variables, of *scope) (
+	string, error) {
+	r, err := newRelay(ctx, p.Southbound, variables, of)
 	if err != nil {
 		return "", err
 	}

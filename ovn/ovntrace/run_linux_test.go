@@ -18,7 +18,9 @@ func program(t *testing.T, script string) *Program {
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return New(path, "unix:/run/sb.sock", 1)
+	p := New(path, "unix:/run/sb.sock", 1)
+	p.scope = func(_ context.Context, packet Packet) (*scope, error) { return newScope(&network{}, packet), nil }
+	return p
 }
 
 // TestBounds: a run that prints too much, or takes too long, ends and is told.
@@ -37,7 +39,9 @@ func TestBounds(t *testing.T) {
 		}
 		cancel()
 	}
-	if _, err := New("no-such-ovn-trace", "unix:x", 1).Run(t.Context(), web(), nil); !errors.Is(err, exec.ErrNotFound) ||
+	absent := program(t, "")
+	absent.Path = "no-such-ovn-trace"
+	if _, err := absent.Run(t.Context(), web(), nil); !errors.Is(err, exec.ErrNotFound) ||
 		!strings.Contains(err.Error(), "ovn-common") {
 		t.Errorf("a program that is not there: %v", err)
 	}

@@ -45,20 +45,28 @@ const (
 	drop  = `/* drop */`
 )
 
-// expander writes on what is written to it, JSON of the Southbound, with values in the place of variables, and with
-// actions that ovn-trace can follow. What it may replace waits for its end, which comes before the end of the JSON.
+// expander writes on what is written to it, JSON of the Southbound, with values in the place of variables, with
+// actions that ovn-trace can follow, and without what is out of the scope. What it may replace waits for its end, which
+// comes before the end of the JSON.
 type expander struct {
 	variables Variables
 	to        io.Writer
-	waits     []byte // a caret and a name, or the beginning of a part of an action
+	waits     []byte // a caret and a name, or the beginning of one of parts
 	learns    bool   // it is in an action that learns
+	trimmer   trimmer
 }
+
+// parts are what is looked for, beside variables.
+var parts = []string{unsnat, solicit, learn, drop, members, datapaths}
 
 // Write is part of [io.Writer].
 func (e *expander) Write(text []byte) (int, error) {
 	var out bytes.Buffer
 	for rest := text; len(rest) > 0; {
 		switch {
+		case e.trimmer.list != "":
+			e.trimmer.takes(rest[0], &out)
+			rest = rest[1:]
 		case len(e.waits) == 0:
 			before := rest
 			if at := bytes.IndexAny(rest, `^"/`); at >= 0 {
@@ -85,7 +93,7 @@ func (e *expander) takes(b byte) bool {
 	if e.waits[0] == '^' {
 		return b == '_' || '0' <= b && b <= '9' || 'A' <= b && b <= 'Z' || 'a' <= b && b <= 'z'
 	}
-	return slices.ContainsFunc([]string{unsnat, solicit, learn, drop}, func(part string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool {
 		n := len(e.waits)
 		return n < len(part) && part[n] == b && part[:n] == string(e.waits)
 	})
@@ -103,6 +111,9 @@ func (e *expander) instead() string {
 		return `"`
 	case learn:
 		e.learns = true
+		return text
+	case members, datapaths:
+		e.trimmer.list = text
 		return text
 	case drop:
 		if e.learns {
