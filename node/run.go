@@ -42,7 +42,8 @@ func Run(ctx context.Context, config nodeconfig.Config) error {
 	if crypt != nil {
 		defer crypt.Close()
 	}
-	// From here on ovn-controller, which systemd starts after the agent, may have tunnels.
+	// From here on ovn-controller, which systemd starts after the agent, may have tunnels. Before it starts, systemd runs
+	// "weft node guard", should the agent have failed.
 	if _, err := systemd.SdNotify(false, systemd.SdNotifyReady); err != nil {
 		slog.WarnContext(ctx, "systemd is not told that the agent has started", "error", err)
 	}

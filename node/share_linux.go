@@ -54,7 +54,7 @@ func Share(ctx context.Context, config nodeconfig.Config) (string, error) {
 		}
 		// Without the agent's flows, the router would answer for the host. A bridge that cannot be asked is not there.
 		if flows, err := ofOutside(config, integration).count(ctx); err != nil || flows == 0 {
-			if err := ovs.SuspendRouter(ctx, config.GatewayBridge); err != nil {
+			if err := ovs.SuspendRouter(ctx, config); err != nil {
 				return platform.Uplink{}, err
 			}
 		}

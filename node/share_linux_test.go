@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weftnet/weft/node/encryption"
 	"github.com/weftnet/weft/node/extbridge"
 	"github.com/weftnet/weft/node/ipsec"
 	"github.com/weftnet/weft/node/nodeconfig"
@@ -22,16 +24,23 @@ import (
 
 // After a boot, the host gets its addresses and Open vSwitch starts, in whatever order.
 func TestAddressesAreSharedBeforeTheAgentRuns(t *testing.T) {
+	entry := "external:" + testBridge
+	for by, marked := range map[string]string{"the agent": entry, "an administrator": ""} {
+		t.Run("entry by "+by, func(t *testing.T) { testSharedBeforeTheAgentRuns(t, entry, marked) })
+	}
+}
+
+// testSharedBeforeTheAgentRuns is about an entry of ovn-bridge-mappings, of which one part has the agent's mark.
+func testSharedBeforeTheAgentRuns(t *testing.T, entry, marked string) {
 	h := newUplinkHost(t)
 	h.config.CNISocket = filepath.Join(t.TempDir(), "cni.sock")
 	h.mustShare(h.start())
 	const others = "storage:br-storage"
-	entry := "external:" + testBridge
 	connect := func() {
 		t.Helper()
 		h.patch(testBridge, "localnet-"+testNode)
 		h.ovn.VS("set", "Open_vSwitch", ".", `external_ids:ovn-bridge-mappings="`+entry+","+others+`"`,
-			`external_ids:weft.net/bridge-mappings="`+entry+`"`)
+			`external_ids:weft.net/bridge-mappings="`+marked+`"`)
 	}
 	connect()
 	file := platform.SavedHost[map[string]any]{Path: h.config.UplinkFile()}
@@ -78,12 +87,20 @@ func TestAddressesAreSharedBeforeTheAgentRuns(t *testing.T) {
 	}
 }
 
-// TestTunnelsAreGuardedBeforeTheAgentRuns: an agent that is a pod comes long after ovn-controller.
+// TestTunnelsAreGuardedBeforeTheAgentRuns: an agent that is a pod comes long after ovn-controller, and one that fails
+// comes never.
 func TestTunnelsAreGuardedBeforeTheAgentRuns(t *testing.T) {
+	config := nodeconfig.Default()
+	config.CNISocket = filepath.Join(t.TempDir(), "cni.sock")
+	config.EncapAddress = netip.MustParseAddr("192.0.2.10")
 	xfrm := func(arguments ...string) string {
 		t.Helper()
 		output, err := exec.Command("ip", append([]string{"xfrm", "policy"}, arguments...)...).CombinedOutput()
 		if strings.Contains(strings.ToLower(string(output)), unix.EPROTONOSUPPORT.Error()) {
+			config.Encryption = ipsec.Enforce
+			if err := encryption.Guard(config); !errors.Is(err, unix.EPROTONOSUPPORT) {
+				t.Errorf("in a kernel without XFRM tunnels are guarded: %v", err)
+			}
 			t.Skip("the kernel has no XFRM")
 		}
 		if err != nil {
@@ -94,15 +111,18 @@ func TestTunnelsAreGuardedBeforeTheAgentRuns(t *testing.T) {
 	xfrm()
 	t.Cleanup(func() { xfrm("flush") })
 	for mode, guards := range map[ipsec.Mode]bool{ipsec.Off: false, ipsec.Begin: false, ipsec.Enforce: true} {
-		xfrm("flush")
-		config := nodeconfig.Default()
-		config.CNISocket = filepath.Join(t.TempDir(), "cni.sock")
-		config.Encryption, config.EncapAddress = mode, netip.MustParseAddr("192.0.2.10")
-		if said, err := Share(t.Context(), config); err != nil {
-			t.Errorf("%s: %q, %v", mode, said, err)
-		}
-		if policies := xfrm(); strings.Contains(policies, "dport 6081") != guards {
-			t.Errorf("%s: the tunnels have the policies\n%s", mode, policies)
+		config.Encryption = mode
+		for who, does := range map[string]func() error{
+			"weft node guard": func() error { return encryption.Guard(config) },
+			"weft node share": func() error { _, err := Share(t.Context(), config); return err },
+		} {
+			xfrm("flush")
+			if err := does(); err != nil {
+				t.Errorf("%s: %s: %v", mode, who, err)
+			}
+			if policies := xfrm(); strings.Contains(policies, "dport 6081") != guards {
+				t.Errorf("%s: after %s the tunnels have the policies\n%s", mode, who, policies)
+			}
 		}
 	}
 }

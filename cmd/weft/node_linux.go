@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/node"
+	"github.com/weftnet/weft/node/encryption"
 	"github.com/weftnet/weft/node/ipsec"
 	"github.com/weftnet/weft/node/nodeconfig"
 )
@@ -65,8 +66,29 @@ func systemCommands(keys *pflag.FlagSet) []*cobra.Command {
 		fmt.Fprintln(share.OutOrStdout(), done)
 		return nil
 	})
-	return []*cobra.Command{await, share}
+	guard := &cobra.Command{
+		Use:   "guard",
+		Short: "See to it that no tunnel sends in the clear, if encryption is enforce",
+		Long:  guardHelp,
+	}
+	once(guard, keys, func(s *settings) error {
+		config, err := nodeConfig(s)
+		if err != nil {
+			return fmt.Errorf("configuration:\n%w", err)
+		}
+		return encryption.Guard(config)
+	})
+	return []*cobra.Command{await, share, guard}
 }
+
+const guardHelp = `See to it that no tunnel sends in the clear, if encryption is enforce.
+
+This command writes the IPsec policies of the key encryption: enforce, as the agent does when it starts. With
+them, the kernel drops what tunnels would send or receive unencrypted. It fails if it cannot write them. With
+another value of the key it does nothing. The role weft_node_linux has systemd run it before ovn-controller
+starts. So ovn-controller makes no tunnel as long as the policies are missing, whatever the agent does.
+
+It takes the keys of "weft node", from the same file.`
 
 const shareHelp = `Move the host's addresses to the uplink's bridge before the agent runs.
 

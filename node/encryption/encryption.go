@@ -43,6 +43,23 @@ func Guarded(config nodeconfig.Config) (Keeper, error) {
 	return crypt, nil
 }
 
+// Guard writes the policies without which nothing drops what tunnels would send in the clear, and says why it cannot.
+// It does nothing if encryption is not enforced.
+func Guard(config nodeconfig.Config) error {
+	if config.Encryption != ipsec.Enforce {
+		return nil
+	}
+	crypt, err := newKeeper(config)
+	if err != nil || crypt == nil {
+		return err
+	}
+	defer crypt.Close() // the policies stay
+	if err := crypt.Guard(); err != nil {
+		return fmt.Errorf("encryption: write the kernel's IPsec policies: %w", err)
+	}
+	return nil
+}
+
 // Tunnels keeps the tunnels as the key encryption wants them.
 type Tunnels struct {
 	Keeper

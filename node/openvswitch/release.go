@@ -127,12 +127,15 @@ func (o *Database) unmap(ctx context.Context, goes func(mapping string, own bool
 	return o.Apply(ctx, operations)
 }
 
-// SuspendRouter takes the node's gateway router off a bridge that has lost its flows, until the agent starts: it writes
-// its entries of ovn-bridge-mappings again.
-func (o *Database) SuspendRouter(ctx context.Context, bridge string) error {
-	err := o.unmap(ctx, func(mapping string, own bool) bool { return own && strings.HasSuffix(mapping, ":"+bridge) })
+// SuspendRouter takes the node's gateway router off a gateway's bridge that has lost its flows, until the agent starts:
+// it writes its entries of ovn-bridge-mappings again. That of the gateway's network may be somebody else's.
+func (o *Database) SuspendRouter(ctx context.Context, config nodeconfig.Config) error {
+	err := o.unmap(ctx, func(mapping string, own bool) bool {
+		network, bridge, _ := strings.Cut(mapping, ":")
+		return bridge == config.GatewayBridge && (own || network == config.GatewayNetwork)
+	})
 	if err != nil {
-		return fmt.Errorf("take bridge %s from OVN: %w", bridge, err)
+		return fmt.Errorf("take bridge %s from OVN: %w", config.GatewayBridge, err)
 	}
 	return nil
 }
