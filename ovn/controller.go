@@ -272,7 +272,7 @@ func (c *controller) run(ctx context.Context, dial dialer) error {
 	})
 	c.informers.Start(ctx)
 	if err := election.Run(ctx, election.Config{Leases: c.client.CoordinationV1(), Namespace: c.config.LeaseNamespace,
-		Name: c.config.LeaseName, Identity: c.config.Identity, Duration: c.config.LeaseDuration, Fit: c.fit,
+		Name: c.config.LeaseName, Identity: c.config.Identity, Duration: c.config.LeaseDuration, Fit: c.fit, Unfit: c.unfit,
 		Log: c.log}, c.lead); err != nil {
 		stop(err)
 	}

@@ -28,6 +28,13 @@ func (c *controller) fit(ctx context.Context) {
 	}
 }
 
+// unfit waits until there is no connection to the Northbound, or until ctx is done.
+func (c *controller) unfit(ctx context.Context) {
+	for c.database.Connected() && ctx.Err() == nil {
+		signal.Sleep(ctx, look)
+	}
+}
+
 // cutOff returns true when there has been no connection for that long, and false when ctx is done.
 func cutOff(ctx context.Context, long time.Duration, connected func() bool) bool {
 	last := time.Now() // that there was one

@@ -35,7 +35,10 @@ type Config struct {
 	Duration        time.Duration
 	// Fit returns when this controller could lead, or when ctx is done. It asks for the Lease only then.
 	Fit func(ctx context.Context)
-	Log *slog.Logger
+	// Unfit returns when this controller could not lead any more, or when ctx is done. If it does not lead, it no longer
+	// asks for the Lease then. A leader's own work ends if it cannot lead.
+	Unfit func(ctx context.Context)
+	Log   *slog.Logger
 }
 
 // Work is what a leader does until ctx is done, or until it can lead no longer. Then the Lease is given back. entitled
@@ -56,6 +59,8 @@ func Run(ctx context.Context, config Config, work Work) error {
 func (c *Config) term(ctx context.Context, work Work) error {
 	election, resign := context.WithCancel(context.WithoutCancel(ctx))
 	defer resign()
+	waiting, lead := context.WithCancel(election)
+	defer lead()
 	limit := tenure.Limit(c.Duration)
 	l := &lease{work: tenure.NewTerm(ctx, limit), now: func(ctx context.Context) (*coordinationv1.Lease, error) {
 		return c.Leases.Leases(c.Namespace).Get(ctx, c.Name, metav1.GetOptions{})
@@ -78,6 +83,7 @@ func (c *Config) term(ctx context.Context, work Work) error {
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) {
+				lead()
 				l.do(func(ctx context.Context) {
 					c.Log.Info("leading", "lease", c.Name, "identity", c.Identity)
 					work(ctx, l.entitled)
@@ -95,8 +101,16 @@ func (c *Config) term(ctx context.Context, work Work) error {
 		l.work.End()
 		return fmt.Errorf("lease-name: elect a leader by Lease %s/%s: %w", c.Namespace, c.Name, err)
 	}
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		if c.Unfit(waiting); waiting.Err() == nil {
+			resign()
+		}
+	})
 	elector.Run(election)
 	l.end()
+	lead()
+	watch.Wait()
 	return nil
 }
 

@@ -3,14 +3,21 @@ package election
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	kubetesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/models/tenure"
 )
 
@@ -124,4 +131,69 @@ func TestAnothersLeaseIsNotGivenBack(t *testing.T) {
 	if err := lease.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err == nil || l.updates > 0 {
 		t.Errorf("error %v, %d updates", err, l.updates)
 	}
+}
+
+// TestAStandbyThatIsUnfitAsksForNothing: it could lead when it began to wait for the Lease. While it could not, the
+// leader ends, and the Lease is left to others.
+func TestAStandbyThatIsUnfitAsksForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const duration = 8 * time.Second
+		api := fake.NewClientset()
+		requests := 0
+		api.PrependReactor("*", "leases", func(kubetesting.Action) (bool, k8sruntime.Object, error) {
+			requests++
+			return false, nil, nil
+		})
+		held := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "weft", Name: "leader"},
+			Spec: coordinationv1.LeaseSpec{HolderIdentity: new("another"), LeaseDurationSeconds: new(int32(8)),
+				RenewTime: &metav1.MicroTime{Time: time.Now()}}}
+		if _, err := api.CoordinationV1().Leases("weft").Create(t.Context(), held, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		var fit, leads atomic.Bool
+		fit.Store(true)
+		until := func(want bool) func(context.Context) {
+			return func(ctx context.Context) {
+				for fit.Load() != want && ctx.Err() == nil {
+					signal.Sleep(ctx, 100*time.Millisecond)
+				}
+			}
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- Run(ctx, Config{Leases: api.CoordinationV1(), Namespace: "weft", Name: "leader", Identity: "me",
+				Duration: duration, Fit: until(true), Unfit: until(false), Log: slog.New(slog.DiscardHandler)},
+				func(ctx context.Context, _ func(context.Context) error) {
+					leads.Store(true)
+					<-ctx.Done()
+				})
+		}()
+		after := func(pause time.Duration) {
+			time.Sleep(pause)
+			synctest.Wait()
+		}
+		if after(duration / 2); requests < 2 {
+			t.Errorf("a standby that is fit has asked %d times", requests)
+		}
+		fit.Store(false)
+		after(time.Second)
+		before := requests
+		if after(time.Minute); requests != before || leads.Load() {
+			t.Errorf("a standby that is unfit has asked %d times, leads %t", requests-before, leads.Load())
+		}
+		fit.Store(true)
+		if after(4 * duration); !leads.Load() {
+			t.Error("a standby that is fit again does not lead")
+		}
+		fit.Store(false) // a leader's work ends by itself
+		before = requests
+		if after(2 * duration); requests == before {
+			t.Error("a leader does not renew its Lease")
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }
