@@ -349,6 +349,10 @@ func TestPoolsRefused(t *testing.T) {
 			[]string{"of the same pool"}},
 		{"a node", []string{"203.0.113.0/29"}, "False AddressTaken used 1 free 5", []string{"203.0.113.1", "Node e1",
 			"left out"}},
+		{"a node without an agent", []string{"203.0.113.64/30", "203.0.113.40/31"}, "False AddressTaken used 1 free 4",
+			[]string{"203.0.113.40", "Node bare", "left out"}},
+		{"the status of a node", []string{"203.0.113.64/30", "203.0.113.42/31"}, "False AddressTaken used 1 free 4",
+			[]string{"203.0.113.42", "Node e1", "left out"}},
 		{"hosts that are no nodes", []string{"203.0.113.72/29"}, "False AddressTaken used 1 free 6", []string{"203.0.113.73",
 			"a host (host-cidrs", "left out"}},
 		{"a range of hosts", []string{"203.0.113.78-203.0.113.82", "203.0.113.64/32"}, "False RangeOverlaps used 1 free 0",
@@ -372,12 +376,14 @@ func TestPoolsRefused(t *testing.T) {
 			n := s.egressNode(1)
 			n.PodCIDRs = n.PodCIDRs[:1]
 			n.Facts = strings.ReplaceAll(ovntest.Facts(1, false), "203.0.113.254", "203.0.113.129")
+			n.Addresses = append(slices.Clone(n.Addresses), netip.MustParseAddr("203.0.113.42"))
+			bare := s.bareNode("203.0.113.40")
 			m := s.egressNode(2)
 			m.PodCIDRs = m.PodCIDRs[:1]
 			m.Facts = strings.ReplaceAll(strings.ReplaceAll(ovntest.Facts(2, false), "203.0.113.2/24", "198.18.0.2/24"),
 				"203.0.113.254",
 				"198.18.0.1")
-			s.do(n, m, s.addressPool("old", "203.0.113.200/32"))
+			s.do(n, m, bare, s.addressPool("old", "203.0.113.200/32"))
 			old := s.objects[objects.Key{Kind: objects.PoolKind, Name: "old"}].(*objects.AddressPool)
 			old.Auto = false
 			s.do(s.addressPool("p", c.ranges...), s.balanced("web"))
@@ -389,6 +395,44 @@ func TestPoolsRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// bareNode is the Node bare, which has no pods and no agent.
+func (s *scene) bareNode(address string) *objects.Node {
+	n := s.egressNode(9)
+	n.Name, n.PodCIDRs, n.Facts, n.Addresses = "bare", nil, "", []netip.Addr{netip.MustParseAddr(address)}
+	return n
+}
+
+// garp is what a node's gateway router tells its network of.
+func (s *scene) garp(node string) string {
+	for _, r := range s.c.changeOf(northbound.NodeOwner(node)).Rows {
+		if p, ok := r.Model.(*nb.LogicalSwitchPort); ok && p.Name == "etor-"+node {
+			return p.Options["nat-addresses"]
+		}
+	}
+	return ""
+}
+
+// TestHostsAddressesAreNotAnnounced: where hosts keep a range that Services may have as well, the host answers for the
+// address, and no gateway router does.
+func TestHostsAddressesAreNotAnnounced(t *testing.T) {
+	s := newScene(t, func(c *settings.Config) {
+		ovntest.Dual(c)
+		withBalancers(c)
+		c.HostCIDRs, c.HostExternalIPCIDRs = []string{"203.0.113.64/31"}, []string{"203.0.113.64/31"}
+	})
+	s.do(s.egressNode(1), s.addressPool("p", "203.0.113.64/30"), s.balanced("a"), s.balanced("b"), s.balanced("c"))
+	s.want("addresses", s.external("a")+" "+s.external("b")+" "+s.external("c"),
+		"203.0.113.64 203.0.113.65 203.0.113.66")
+	s.want("announced", fmt.Sprint(s.c.pools.AnnouncedBy("e1")), "[203.0.113.66]")
+
+	// A Node comes whose host has the address of a Service.
+	s.do(s.bareNode("203.0.113.66"))
+	s.want("announced beside the Node", fmt.Sprint(s.c.pools.AnnouncedBy("e1")), "[]")
+	s.want("by the rows", s.garp("e1"), "")
+	s.remove(objects.NodeKind, "bare")
+	s.want("announced after it", fmt.Sprint(s.c.pools.AnnouncedBy("e1")), "[203.0.113.66]")
 }
 
 // TestTwoOfOneAddress: of two Services whose statuses say the same, the older is right.
@@ -426,18 +470,10 @@ func TestWhoAnnounces(t *testing.T) {
 		}
 		return node
 	}
-	garp := func(name string) string {
-		for _, r := range s.c.changeOf(northbound.NodeOwner(name)).Rows {
-			if p, ok := r.Model.(*nb.LogicalSwitchPort); ok && p.Name == "etor-"+name {
-				return p.Options["nat-addresses"]
-			}
-		}
-		return ""
-	}
-	s.want("who tells the network", garp(owner()), fmt.Sprintf("02:00:00:00:00:0%c 203.0.113.64", owner()[1]))
+	s.want("who tells the network", s.garp(owner()), fmt.Sprintf("02:00:00:00:00:0%c 203.0.113.64", owner()[1]))
 	for _, name := range s.c.nodes.Names() {
 		if name != owner() {
-			s.want("who tells the network of nothing else than itself", garp(name), "")
+			s.want("who tells the network of nothing else than itself", s.garp(name), "")
 		}
 	}
 	change := func(name string, edit func(*objects.Node)) {

@@ -25,12 +25,12 @@ func (c *cluster) OutsideAddresses() map[netip.Addr]string {
 	for at := range c.claims.APIServers() {
 		taken[at.Addr()] = "the API server"
 	}
-	for n := range c.nodes.Placed() {
+	for n := range c.nodes.Existing() {
 		if g := n.Facts.Gateway; g != nil {
 			add(g.NextHops, "a next hop of Node "+n.Name)
 			add(contract.Addrs(g.Addresses), "Node "+n.Name)
 		}
-		add(n.Facts.Addresses, "Node "+n.Name)
+		add(n.HostAddresses(), "Node "+n.Name)
 	}
 	if g := c.settings.Shared; g != nil {
 		add(g.NextHops, "a next hop of the shared gateway (shared-gateway-next-hops)")
@@ -65,7 +65,9 @@ func (c *cluster) NodesChanged(touched []*topology.Node) {
 		c.gateway.Update(n)
 		c.pods.NodeChanged(n)
 		c.pools.UpdateNode(n)
-		c.services.UpdateHosts(n)
+		for _, addr := range c.services.UpdateHosts(n) {
+			c.pools.HostsHave(addr)
+		}
 		c.serviceCIDRs.UpdateOccupants(n)
 	}
 	c.services.UpdateNodePorts(touched)
@@ -150,7 +152,7 @@ func (c *cluster) noteTraits(touched []*topology.Node) {
 			c.liveness.Touch()
 		}
 		switch {
-		case !before.Placed && !now.Placed: // nobody can have it
+		case !before.Placed && !now.Placed && slices.Equal(before.Taken, now.Taken): // nobody can have it
 		case !before.SameButLabels(&now):
 			c.egress.Reshape(&before, &now)
 			c.pools.Reshape()

@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"iter"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -109,6 +110,17 @@ func (b *Part) Placed() iter.Seq[*topology.Node] {
 	return func(yield func(*topology.Node) bool) {
 		for _, name := range b.names {
 			if !yield(&b.all[name].Node) {
+				return
+			}
+		}
+	}
+}
+
+// Existing are all Nodes, in the order of their names: also one without a switch, whose host is there.
+func (b *Part) Existing() iter.Seq[*topology.Node] {
+	return func(yield func(*topology.Node) bool) {
+		for _, name := range slices.Sorted(maps.Keys(b.all)) {
+			if n := &b.all[name].Node; n.Object != nil && !yield(n) {
 				return
 			}
 		}

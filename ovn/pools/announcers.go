@@ -53,9 +53,17 @@ func (b *announcers) of(vip netip.Addr) (node string, ok bool) {
 	return node, ok && !b.hosts.IsHosts(vip)
 }
 
-// ofNode are the addresses that a node's gateway router answers for, sorted.
+// ofNode are the addresses that a node's gateway router answers for, sorted. A host answers for its own.
 func (b *announcers) ofNode(node string) []netip.Addr {
-	return slices.SortedFunc(maps.Keys(b.byNode[node]), netip.Addr.Compare)
+	return slices.DeleteFunc(slices.SortedFunc(maps.Keys(b.byNode[node]), netip.Addr.Compare), b.hosts.IsHosts)
+}
+
+// hostsHave has the rows follow of a node whose gateway router answers for an address, of which it makes a difference
+// whether it is a host's.
+func (b *announcers) hostsHave(addr netip.Addr) {
+	if node := b.announced[addr]; node != "" {
+		b.nodes.Touch(node)
+	}
 }
 
 // forget has nobody answer for an address that no Service has.

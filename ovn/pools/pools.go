@@ -336,6 +336,9 @@ func (b *Part) Announcer(vip netip.Addr) (node string, ok bool) { return b.annou
 // AnnouncedBy are the addresses that a node's gateway router answers for, sorted.
 func (b *Part) AnnouncedBy(node string) []netip.Addr { return b.announcers.ofNode(node) }
 
+// HostsHave takes in an address that a host has now, or no more.
+func (b *Part) HostsHave(addr netip.Addr) { b.announcers.hostsHave(addr) }
+
 // AddToNode has a node's gateway router tell its network of the addresses that it answers for.
 func (b *Part) AddToNode(n *topology.Node, change *ovsdb.Change) {
 	announceOn(change, n.Facts.Gateway, b.AnnouncedBy(n.Name))

@@ -57,8 +57,8 @@ func (b *Part) HeldByAnother(addr netip.Addr) {
 }
 
 // UpdateHosts takes in a node's addresses and who listens there, and has the Services looked at again that want
-// what has come or gone.
-func (b *Part) UpdateHosts(n *topology.Node) {
+// what has come or gone. It gives the addresses where that makes a difference.
+func (b *Part) UpdateHosts(n *topology.Node) []netip.Addr {
 	touched, heard := b.claims.UpdateHosts(n)
 	for _, addr := range touched {
 		b.touchClaims(addr)
@@ -67,6 +67,7 @@ func (b *Part) UpdateHosts(n *topology.Node) {
 			b.touchHostPorts(addr)
 		}
 	}
+	return touched
 }
 
 // TouchSticky has the sticky Services looked at again whose rows depend on what is balanced.

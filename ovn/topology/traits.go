@@ -32,11 +32,12 @@ func TraitsOf(n *Node) Traits {
 	}
 	t := Traits{uid: n.Object.UID, Labels: n.Object.Labels, Placed: n.Placed, Ready: n.Object.Ready,
 		windows: n.Windows(), Hosted: n.Facts.Hosted != nil, chassis: n.Facts.Chassis, outside: n.Outside,
-		addresses: fmt.Sprint(n.Facts.Addresses), Taken: n.Facts.Addresses}
+		Taken: n.HostAddresses()}
 	if g := n.Facts.Gateway; g != nil {
 		t.gateway = contract.Format(contract.NodeFacts{Gateway: g})
 		t.Taken = slices.Concat(t.Taken, contract.Addrs(g.Addresses), g.NextHops)
 	}
+	t.addresses = fmt.Sprint(t.Taken)
 	return t
 }
 
