@@ -193,8 +193,10 @@ KERNEL_TEST := nice -n 5 go test $(GO_TEST) $(ANEW)
 .PHONY: test-kernel test-kernel-short
 test-kernel test-kernel-short: export WEFT_TEST_DATAPATH := system
 test-kernel test-kernel-short: export WEFT_TEST_KERNEL := $(abspath $(TEST_KERNEL))
-test-kernel-short: ovn $(TEST_KERNEL) ## two nodes with the datapath of Linux 6.12: pods, a Service, a policy, gateways, restarts of ovs-vswitchd
+test-kernel-short: ovn $(LAB)/hyperv-netlink.so $(TEST_KERNEL) ## two nodes with the datapath of Linux 6.12: pods, a Service, a policy, gateways, restarts of ovs-vswitchd; tunnels of the emulated extension
 	$(KERNEL_TEST) -timeout 5m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -run TestTwoNodesWithPackets ./ovn
+	WEFT_TEST_DATAPATH= $(KERNEL_TEST) -timeout 5m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -run TestTunnelsAreRecorded \
+		./test/hyperv # its kernel knows tunnels, and the emulated extension must have them all the same
 
 test-kernel: ovn $(TEST_KERNEL) $(CHARON) ## the tests with packets, on the datapath of Linux 6.12 (some 15 minutes)
 	$(KERNEL_TEST) -p 1 -timeout 20m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh ./node/extbridge

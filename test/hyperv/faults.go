@@ -21,7 +21,8 @@ const (
 	ICMPErrors Fault = "icmp-errors"
 	// SetIPv6: a set of IPv6 fields is passed over.
 	SetIPv6 Fault = "set-ipv6"
-	// NDTarget: the key of a neighbour discovery packet has no target and no addresses.
+	// NDTarget: the key of a neighbour discovery packet has no target and no addresses, unless the target's bytes look
+	// like options.
 	NDTarget Fault = "nd-target"
 	// FlushNAT: the flush of one connection forgets all translations of its zone.
 	FlushNAT Fault = "flush-nat"

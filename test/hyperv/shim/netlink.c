@@ -1,5 +1,7 @@
 /* Loaded into a stock ovs-vswitchd (LD_PRELOAD): its sockets of the protocols NETLINK_GENERIC and
- * NETLINK_NETFILTER lead to the emulated extension instead of the kernel. All others are the kernel's.
+ * NETLINK_NETFILTER lead to the emulated extension instead of the kernel. All others are the kernel's,
+ * except for one question: the kernel knows no tunnels here, even if it does. Where ovs-vswitchd gets a
+ * tunnel's device from the kernel, it makes a plain port of it, and the extension would have no tunnels.
  *
  * Each such socket is a connection of type SOCK_SEQPACKET to $HYPERV_SOCKET, which keeps the bounds of
  * messages and can be polled, with a second channel beside it (a "gate") that is handed over by
@@ -13,7 +15,9 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/if_link.h>
 #include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -199,10 +203,42 @@ ssize_t send(int fd, const void *data, size_t length, int flags)
     return sent(s, REAL(send)(fd, data, length, MSG_NOSIGNAL));
 }
 
+/* The attribute of a kind among others, NULL where it is not there. */
+static struct rtattr *attribute(struct rtattr *a, int length, unsigned short kind)
+{
+    for (; RTA_OK(a, length); a = RTA_NEXT(a, length)) {
+        if ((a->rta_type & NLA_TYPE_MASK) == kind) {
+            return a;
+        }
+    }
+    return NULL;
+}
+
+/* Asks the kernel for a kind of device that it does not know, if that is to be a tunnel: it answers EOPNOTSUPP. */
+static void hide_tunnels(struct nlmsghdr *message, size_t length)
+{
+    if (length < NLMSG_SPACE(sizeof(struct ifinfomsg)) || message->nlmsg_type != RTM_NEWLINK || message->nlmsg_len > length) {
+        return;
+    }
+    struct rtattr *first = (struct rtattr *) ((char *) NLMSG_DATA(message) + NLMSG_ALIGN(sizeof(struct ifinfomsg)));
+    struct rtattr *info = attribute(first, NLMSG_PAYLOAD(message, sizeof(struct ifinfomsg)), IFLA_LINKINFO);
+    struct rtattr *kind = info ? attribute(RTA_DATA(info), RTA_PAYLOAD(info), IFLA_INFO_KIND) : NULL;
+    if (kind && RTA_PAYLOAD(kind) >= sizeof "geneve" && !strcmp(RTA_DATA(kind), "geneve")) {
+        memcpy(RTA_DATA(kind), "hidden", sizeof "hidden");
+    }
+}
+
 ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
     struct redirected *s = lookup(fd);
     if (!s) {
+        int domain = -1;
+        socklen_t size = sizeof domain;
+        if (getenv("HYPERV_SOCKET") && !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) && domain == AF_NETLINK) {
+            for (size_t i = 0; i < msg->msg_iovlen; i++) { /* Open vSwitch has a message in each */
+                hide_tunnels(msg->msg_iov[i].iov_base, msg->msg_iov[i].iov_len);
+            }
+        }
         return REAL(sendmsg)(fd, msg, flags);
     }
     starting(s, msg->msg_iov[0].iov_base, msg->msg_iov[0].iov_len);
