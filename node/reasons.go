@@ -40,8 +40,8 @@ var (
 	}
 	agentNotReady = &reasons.Condition{
 		Name: "AgentNotReady", On: "Node",
-		Meaning: "The node's agent cannot attach new pods. The message says why. If it could before, an interruption " +
-			"counts only after 15 seconds, except if the node's bridges or its pod subnet are missing.",
+		Meaning: "The node's agent cannot attach new pods, or they would not work. The message says why. If it could " +
+			"before, an interruption counts only after 15 seconds, except if the node's bridges or its pod subnet are missing.",
 		Remedy: "Do what the message says. `weft doctor` on the node can tell more.",
 	}
 )

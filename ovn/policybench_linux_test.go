@@ -173,10 +173,11 @@ func BenchmarkPolicyMember(b *testing.B) {
 		p.begin(b)
 		for _, n := range []int{0, 1, 10, 100} {
 			b.Run(fmt.Sprintf("pods=%d/policies=%d", pods, n), func(b *testing.B) {
-				for b.Loop() {
+				for round := 0; b.Loop(); round++ { // each has pods of its own
 					before, transactions, start := p.rows(b), p.server.Transactions(), used(b)
 					for i := range members {
-						p.apply(b, put(b, p, []k8sruntime.Object{p.load.Member(fmt.Sprintf("crowd-%d", n), fmt.Sprintf("member-%d", i))}))
+						p.apply(b, put(b, p, []k8sruntime.Object{p.load.Member(fmt.Sprintf("crowd-%d", n),
+							fmt.Sprintf("member-%d-%d", round, i))}))
 					}
 					took := used(b) - start
 					each := (p.rows(b) - before) / members

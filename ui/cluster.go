@@ -40,7 +40,7 @@ type Cluster struct {
 // NewCluster asks the API server of a kubeconfig. Its address in about is set here.
 func NewCluster(config *rest.Config, about About) (*Cluster, error) {
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // a look at the page is five requests
+	config.QPS = -1 // a look at the page is four requests, and live connections are two more
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)

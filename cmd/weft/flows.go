@@ -24,8 +24,8 @@ namespaces by a ClusterRoleBinding, and for the flows that have an end or the Se
 it. Of an end in another namespace its address is shown, and its name to users with the right there.
 
 A connection by a Service is shown with the endpoint that was chosen. UDP and ICMP have no state. A connection is
-remembered for some time after its last packet: a TCP connection whose ends are gone for hours, UDP for a minute or
-less. Connections of hosts among themselves are not shown. Nor is what a policy of the client or a missing endpoint has
+remembered for some time after its last packet: a TCP connection whose ends are gone for hours or days, UDP for a minute
+or less. Connections of hosts among themselves are not shown. Nor is what a policy of the client or a missing endpoint has
 refused, since no connection comes of it. What a policy of the server has refused may be there, without an answer.
 
 What the host of a pod's own node begins is left out, such as kubelet's probes, and is counted below. It is shown with

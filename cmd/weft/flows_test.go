@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -249,25 +250,44 @@ func TestFollow(t *testing.T) {
 
 // TestRefusals are what rules have counted since the last look.
 func TestRefusals(t *testing.T) {
-	hits := func(deny, accept uint64) *api.PolicyHitsList {
-		return &api.PolicyHitsList{Items: []api.PolicyHits{
-			{Policy: "NetworkPolicy shop/db", Rule: "isolation from ingress", Action: "Deny", Packets: deny},
-			{Policy: "NetworkPolicy shop/db", Rule: "spec.ingress[0]", Action: "Accept", Packets: accept}}}
+	const silent = -1
+	hits := func(l1, w1, accept int) *api.PolicyHitsList {
+		isolation := api.PolicyHits{Policy: "NetworkPolicy shop/db", Rule: "isolation from ingress", Action: "Deny"}
+		list := &api.PolicyHitsList{}
+		for node, packets := range map[string]int{"l1": l1, "w1": w1} {
+			if packets == silent {
+				list.NodesUnanswered++
+				continue
+			}
+			isolation.Packets += uint64(packets)
+			isolation.Nodes = append(isolation.Nodes, api.NodeHits{Node: node, Packets: uint64(packets)})
+		}
+		list.Items = []api.PolicyHits{isolation, {Policy: "NetworkPolicy shop/db", Rule: "spec.ingress[0]", Action: "Accept",
+			Packets: uint64(accept), Nodes: []api.NodeHits{{Node: "l1", Packets: uint64(accept)}}}}
+		return list
 	}
-	var out bytes.Buffer
-	f := newFollower(screen{Writer: &out}, "json")
-	for _, c := range []struct {
-		deny, accept uint64
-		want         string
-	}{
-		{5, 1, ""}, {5, 9, ""},
-		{8, 9, `{"type":"REFUSED","object":{"policy":"NetworkPolicy shop/db","rule":"isolation from ingress","action":"Deny","packets":3}}` + "\n"},
-		{2, 9, `{"type":"REFUSED","object":{"policy":"NetworkPolicy shop/db","rule":"isolation from ingress","action":"Deny","packets":2}}` + "\n"},
-		{2, 9, ""},
+	refused := func(packets int) string {
+		return fmt.Sprintf(`{"type":"REFUSED","object":{"policy":"NetworkPolicy shop/db","rule":"isolation from ingress",`+
+			`"action":"Deny","packets":%d}}`+"\n", packets)
+	}
+	type look struct {
+		l1, w1, accept int
+		want           string
+	}
+	for name, looks := range map[string][]look{
+		"all answer": {{5, 0, 1, ""}, {5, 0, 9, ""}, {8, 0, 9, refused(3)}, {9, 4, 9, refused(5)}, {2, 4, 9, refused(2)},
+			{2, 4, 9, ""}},
+		"a node is silent once": {{5000, 10, 0, ""}, {silent, 10, 0, ""}, {5000, 11, 0, refused(1)},
+			{5001, 11, 0, refused(1)}},
+		"a node is silent at first": {{silent, 10, 0, ""}, {5000, 10, 0, ""}, {5002, 10, 0, refused(2)}},
 	} {
-		out.Reset()
-		if err := f.write(f.out, f.refusals(hits(c.deny, c.accept))); err != nil || out.String() != c.want {
-			t.Errorf("after %d: %q, %v; want %q", c.deny, out.String(), err, c.want)
+		var out bytes.Buffer
+		f := newFollower(screen{Writer: &out}, "json")
+		for i, c := range looks {
+			out.Reset()
+			if err := f.write(f.out, f.refusals(hits(c.l1, c.w1, c.accept))); err != nil || out.String() != c.want {
+				t.Errorf("%s: at look %d: %q, %v; want %q", name, i+1, out.String(), err, c.want)
+			}
 		}
 	}
 }

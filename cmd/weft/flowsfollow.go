@@ -41,6 +41,9 @@ type refusal struct {
 	Packets uint64 `json:"packets"`
 }
 
+// counter is what a rule has met on a node.
+type counter struct{ policy, rule, node string }
+
 // flowKey is what makes a connection that one and no other.
 type flowKey struct {
 	protocol, source, destination, service string
@@ -63,7 +66,8 @@ type follower struct {
 	order   []flowKey // of there
 	there   map[flowKey]api.Flow
 	whole   bool               // an answer had all flows, so others have begun after it
-	refused map[refusal]uint64 // what rules have refused in all; nil before the first look
+	refused map[counter]uint64 // what rules have refused in all; nil before the first look
+	silent  bool               // a node has not told its counts once
 	without bool               // it was told that refusals cannot be read
 	left    bool               // it was told that flows of own nodes are left out
 }
@@ -141,26 +145,36 @@ func (f *follower) changes(answer *api.NetworkFlows) (events []flowEvent) {
 	return events
 }
 
-// refusals are what rules have refused since the last look. The first look shows nothing: nobody knows since when its
-// counts are. A count that is smaller than before has begun anew.
+// refusals are what rules have refused since the last look, node by node: a node that does not answer keeps its count.
+// The first look shows nothing: nobody knows since when its counts are. So it is with what a node tells first after
+// nodes have not answered. A count that is smaller than before has begun anew.
 func (f *follower) refusals(hits *api.PolicyHitsList) (events []flowEvent) {
-	first, before := f.refused == nil, f.refused
-	f.refused = map[refusal]uint64{}
+	first := f.refused == nil
+	if first {
+		f.refused = map[counter]uint64{}
+	}
 	for _, rule := range hits.Items {
 		if rule.Action != deny {
 			continue
 		}
 		r := refusal{Policy: rule.Policy, Rule: rule.Rule, Action: rule.Action}
-		f.refused[r] = rule.Packets
-		if known := before[r]; !first && rule.Packets != known {
-			if rule.Packets > known {
-				r.Packets = rule.Packets - known
-			} else {
-				r.Packets = rule.Packets
+		for _, on := range rule.Nodes {
+			c := counter{rule.Policy, rule.Rule, on.Node}
+			known, counted := f.refused[c]
+			f.refused[c] = on.Packets
+			switch {
+			case !counted && (first || f.silent):
+			case on.Packets >= known:
+				r.Packets += on.Packets - known
+			default:
+				r.Packets += on.Packets
 			}
+		}
+		if r.Packets > 0 {
 			events = append(events, flowEvent{Type: flowsRefused, Object: r})
 		}
 	}
+	f.silent = f.silent || hits.NodesUnanswered > 0
 	return events
 }
 

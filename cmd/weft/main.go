@@ -93,7 +93,11 @@ func daemon(cmd *cobra.Command, start func(context.Context, *settings) error) *c
 			if err := setUpLog(settings); err != nil {
 				return err
 			}
-			if settings.boolean("profiling") && settings.text("metrics-address") == "" {
+			profiling := settings.boolean("profiling")
+			if err := settings.err(); err != nil {
+				return err
+			}
+			if profiling && settings.text("metrics-address") == "" {
 				return errors.New("profiling: profiles are served at metrics-address, which is empty; set it, as 127.0.0.1:9641")
 			}
 			askAPIServers()

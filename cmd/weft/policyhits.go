@@ -22,7 +22,7 @@ policies are told, too. A rule without flows on any node, as there are no pods t
 
 What is counted are packets in the direction of their connections' first ones, since policies are not asked
 about answers. A counter begins anew when ovn-controller writes its rule's flows anew, as it does when the rule
-changes, or when ovs-vswitchd restarts. Of two rules that match the same, one counts for both. Counts may be some
+changes, or when ovs-vswitchd restarts. Of two rules of a tier that match the same, one counts for both. Counts may be some
 seconds old. Nodes that have not answered are told.
 
 The JSON and the YAML are what the API server answers, a PolicyHitsList.`

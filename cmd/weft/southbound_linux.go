@@ -19,12 +19,12 @@ const southboundHelp = `Stand before the OVN Southbound, and let each node's ovn
 Run it beside each of the Southbound's servers, whose unix socket it is a client of; that server needs no port for nodes.
 A node is whom its certificate names (CN). It reads everything; it writes the rows that bear its chassis' name, and claims
 ports that are meant for it (requested-chassis, l3gateway-chassis, a group of chassis that it is in) or for
-nobody. What it is refused is logged, with the node.`
+nobody. It writes neighbours and MAC addresses where it may learn them. What it is refused is logged, with the node.`
 
 func southboundCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "southbound",
-		Short: "Stand before the OVN Southbound, and let each node write only its own rows",
+		Short: "Stand before the OVN Southbound, and let each node write its own rows and few others",
 		Long:  southboundHelp,
 	}
 	f := cmd.Flags()

@@ -12,7 +12,8 @@ const (
 	ACLLoggingAnnotation = "weft.net/acl-logging"
 )
 
-// ACLLogRate is how many lines policies may have in the log of a node's ovn-controller, per second.
+// ACLLogRate is how many lines each ACL may have in the log of a node's ovn-controller, per second. In a cluster with
+// Windows nodes, all ACLs have so many together.
 const ACLLogRate = 20
 
 // PolicyStatus says whether a NetworkPolicy is in force.

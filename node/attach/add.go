@@ -274,7 +274,7 @@ func previousEndpoint(call *cni.Call) (platform.Endpoint, error) {
 	return e, nil
 }
 
-// Status says whether an ADD that comes now would be served.
+// Status says whether a pod that an ADD attaches now would work.
 func (a *Attacher) Status(context.Context) error {
 	problems := a.health.Lasting()
 	err := problems.All()
@@ -285,5 +285,5 @@ func (a *Attacher) Status(context.Context) error {
 	if problems[health.Database] != nil { // nobody can say how attached pods fare
 		code = cni.ErrLimitedConnectivity
 	}
-	return types.NewError(code, "node "+a.config.NodeName+" cannot attach pods", err.Error())
+	return types.NewError(code, "node "+a.config.NodeName+" is not ready for new pods", err.Error())
 }

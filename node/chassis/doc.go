@@ -2,7 +2,7 @@
 //
 //	Nodes, Leases ──watch──► host ──► a member a node it holds: run directory, ovn-controller
 //	ovn-controller ── db.sock, br-int.mgmt ── relay ══ package tunnel ══ the node's agent
-//	ovn-controller ── Southbound, whose address stands in the node's own Open_vSwitch row
+//	ovn-controller ── Southbound: by the address in the node's own Open_vSwitch row, or by the host's key ovn-southbound
 //
 // Several hosts share the nodes. A Lease a host is its heartbeat, and a Lease a node says which host
 // holds it; so renewals cost the same for one node and for a thousand. What keeps a node from having

@@ -190,8 +190,8 @@ func (s *status) state() (state, string) {
 	case s.refused != "":
 		return unreachable, fmt.Sprintf("%s: %s", badDatabase, s.refused)
 	case s.answer != "" && s.answer != "connected":
-		return noSouthbound, "ovn-controller is " + s.answer + " from the Southbound; see its log above and ovn-remote in " +
-			"the node's Open_vSwitch row"
+		return noSouthbound, "ovn-controller is " + s.answer + " from the Southbound; see its log above, and the key " +
+			"ovn-southbound of this host, or without it ovn-remote in the node's Open_vSwitch row"
 	case s.answer == "connected" && s.streams[tunnel.OVSDB] > 0 && s.streams[tunnel.OpenFlow] > 0:
 		return connected, ""
 	case s.answer == "":

@@ -17,9 +17,14 @@ type daemonControl interface {
 	Arguments(ctx context.Context, daemon string) ([]string, error)
 }
 
-// ovnPair is what ovn-controller shows and trusts: by its command line or, of what that does not say, by the database.
-// ok is false where neither says. The error tells why the command line is not known, nil where no ovn-controller runs.
+// ovnPair is what ovn-controller shows and trusts: by the database's row of table SSL, or, if there is none, by the
+// command line (OVN's controller/ovn-controller.c, update_ssl_config). ok is false where neither says. The error tells
+// why the command line is not known, nil where no ovn-controller runs.
 func ovnPair(ctx context.Context, ovs vswitchReader, daemons daemonControl) (p pair, ok bool, err error) {
+	if o, problem := ovs.OpenVSwitch(ctx); problem == nil && o.SSL != nil {
+		return pair{Of: "Open vSwitch's", OfPeers: true, Key: o.SSL.PrivateKey, Certificate: o.SSL.Certificate,
+			CA: o.SSL.CaCert}, true, nil
+	}
 	arguments, err := daemons.Arguments(ctx, "ovn-controller")
 	if errors.Is(err, errAbsent) {
 		err = nil
@@ -28,12 +33,6 @@ func ovnPair(ctx context.Context, ovs vswitchReader, daemons daemonControl) (p p
 		Certificate: unixctl.Option(arguments, "--certificate", "-c"),
 		CA: cmp.Or(unixctl.Option(arguments, "--ca-cert", "-C"),
 			unixctl.Option(arguments, "--bootstrap-ca-cert", ""))}
-	if o, problem := ovs.OpenVSwitch(ctx); problem == nil && o.SSL != nil {
-		if p.Key == "" || p.Certificate == "" {
-			p.Of, p.Key, p.Certificate = "Open vSwitch's", o.SSL.PrivateKey, o.SSL.Certificate
-		}
-		p.CA = cmp.Or(p.CA, o.SSL.CaCert)
-	}
 	return p, p.Key != "" || p.Certificate != "" || p.CA != "", err
 }
 

@@ -204,7 +204,7 @@ var Limits = []Limit{
 		Feature: "set of DSCP",
 		Effect: "if a flow changes the class of traffic of an IPv4 packet, the driver breaks the header's checksum, " +
 			"and the receiver drops the packet",
-		Answer:  "no flow of OVN or Weft sets it: Weft writes no QoS rows",
+		Answer:  "no flow of OVN or Weft sets it: Weft's QoS rows only set marks",
 		Source:  "Actions.c: OvsUpdateIPv4Header; Offload.c: ChecksumUpdate16",
 		Forbids: []string{"set ipv4_dscp"},
 	},
@@ -317,8 +317,8 @@ var Limits = []Limit{
 	{
 		Feature: "nd_target",
 		Effect: "when a neighbour solicitation or advertisement comes to ovs-vswitchd for the first time, its target " +
-			"and its link-layer addresses are missing. So a logical switch does not answer for its ports, and sends the " +
-			"question to all of them",
+			"and its link-layer addresses are missing, unless the target's bytes look like options, as in 2a02::/16. So a " +
+			"logical switch does not answer for its ports, and sends the question to all of them",
 		Answer: "nothing: the port with the address answers itself, and a router answers after ovn-controller has " +
 			"processed the packet",
 		Source: "PacketParser.c: OvsParseIcmpV6 looks for options where the target is",

@@ -102,17 +102,22 @@ func (c *Cluster) Reach(namespace string) (*Reach, error) {
 // apps are those of all pods that have addresses of their own.
 func (c *Cluster) apps() []*app {
 	kinds := c.memberships()
-	byName := map[App]*app{}
+	type name struct {
+		namespace, name string
+		labelled        bool // else it is a pod's own
+	}
+	byName := map[name]*app{}
 	for _, key := range c.names {
 		p := c.pods[key]
 		if p.why != "" || len(p.addresses) == 0 {
 			continue
 		}
-		name := App{Namespace: p.namespace, Name: appName(p)}
-		a := byName[name]
+		n := name{namespace: p.namespace}
+		n.name, n.labelled = appName(p)
+		a := byName[n]
 		if a == nil {
-			a = &app{App: App{Namespace: p.namespace, Name: name.Name, Sample: p.name}, kinds: map[string][]*pod{}}
-			byName[name] = a
+			a = &app{App: App{Namespace: p.namespace, Name: n.name, Sample: p.name}, kinds: map[string][]*pod{}}
+			byName[n] = a
 		}
 		a.Pods++
 		if kind := kinds(p); len(a.kinds[kind]) < 2 {
@@ -120,17 +125,18 @@ func (c *Cluster) apps() []*app {
 		}
 	}
 	return slices.SortedFunc(maps.Values(byName), func(a, b *app) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Sample, b.Sample))
 	})
 }
 
-func appName(p *pod) string {
+// appName is what a label of a pod says, or else the pod's own name.
+func appName(p *pod) (name string, labelled bool) {
 	for _, label := range appLabels {
 		if value := p.labels[label]; value != "" {
-			return value
+			return value, true
 		}
 	}
-	return p.name
+	return p.name, false
 }
 
 // memberships gives the port groups and address sets that a pod is in, and the ports that it declares, as one text.

@@ -5,8 +5,8 @@
 // first 32 bits of the logical flow's UUID. Open vSwitch counts what meets a flow, and the node's agent tells it.
 //
 // A connection's packets in the direction of its first one are counted, those of the other direction are not:
-// OVN lets these pass without asking ACLs. Of two rules with the same match on the same pods, one counts for
-// both.
+// OVN lets these pass without asking ACLs. Of two rules of a tier with the same match on the same pods, one
+// counts for both.
 package hits
 
 import (

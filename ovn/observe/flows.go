@@ -71,7 +71,7 @@ func (h *handler) seenBy(ctx context.Context, who user.Info, item api.NetworkFlo
 	}
 	view.May = func(namespace string) bool { return may[""] || may[namespace] }
 	if !may[""] {
-		item.Unanswered, item.Unread = nil, nil
+		item.Unanswered, item.Unread = nil, withoutReasons(item.Unread)
 	}
 	item.Flows = []api.Flow{}
 	for i := range own {
@@ -89,6 +89,15 @@ func (h *handler) seenBy(ctx context.Context, who user.Info, item api.NetworkFlo
 		}
 	}
 	return item, nil
+}
+
+// withoutReasons says that sources could not be read, and not why: without names, few flows fit a namespace, and nobody
+// is to take them for all.
+func withoutReasons(unread []api.Unread) (cut []api.Unread) {
+	for _, u := range unread {
+		cut = append(cut, api.Unread{Source: u.Source, Reason: "ask an administrator"})
+	}
+	return cut
 }
 
 // mayList says of which namespaces a user may list flows, of those that the flows tell of, and of "" whether of all.

@@ -123,7 +123,9 @@ func (d *door) prepareAnswers(agents Agents) {
 		read: func(ctx context.Context) (*api.PolicyHitsList, error) {
 			counts, err := hits.Read(ctx, hits.Config{Northbound: northbound, Southbound: southbound, Dial: agents.Counters},
 				d.agents())
-			d.metrics.unanswered.Set(float64(len(counts.Unanswered)))
+			if err == nil { // else nobody was asked
+				d.metrics.unanswered.Set(float64(len(counts.Unanswered)))
+			}
 			return listOf(counts), err
 		}}
 	sources := &status.Sources{Door: d.config.Identity, DoorNamespace: Namespace, Northbound: northbound,

@@ -22,6 +22,9 @@ const (
 	settling = 2 * time.Minute
 	// catchingUp is how long a chassis may take for a configuration.
 	catchingUp = 30 * time.Second
+	// following is how long it may take if it lacks more than one. The leader may count twice within a moment, and so does
+	// whoever waits for ovn-northd or chassis by ovn-nbctl.
+	following = 10 * time.Second
 	// recent is how old the Warning is that is still a finding.
 	recent = 10 * time.Minute
 	// expiring is how long before its end a certificate is told of: the playbooks renew it then (weft_pki_renew_days).
@@ -244,7 +247,8 @@ func (j *judgement) chassis(n *api.NodeStatus, object string) {
 		j.say(api.Failed, "NoChassis", object, "on the node: `systemctl status weft-ovn-controller`, and `weft doctor`; its "+
 			"log says why it does not reach the Southbound (TCP 6642 of the central hosts)",
 			"the Southbound has no chassis %s: its ovn-controller has not registered", n.Chassis)
-	case n.Behind > 1, n.Behind > 0 && j.now.Sub(c.Translated.Time) > catchingUp: // the leader counts once a minute
+	case n.Behind > 1 && j.now.Sub(c.Translated.Time) > following, // the leader counts at least once a minute
+		n.Behind > 0 && j.now.Sub(c.Translated.Time) > catchingUp:
 		where := "on the node: `systemctl status weft-ovn-controller` and its log"
 		if n.Hosted {
 			where = "on its chassis host: `journalctl -u weft-chassis`"

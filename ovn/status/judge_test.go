@@ -127,8 +127,11 @@ var wrongs = []struct {
 	{"a chassis is behind", func(s *api.NetworkStatus) { s.Nodes[0].Configuration, s.Nodes[0].Behind = 5, 2 },
 		"failed ChassisBehind Node l1", "configuration 5, 2 behind the Southbound of 60m ago", "weft-ovn-controller"},
 	{"a chassis has missed a configuration before the latest", func(s *api.NetworkStatus) {
-		s.Nodes[0].Behind, s.Configuration.Translated = 2, microBefore(time.Second)
-	}, "failed ChassisBehind Node l1", "2 behind the Southbound of 1s ago", "weft-ovn-controller"},
+		s.Nodes[0].Behind, s.Configuration.Translated = 2, microBefore(following+time.Second)
+	}, "failed ChassisBehind Node l1", "2 behind the Southbound of 11s ago", "weft-ovn-controller"},
+	{"a chassis follows two configurations just now", func(s *api.NetworkStatus) {
+		s.Nodes[0].Behind, s.Configuration.Translated = 2, microBefore(following)
+	}, "", "", ""},
 	{"a Windows node's chassis is behind", func(s *api.NetworkStatus) { s.Nodes[1].Behind = 2 },
 		"failed ChassisBehind Node w1", "2 behind", "on its chassis host"},
 	{"a chassis follows just now", func(s *api.NetworkStatus) {

@@ -98,6 +98,10 @@ func (c Config) Validate() error {
 	if c.Hosts != "" && c.Linux > 0 {
 		errs = append(errs, errors.New("--hosts: a lab's Linux nodes are either hosts or not; leave out --linux"))
 	}
+	if c.Hosts != "" && c.Gateway == GatewayOwn {
+		errs = append(errs, errors.New("--gateway own: a host's interface to the network outside has its address; leave out "+
+			"--gateway, or --hosts"))
+	}
 	if c.Hosts == "" && c.Linux < 1 || c.Linux > MaxNodes {
 		errs = append(errs, fmt.Errorf("--linux %d: a lab has 1 to %d nodes", c.Linux, MaxNodes))
 	}

@@ -221,6 +221,9 @@ func (b *tab) picture(name string) {
 	if *screenshots == "" {
 		return
 	}
+	if err := os.MkdirAll(*screenshots, 0o755); err != nil {
+		b.Fatal(err)
+	}
 	for _, scheme := range []string{"light", "dark"} {
 		b.scheme(scheme)
 		for _, width := range []int64{1280, 390} {

@@ -66,8 +66,8 @@ type NetworkFlows struct {
 	NodesUnanswered int `json:"nodesUnanswered"`
 	// Unanswered is these nodes, and why they are not. Only a user that may list the flows of all namespaces gets it.
 	Unanswered []Unanswered `json:"unanswered,omitempty"`
-	// Unread is the sources of names that could not be read. Only a user that may list the flows of all namespaces gets
-	// it.
+	// Unread is the sources of names that could not be read. Without names, few flows fit a namespace. Only a user that
+	// may list the flows of all namespaces gets the reasons.
 	Unread []Unread `json:"unread,omitempty"`
 }
 
