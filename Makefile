@@ -35,8 +35,8 @@ collection: build ## ansible/ as a collection that has the programs, in bin/
 release: export GOTOOLCHAIN := go$(shell sed -n 's/^go //p' go.mod)
 release: export GOFLAGS := $(COMPILED) -buildvcs=false
 release: ## the files of a release, in bin/release/VERSION: make release VERSION=1.2.0 SIGN_KEY=~/.ssh/release
-	. $(LAB_SCRIPTS)/debian.sh && export DEBIAN_MIRROR=$$(debian_mirror) DEBIAN_SECURITY_MIRROR=$$(debian_security_mirror) && \
-		go run ./cmd/release -version '$(VERSION)' -ldflags '$(LDFLAGS)' -url '$(RELEASE_URL)' \
+	. $(LAB_SCRIPTS)/debian.sh && DEBIAN_MIRROR=$$(debian_mirror) && DEBIAN_SECURITY_MIRROR=$$(debian_security_mirror) && \
+		export DEBIAN_MIRROR DEBIAN_SECURITY_MIRROR && go run ./cmd/release -version '$(VERSION)' -ldflags '$(LDFLAGS)' -url '$(RELEASE_URL)' \
 			-sign-key '$(SIGN_KEY)' 'bin/release/$(VERSION)'
 
 release-test: ## two releases of the present commit, from two clones, and whether they are the same

@@ -191,7 +191,7 @@ func tooLarge(set, has int, address netip.Addr) error {
 		return nil
 	}
 	return fmt.Errorf("uplink-mtu: %d is more than the %d bytes that the interface of %v carries: large packets to other "+
-		"nodes are lost; lower the key, or raise the MTU of the interface", set, has, address)
+		"nodes are lost; raise the MTU of the interface, or lower the key and replace the node's pods", set, has, address)
 }
 
 func (r *reconciler) reconcileManagement(ctx context.Context, network contract.NodeNetwork) error {

@@ -36,7 +36,7 @@ func AgentEnd(said string, status []string, facts []netip.Addr) (netip.AddrPort,
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || number != AgentPort && (number < 1024 || defaultHostPorts.Has("tcp", uint16(number))) {
 		return netip.AddrPort{}, fmt.Errorf("port %.20q is not one at which an agent is met; set the port of the agent's "+
-			"tunnel-address to %d, or to another one from 1024 on that control planes do not use", port, AgentPort)
+			"tunnel-address to %d, or to another one from 1024 on that is not in the default of host-ports", port, AgentPort)
 	}
 	return netip.AddrPortFrom(addr, uint16(number)), nil
 }

@@ -211,7 +211,7 @@ var ownNotes = map[string]string{
 	"next-hops": "", "external-networks": "",
 	"conntrack-lookup": "see the check conntrack-lookup",
 	"hns":              "see the check hns-calls",
-	"mtu":              "see the check mtu, and lower uplink-mtu, or raise the MTU of the interface",
+	"mtu":              "see the check mtu, and raise the MTU of the interface, or lower uplink-mtu and replace the node's pods",
 	"upcalls":          "see the check upcalls",
 }
 

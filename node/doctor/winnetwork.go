@@ -312,8 +312,8 @@ func assessExtension(ctx context.Context, service hnsReader, network hns.Network
 		return append(found, s.failed("the agent enables it within a moment; if it stays so, see its log",
 			"the extension is disabled: pods on this node have no network")...)
 	case !extension.Enabled:
-		return append(found, s.warning("start the agent, which enables it", "the extension is disabled, as it is after "+
-			"a reboot")...)
+		return append(found, s.warning("start the agent, which enables it", "the extension is disabled, as it may be "+
+			"after a reboot")...)
 	}
 	return append(found, s.ok("%s is enabled", kind.Title)...)
 }

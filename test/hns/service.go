@@ -10,7 +10,7 @@ import (
 // OVSExtension is the GUID of Open vSwitch's extension of the Hyper-V switch.
 const OVSExtension = "583CC151-73EC-4A6A-8B47-578297AD7623"
 
-// The version of HNS on Windows Server 2022, and of the schema that it answers with.
+// The version of HNS that the emulator has, and of the schema that it answers with.
 var (
 	hnsVersion    = Version{Major: 15, Minor: 2}
 	schemaVersion = Version{Major: 2, Minor: 16}

@@ -25,7 +25,11 @@ const (
 // Run runs arguments that [Tool.Check] has let pass against a database. An error means that the program could not be
 // run; what the program says is in the answer, whatever its exit code.
 func (t *Tool) Run(ctx context.Context, database string, arguments []string) (*api.OVNCommand, error) {
-	ctx, cancel := context.WithTimeout(ctx, MaxTime)
+	limit := MaxTime
+	if at, ok := ctx.Deadline(); ok { // whoever has waited for others has less
+		limit = min(limit, time.Until(at))
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	out, errs := &bounded.Buffer{Most: maxOutput}, &bounded.Buffer{Most: maxErrors}
 	cmd := exec.CommandContext(ctx, t.Program, append([]string{"--db=" + database, "--no-leader-only", "--no-syslog",
@@ -41,6 +45,9 @@ func (t *Tool) Run(ctx context.Context, database string, arguments []string) (*a
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, fmt.Errorf("%w; install OVN's client programs (Debian's ovn-common) on the host of weft observe", err)
+	case ctx.Err() != nil && limit < MaxTime:
+		said += fmt.Sprintf("%s had to wait for other commands, and was ended after %v; ask again\n", t.Program,
+			limit.Round(time.Second))
 	case ctx.Err() != nil:
 		said += fmt.Sprintf("%s was ended after %v; ask for less\n", t.Program, MaxTime)
 	case err != nil && !errors.As(err, &exited):
