@@ -61,13 +61,19 @@ type leader struct {
 	annotate   func([]part.Patch)
 	report     func(objects.Problem)
 
-	// backoff is the last pause before a refused owner's next try.
-	backoff map[ovsdb.Owner]time.Duration
+	// backoff is about owners whose rows were refused.
+	backoff map[ovsdb.Owner]backoff
 	first   time.Duration // shortest pauses; tests make them short
 	// disputes are those of late, by owner.
 	disputes map[ovsdb.Owner]dispute
 	taking   sync.Mutex   // held while the cluster takes objects in and gives addresses
 	begun    atomic.Int64 // when the batch under way, or the first write, began, in nanoseconds; 0 between batches
+}
+
+// backoff is the last pause before a refused owner's next try, and when its object had an Event last.
+type backoff struct {
+	pause time.Duration
+	told  time.Time
 }
 
 // spacing is the least time between the starts of two batches. A change that comes alone does not wait;
@@ -77,6 +83,8 @@ const spacing = 5 * time.Millisecond
 const (
 	firstPause = 200 * time.Millisecond
 	lastPause  = time.Minute
+	// complaintEvery is how often an object is told that its rows are refused: the API server forgets Events after an hour.
+	complaintEvery = 30 * time.Minute
 )
 
 // run leads until ctx is done.
@@ -84,7 +92,7 @@ func (l *leader) run(ctx context.Context) {
 	if l.first == 0 {
 		l.first = firstPause
 	}
-	l.backoff = map[ovsdb.Owner]time.Duration{}
+	l.backoff = map[ovsdb.Owner]backoff{}
 	// What comes into the queue from here on is looked at again, whether the stores had it
 	// already or not.
 	l.queue.Collect(true)
@@ -245,14 +253,16 @@ func (l *leader) afterWrite(ctx context.Context, owners []ovsdb.Owner, err error
 		if !l.cluster.owns(owner) {
 			continue
 		}
-		pause := min(max(2*l.backoff[owner], l.first), lastPause)
-		if k, meta := l.object(owner); meta != nil && l.backoff[owner] == 0 {
+		now := l.backoff[owner]
+		now.pause = min(max(2*now.pause, l.first), lastPause)
+		if k, meta := l.object(owner); meta != nil && time.Since(now.told) >= complaintEvery {
+			now.told = time.Now()
 			l.report(objects.Problemf(k.Kind, meta, rowsRefused,
 				"the OVN Northbound refused the rows of this object: %v; all others are served; it is tried again "+
 					"until it succeeds", objects.Quoted(cause.Error())))
 		}
-		l.backoff[owner] = pause
-		l.later(ctx, part.Signal{What: part.Again, Name: string(owner)}, pause)
+		l.backoff[owner] = now
+		l.later(ctx, part.Signal{What: part.Again, Name: string(owner)}, now.pause)
 	}
 }
 
@@ -291,7 +301,7 @@ func (l *leader) later(ctx context.Context, e part.Event, pause time.Duration) {
 // tried again, and a pod without a port waits until it has one.
 func (l *leader) handOut(refused *ovsdb.RefusedError) {
 	l.cluster.pods.NoteNetworks(func(owner ovsdb.Owner) bool {
-		return l.backoff[owner] > 0 || refused != nil && refused.Owners[owner] != nil
+		return l.backoff[owner].pause > 0 || refused != nil && refused.Owners[owner] != nil
 	})
 	var notes []part.Patch
 	for _, a := range l.cluster.TakeNotes() {

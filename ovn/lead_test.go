@@ -229,8 +229,8 @@ func wantOwners(t *testing.T, m *memory, want []ovsdb.Owner) {
 	}
 }
 
-// TestRefusedOwnerIsTriedAgain: its object is told once, all others are served, and it is tried at a
-// slowing pace until it succeeds.
+// TestRefusedOwnerIsTriedAgain: its object is told before Kubernetes forgets it, all others are served, and it is tried
+// at a slowing pace until it succeeds.
 func TestRefusedOwnerIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := watch.NewQueue()
@@ -247,6 +247,11 @@ func TestRefusedOwnerIsTriedAgain(t *testing.T) {
 		}
 		if len(*reports) != 1 {
 			t.Errorf("reports %q, want one", *reports)
+		}
+		time.Sleep(2 * (complaintEvery + lastPause))
+		synctest.Wait()
+		if len(*reports) != 3 {
+			t.Errorf("after an hour, reports %q, want three", *reports)
 		}
 		w.change(w.pod("default", "later", "l1"))
 		wantOwners(t, m, owners("Cluster", "Node/l1", "Pod/default/good", "Pod/default/later"))
