@@ -83,7 +83,7 @@ const spacing = 5 * time.Millisecond
 const (
 	firstPause = 200 * time.Millisecond
 	lastPause  = time.Minute
-	// complaintEvery is how often an object is told that its rows are refused: the API server forgets Events after an hour.
+	// complaintEvery is how often an object is told that its rows are refused. Kubernetes forgets Events after an hour.
 	complaintEvery = 30 * time.Minute
 )
 
