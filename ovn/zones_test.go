@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -27,13 +29,18 @@ func zoneView(c *cluster, i int) *interconnect.View {
 }
 
 // TestZonesAgree: what one zone has of its own node's port on the transit switch, the others have of the remote port.
-// No zone has rows of a foreign node's pods, and each has their addresses in its sets.
+// No zone has rows of a foreign node's pods, and each has their addresses in its sets. The router knows all gateway
+// routers of its zone, of which one is shared.
 func TestZonesAgree(t *testing.T) {
-	w, c := newWorld(), newCluster(ovntest.Settings(t, ovntest.Dual))
+	w, c := newWorld(), newCluster(ovntest.Settings(t, func(c *settings.Config) {
+		ovntest.Dual(c)
+		c.SharedGatewayAddresses = []string{"203.0.113.50/24", "2001:db8::50/64"}
+		c.SharedGatewayNextHops = []string{"203.0.113.254", "2001:db8::254"}
+	}))
 	keys := w.put(w.namespace("default", "kubernetes.io/metadata.name=default"))
 	for i := 1; i <= 4; i++ {
 		n := w.node(fmt.Sprint("n", i), fmt.Sprintf("10.244.%d.0/24", i), fmt.Sprintf("fd00:10:244:%d::/64", i))
-		n.Facts = ovntest.Facts(i, true)
+		n.Facts, n.Gateway = ovntest.Facts(i, true), "true"
 		keys = append(keys, w.put(n, w.labelled(w.pod("default", fmt.Sprint("p", i), n.Name), "app=x"))...)
 	}
 	keys = append(keys, w.put(w.policies(t, `
@@ -67,6 +74,9 @@ spec:
 				t.Errorf("zone %d has %s as %+v, and the other one as %+v", i, port, own, remote)
 			}
 		}
+		if !maps.Equal(zone.joined, zone.neighbours) || len(zone.joined) != 3*2 {
+			t.Errorf("zone %d has on the join switch %v, and its router knows %v", i, zone.joined, zone.neighbours)
+		}
 		if len(zone.pods) != 2 || len(zone.addresses) != 2*4 {
 			t.Errorf("zone %d has ports of the pods %v, and the addresses %v in sets", i, zone.pods, zone.addresses)
 		}
@@ -81,10 +91,14 @@ type zoneRows struct {
 	own, remote     map[string]linked // by the port's name
 	routes          int               // to other zones
 	pods, addresses []string          // those with a port, and those of all pods in sets
+	// joined are the MAC addresses of routers on the join switch by their addresses, and neighbours are those that the
+	// cluster's router is told.
+	joined, neighbours map[string]string
 }
 
 func readZone(changes map[ovsdb.Owner]ovsdb.Change) zoneRows {
-	z := zoneRows{own: map[string]linked{}, remote: map[string]linked{}}
+	z := zoneRows{own: map[string]linked{}, remote: map[string]linked{}, joined: map[string]string{},
+		neighbours: map[string]string{}}
 	for owner, change := range changes {
 		kind, name := part.Split(owner)
 		var chassis string
@@ -95,6 +109,16 @@ func readZone(changes map[ovsdb.Owner]ovsdb.Change) zoneRows {
 				chassis = m.ChassisName
 			case *nb.LogicalSwitchPort:
 				ports[row.Key] = m
+			case *nb.LogicalRouterPort:
+				for _, network := range m.Networks {
+					if row.Key == "join" && owner != northbound.ClusterOwner {
+						z.joined[netip.MustParsePrefix(network).Addr().String()] = m.MAC
+					}
+				}
+			case *nb.StaticMACBinding:
+				if m.LogicalPort == "rtoj-cluster" {
+					z.neighbours[m.IP] = m.MAC
+				}
 			case *nb.LogicalRouterStaticRoute:
 				if m.OutputPort != nil && *m.OutputPort == "rtots" {
 					z.routes++

@@ -1,12 +1,13 @@
 package interconnect
 
 import (
+	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"strconv"
 
-	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
@@ -69,12 +70,38 @@ func (v *View) rowsOf(change ovsdb.Change) ovsdb.Change {
 	case change.Owner == northbound.ClusterOwner:
 		return v.ofCluster(change)
 	case word != nodeWord:
-		return v.withoutForeign(change)
+		return joined(v.withoutForeign(change))
 	case v.Foreign(node):
 		return v.ofForeignNode(node, change)
 	default:
-		return v.ofOwnNode(node, change)
+		return joined(v.ofOwnNode(node, change))
 	}
+}
+
+// joined tells the cluster's router of the routers of a change that are on the join switch: gateway routers, and those
+// of EgressIPs. dynamic_neigh_routers has it forget them.
+func joined(change ovsdb.Change) ovsdb.Change {
+	var r *northbound.Builder
+	for _, row := range change.Rows {
+		port, ok := row.Model.(*nb.LogicalRouterPort)
+		if !ok || row.Key != "join" {
+			continue
+		}
+		if r == nil {
+			r = northbound.Extend(copied(change))
+		}
+		mac, err := net.ParseMAC(port.MAC)
+		if err != nil {
+			panic(fmt.Sprintf("router port %s: %v", port.Name, err)) // the translation has made it
+		}
+		for _, network := range port.Networks {
+			r.Neighbour("rtoj-cluster", netip.MustParsePrefix(network).Addr(), mac)
+		}
+	}
+	if r == nil {
+		return change
+	}
+	return r.Change
 }
 
 var (
@@ -176,9 +203,6 @@ func (v *View) ofOwnNode(node string, change ovsdb.Change) ovsdb.Change {
 	r := northbound.Extend(copied(change))
 	r.Link("transit", northbound.ClusterRouterID, transitID, northbound.RouterPort("rtots-"+node,
 		[]netip.Prefix{single(v.Address(n.Number))}), NodePort(node), tunnelKey(n.Number))
-	for _, join := range n.Joins { // dynamic_neigh_routers has the router forget them
-		r.Neighbour("rtoj-cluster", join.Addr(), contract.MAC(contract.Addrs(n.Joins)...))
-	}
 	return r.Change
 }
 
