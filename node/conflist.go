@@ -16,7 +16,7 @@ import (
 // conflist is the network configuration list for the container runtime. It has two versions:
 // libcni before 1.2 (containerd 1.6 and 1.7) reads cniVersion only, and fails each ADD of 1.1.0 with
 // "unsupported CNI result version"; later ones (containerd 2) choose the highest of cniVersions,
-// and with 1.1.0 call STATUS and GC.
+// and with 1.1.0 may call STATUS and GC. containerd calls STATUS since 2.0.1, and GC not up to 2.3.
 func conflist(c nodeconfig.Config) ([]byte, error) {
 	plugin := map[string]any{"type": cni.PluginType, "socket": c.CNISocket}
 	if c.SharesAdapter() { // HNS gives a sandbox its resolver, kubelet does not

@@ -67,7 +67,7 @@ func TestConflistReplacesOwnStaleOnesOnly(t *testing.T) {
 	}
 }
 
-// A runtime of today calls GC and STATUS, which it does from 1.1.0 on.
+// A runtime of today may call STATUS and GC, which are there from 1.1.0 on.
 func TestRuntimesChooseTheLatestVersionOfTheConflist(t *testing.T) {
 	text, err := conflist(validConfig())
 	if err != nil {

@@ -29,8 +29,8 @@ is a number, or the name of a Service's port. Without a port, a Service's only o
 echo (ICMP). An IPv6 address stands in brackets before its port.
 
 A connection from an address outside comes in by the gateway of a node, see --node, and goes to an address by which a
-Service is known outside, or to a node. A NodePort is a port of a node, or of an address of it. The trace says whether
-the node's switch, its gateway router or its agent answers there.
+Service is known outside, to that of a pod, or to a node. A NodePort is a port of a node, or of an address of it. The
+trace says whether the node's switch, its gateway router or its agent answers there.
 
 Without --live nothing is sent. ovn-trace, OVN's simulator, follows the packet through the logical flows of the live
 Southbound, with the values of the node for the variables of NodePorts. It knows no connections: what the request has

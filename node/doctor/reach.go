@@ -211,8 +211,9 @@ var ownNotes = map[string]string{
 	"next-hops": "", "external-networks": "",
 	"conntrack-lookup": "see the check conntrack-lookup",
 	"hns":              "see the check hns-calls",
-	"mtu":              "see the check mtu, and raise the MTU of the interface, or lower uplink-mtu and replace the node's pods",
-	"upcalls":          "see the check upcalls",
+	"mtu": "see the check mtu, and raise the MTU of the interface, or lower uplink-mtu and replace the node's " +
+		"pods",
+	"upcalls": "see the check upcalls",
 }
 
 // checkNotes tells the agent's notes that have a remedy. A note may go on for several lines.

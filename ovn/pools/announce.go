@@ -84,7 +84,7 @@ func (b *Part) notePool(p *state) {
 	case p.wrong != "":
 		ready = p.object.Ready(p.reason, p.wrong+"; the pool's other addresses are in use"+p.silent)
 	case free == 0:
-		ready = p.object.Ready(usedUp, "all addresses are taken; add to spec.ranges")
+		ready = p.object.Ready(usedUp, "all addresses are taken; add to spec.ranges"+p.silent)
 	}
 	b.NoteStatus(objects.PoolKind, &p.object.Custom, poolStatus{part.Conditions{ready}, free, p.object.Generation, used},
 		&p.noted)
