@@ -15,8 +15,8 @@ var (
 		Name: "UplinkMTUTooLarge", On: "Node",
 		Meaning: "uplink-mtu is more than the interface of encap-address carries. Large packets to other nodes are lost, " +
 			"so connections open and then hang.",
-		Remedy: "Raise the MTU of the interface. Or lower uplink-mtu, restart the agent, and replace the node's pods: these " +
-			"keep the MTU that they have.",
+		Remedy: "Raise the MTU of the interface. Or lower uplink-mtu, restart the agent, and replace the node's pods: " +
+			"these keep the MTU that they have.",
 	}
 	upcallsLost = &reasons.Event{
 		Name: "UpcallsLost", On: "Node",
