@@ -96,7 +96,7 @@ func TestUplinkThatIsTooNarrow(t *testing.T) {
 		t.Error(err)
 	}
 	const want = "uplink-mtu: 1500 is more than the 1400 bytes that the interface of 192.0.2.11 carries: large packets " +
-		"to other nodes are lost; lower the key, or raise the MTU of the interface"
+		"to other nodes are lost; raise the MTU of the interface, or lower the key and replace the node's pods"
 	if err := tooLarge(1500, 1400, address); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
