@@ -72,9 +72,10 @@ func systemCommands(keys *pflag.FlagSet) []*cobra.Command {
 		Long:  guardHelp,
 	}
 	once(guard, keys, func(s *settings) error {
-		config, err := nodeConfig(s)
-		if err != nil {
-			return fmt.Errorf("configuration:\n%w", err)
+		// What the agent would refuse of other keys is no reason to leave the node without ovn-controller.
+		config, invalid := nodeConfig(s)
+		if config.Encryption != ipsec.Enforce {
+			return invalid
 		}
 		return encryption.Guard(config)
 	})

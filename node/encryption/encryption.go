@@ -30,8 +30,8 @@ type Keeper interface {
 	Close()
 }
 
-// Guarded comes before all else: after a boot Open vSwitch has tunnels from before, and nothing waits for the
-// agent before it sends by them. What fails here is told by the first look.
+// Guarded comes before all else: after a boot Open vSwitch has tunnels from before. What fails here is told by the
+// first look. That ovn-controller does not start then is [Guard]'s.
 func Guarded(config nodeconfig.Config) (Keeper, error) {
 	crypt, err := newKeeper(config)
 	if err != nil || crypt == nil || config.Encryption != ipsec.Enforce {

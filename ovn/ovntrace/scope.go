@@ -12,11 +12,10 @@ import (
 )
 
 // scope is what a run reads of the Southbound. ovn-trace reads each logical flow once for each datapath that has it,
-// and puts all members of an address set in the place of its name. So with 100 nodes and 10,000 Services it takes some
-// 20 GB, nearly all of them for datapaths that the packet never meets. What is out of the scope stays out of what
-// ovn-trace reads: datapaths in groups of datapaths (ovn-sb(5), Logical_DP_Group), and members of address sets.
-//
-// So do logical flows of other datapaths.
+// and puts all members of an address set in the place of its name. So with 100 nodes and 10,000 Services it takes
+// 17 GB, nearly all of them for datapaths that the packet never meets. What is out of the scope stays out of what
+// ovn-trace reads: logical flows of other datapaths, these datapaths in groups (ovn-sb(5), Logical_DP_Group), and
+// members of address sets.
 //
 // A packet may leave the scope: it meets another datapath, or gets another address. Then the run says so, and is made
 // again with a wider scope, see [scope.widened].
@@ -44,8 +43,8 @@ type attached struct {
 	between []string
 }
 
-// hub is from how many peers on a datapath is one that joins nodes. Its peers are in a scope only as far as they are
-// themselves.
+// hub is from how many peers on a datapath is one that joins nodes, and from how many ports on a network is one that
+// nodes share. What is beside these is in a scope only as far as the packet meets it.
 const hub = 4
 
 // newScope is that of a packet, as long as nothing is known of its way.
@@ -66,15 +65,23 @@ func (s *scope) enters(datapath string) {
 	}
 }
 
-// has widens the scope by an address, and by the datapaths where it belongs.
+// has widens the scope by an address, and by the datapaths where it belongs. All gateway routers have a port on the
+// join switch, and most on the same network outside, so an address there tells nothing of where it is.
 func (s *scope) has(addr netip.Addr) {
 	s.addresses[addr] = true
+	var beside []string
+	ports := 0
 	for _, a := range s.network.attached {
 		if a.network.Contains(addr) {
-			for _, datapath := range a.between {
-				s.datapaths[datapath] = true
-			}
+			beside = append(beside, a.between...)
+			ports++
 		}
+	}
+	if ports >= hub {
+		return
+	}
+	for _, datapath := range beside {
+		s.datapaths[datapath] = true
 	}
 }
 

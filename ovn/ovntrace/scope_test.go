@@ -71,6 +71,7 @@ egress(dp="join", inport="join-cluster", outport="join-gr-l1")
 ingress(dp="gr-l1", inport="gr-l1-join")
 ----------------------------------------
 `, "cluster l1", "cluster ext-l1 gr-l1 join l1"},
+		{"a network that nodes share", "100.64.0.3", "", "cluster l1", ""},
 		{"no output", "10.244.1.5", "", "cluster l1 l2", ""},
 	} {
 		p := web()
