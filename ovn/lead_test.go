@@ -34,16 +34,14 @@ import (
 
 // memory is a Northbound that remembers the owners' changes and does as the test says.
 type memory struct {
-	mu       sync.Mutex
-	owners   map[ovsdb.Owner]ovsdb.Change
-	refuse   map[ovsdb.Owner]error
-	broken   error
-	unowned  bool          // until the next claim
-	hangs    chan struct{} // where not nil, a claim waits for it
-	claims   int
-	another  bool // has the Lease
-	replaces int
-	applies  int
+	mu      sync.Mutex
+	owners  map[ovsdb.Owner]ovsdb.Change
+	refuse  map[ovsdb.Owner]error
+	broken  error
+	unowned bool          // until the next claim
+	hangs   chan struct{} // where not nil, a claim waits for it
+	another bool          // has the Lease
+	applies atomic.Int64
 	// annotated are the pods' annotations that were handed out; early are those that were before the rows were there.
 	annotated map[string]string
 	early     []string
@@ -82,7 +80,6 @@ func (m *memory) Claim(ctx context.Context, entitled func(context.Context) error
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.claims++
 	if err := entitled(ctx); err != nil || m.another {
 		return errors.Join(err, errors.New("the Lease is another's"))
 	}
@@ -93,7 +90,6 @@ func (m *memory) Claim(ctx context.Context, entitled func(context.Context) error
 func (m *memory) Replace(_ context.Context, changes []ovsdb.Change) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.replaces++
 	if m.broken == nil {
 		m.owners = map[ovsdb.Owner]ovsdb.Change{}
 	}
@@ -103,7 +99,7 @@ func (m *memory) Replace(_ context.Context, changes []ovsdb.Change) error {
 func (m *memory) Apply(_ context.Context, changes []ovsdb.Change) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.applies++
+	m.applies.Add(1)
 	return m.write(changes)
 }
 
@@ -171,17 +167,35 @@ func (w *lockedWorld) change(objects ...any) {
 	}
 }
 
-// lead starts a leader over a memory, in a bubble of synctest; what it reports is in the list.
-func lead(t *testing.T, m *memory, w *lockedWorld) (*leader, *[]string) {
+// reports are the problems that a leader reports. A test reads them while the leader goes on.
+type reports struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (r *reports) add(p objects.Problem) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = append(r.list, p.String())
+}
+
+func (r *reports) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.list)
+}
+
+// lead starts a leader over a memory, in a bubble of synctest.
+func lead(t *testing.T, m *memory, w *lockedWorld) (*leader, *reports) {
 	return leadUntil(t, context.Background(), m, w)
 }
 
 // leadUntil is lead, until ctx is done.
-func leadUntil(t *testing.T, ctx context.Context, m *memory, w *lockedWorld) (*leader, *[]string) {
+func leadUntil(t *testing.T, ctx context.Context, m *memory, w *lockedWorld) (*leader, *reports) {
 	ctx, cancel := context.WithCancel(ctx)
-	reports := &[]string{}
+	heard := &reports{}
 	l := newLeader(t, m, w)
-	l.report = func(p objects.Problem) { *reports = append(*reports, p.String()) }
+	l.report = heard.add
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -194,7 +208,7 @@ func leadUntil(t *testing.T, ctx context.Context, m *memory, w *lockedWorld) (*l
 			t.Errorf("handed out before the Northbound had them: %q", m.early)
 		}
 	})
-	return l, reports
+	return l, heard
 }
 
 // newLeader is a leader over a memory, which does not run yet.
@@ -242,16 +256,16 @@ func TestRefusedOwnerIsTriedAgain(t *testing.T) {
 
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
-		if m.applies < 4 || m.applies > 12 {
-			t.Errorf("%d tries in 30 s", m.applies)
+		if n := m.applies.Load(); n < 4 || n > 12 {
+			t.Errorf("%d tries in 30 s", n)
 		}
-		if len(*reports) != 1 {
-			t.Errorf("reports %q, want one", *reports)
+		if got := reports.all(); len(got) != 1 {
+			t.Errorf("reports %q, want one", got)
 		}
 		time.Sleep(2 * (complaintEvery + lastPause))
 		synctest.Wait()
-		if len(*reports) != 3 {
-			t.Errorf("after an hour, reports %q, want three", *reports)
+		if got := reports.all(); len(got) != 3 {
+			t.Errorf("after an hour, reports %q, want three", got)
 		}
 		w.change(w.pod("default", "later", "l1"))
 		wantOwners(t, m, owners("Cluster", "Node/l1", "Pod/default/good", "Pod/default/later"))
@@ -259,10 +273,10 @@ func TestRefusedOwnerIsTriedAgain(t *testing.T) {
 		m.set(func() { m.refuse = nil })
 		time.Sleep(lastPause)
 		wantOwners(t, m, owners("Cluster", "Node/l1", "Pod/default/bad", "Pod/default/good", "Pod/default/later"))
-		before := m.applies
+		before := m.applies.Load()
 		time.Sleep(10 * lastPause)
 		synctest.Wait()
-		if m.applies != before {
+		if m.applies.Load() != before {
 			t.Error("a forgiven owner is still tried")
 		}
 		if n := counted(l.metrics.errors.WithLabelValues("refused")); n < 4 {
@@ -399,8 +413,8 @@ func TestNothingIsLostWithTheNorthbound(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		wantOwners(t, m, owners("Cluster", "Node/l1", "Pod/default/p0", "Pod/default/p1", "Pod/default/p2", "Pod/default/p3",
 			"Pod/default/p4"))
-		if len(*reports) > 0 {
-			t.Errorf("objects are blamed for a broken connection: %q", *reports)
+		if got := reports.all(); len(got) > 0 {
+			t.Errorf("objects are blamed for a broken connection: %q", got)
 		}
 		if n := counted(l.metrics.errors.WithLabelValues("northbound")); n < 5 {
 			t.Errorf("%v failures counted", n)
@@ -424,8 +438,8 @@ func TestBatchesGrowUnderLoad(t *testing.T) {
 		m.mu.Unlock()
 		time.Sleep(2 * spacing)
 		synctest.Wait()
-		if len(m.has()) != 102 || m.applies > 2 {
-			t.Errorf("%d owners in %d batches, want 102 in at most 2", len(m.has()), m.applies)
+		if n := m.applies.Load(); len(m.has()) != 102 || n > 2 {
+			t.Errorf("%d owners in %d batches, want 102 in at most 2", len(m.has()), n)
 		}
 	})
 }
@@ -481,22 +495,17 @@ func TestDisputesSlowDown(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		synctest.Wait()
-		m.set(func() {
-			if m.applies < 10 || m.applies > 30 {
-				t.Errorf("put back %d times in ten minutes", m.applies)
-			}
-		})
+		if n := m.applies.Load(); n < 10 || n > 30 {
+			t.Errorf("put back %d times in ten minutes", n)
+		}
 		time.Sleep(2*lastPause + time.Second)
-		before := 0
-		m.set(func() { before = m.applies })
+		before := m.applies.Load()
 		l.suspect(t.Context(), owners("Node/l1"))
 		time.Sleep(2 * spacing)
 		synctest.Wait()
-		m.set(func() {
-			if m.applies != before+1 {
-				t.Error("a slip after a long peace is not put back at once")
-			}
-		})
+		if m.applies.Load() != before+1 {
+			t.Error("a slip after a long peace is not put back at once")
+		}
 	})
 }
 
@@ -516,8 +525,8 @@ func TestNewNodeHasAMoment(t *testing.T) {
 		w.change(&given)
 		time.Sleep(part.Patience)
 		synctest.Wait()
-		if len(*reports) != 1 || !strings.Contains((*reports)[0], "Node never: NoPodSubnet") {
-			t.Errorf("reports %q", *reports)
+		if got := reports.all(); len(got) != 1 || !strings.Contains(got[0], "Node never: NoPodSubnet") {
+			t.Errorf("reports %q", got)
 		}
 	})
 }
