@@ -119,6 +119,7 @@ func (r *reconciler) facts(ctx context.Context) (contract.NodeFacts, error) {
 	}
 	facts := contract.NodeFacts{Chassis: root.ExternalIDs["system-id"], Version: version.Version(),
 		OpenVSwitch:   r.switchVersion.of(ctx, r.config, root),
+		TunnelAddress: r.config.EncapAddress,
 		SharedGateway: r.config.GatewayMode() == nodeconfig.GatewayShared}
 	if runtime.GOOS != contract.Linux {
 		facts.OS = runtime.GOOS

@@ -70,6 +70,8 @@ type NodeNetwork struct {
 	Connections int `json:"connections,omitempty"`
 	// PodNetworks is true if the controller keeps an object PodNetworks for the node, which its agent is to watch.
 	PodNetworks bool `json:"podNetworks,omitempty"`
+	// Zone is the zone of the node, in a cluster that has zones ([ZoneLabel]).
+	Zone string `json:"zone,omitempty"`
 }
 
 // NodeFacts is what a node's agent has found out about its node.
@@ -81,6 +83,8 @@ type NodeFacts struct {
 	MTU int `json:"mtu"`
 	// Addresses are the host's own addresses. Pods of the node reach them through the management port.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
+	// TunnelAddress is the address at which the node's tunnels end: the agent's encap-address. Older agents leave it out.
+	TunnelAddress netip.Addr `json:"tunnelAddress,omitzero"`
 	// Listeners are the ports at which programs of the host listen, or did a short time ago, such as tcp/9100 or
 	// udp/192.0.2.1:53. At an address of the host, such a port is free neither for load balancers' and external addresses
 	// of Services nor for host ports of pods. NodePorts do not depend on this field. The first 256 ports count.
@@ -246,8 +250,17 @@ func PodPort(namespace, pod string) string { return namespace + "_" + pod }
 // ManagementPort is the name of the logical switch port through which a node's host meets the pods.
 func ManagementPort(node string) string { return "mgmt-" + node }
 
+// TransitPort is the name of the logical switch port by which packets for a node leave the switch between the zones.
+func TransitPort(node string) string { return "tstor-" + node }
+
+// ZoneLabel is the label of a Node: its zone, one of those that the controller's ovn-northbound names. Without the label
+// it is the first of them. An administrator sets the label.
+const ZoneLabel = "weft.net/zone"
+
 // TunnelAddressesKey is the key in external_ids of a node's management port (Logical_Switch_Port): the addresses at
-// which the node's tunnels may end, with commas between them. `weft southbound` refuses the node other ones.
+// which the node's tunnels may end, with commas between them. `weft southbound` refuses the node other ones. On the port
+// of a node of another zone ([TransitPort]) it has the address at which the node's tunnels end, and `weft southbound`
+// makes the node's remote chassis with it.
 const TunnelAddressesKey = "weft.net/tunnel-addresses"
 
 // NetworkName is what the name of a network outside consists of: the gateway-network of agents.

@@ -100,6 +100,7 @@ func chassisSettings(c nodeconfig.Config, uplink platform.Uplink, now map[string
 		"ovn-remote-probe-interval":   "3000", // a central host that is lost is left after twice that
 		"ovn-openflow-probe-interval": "180",
 		"ovn-enable-lflow-cache":      "true",
+		"ovn-is-interconn":            "true", // so that it makes tunnels to nodes of other zones, if there are zones
 	}
 	if now["system-id"] == "" || c.Chassis == nodeconfig.ChassisHosted {
 		want["system-id"] = c.NodeName

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
@@ -37,9 +38,6 @@ type Zone struct {
 
 // SendingPort is the port by which packets of another zone enter the transit switch.
 func SendingPort(zone string) string { return sendingSwitchPort + "@" + zone }
-
-// NodePort is the port by which packets for a node leave the transit switch.
-func NodePort(node string) string { return "tstor-" + node }
 
 // View is what the Northbound of one zone has of a cluster. It is not safe for use by several goroutines at once.
 type View struct {
@@ -202,7 +200,7 @@ func (v *View) ofOwnNode(node string, change ovsdb.Change) ovsdb.Change {
 	}
 	r := northbound.Extend(copied(change))
 	r.Link("transit", northbound.ClusterRouterID, transitID, northbound.RouterPort("rtots-"+node,
-		[]netip.Prefix{single(v.Address(n.Number))}), NodePort(node), tunnelKey(n.Number))
+		[]netip.Prefix{single(v.Address(n.Number))}), contract.TransitPort(node), tunnelKey(n.Number))
 	return r.Change
 }
 
@@ -220,7 +218,7 @@ func (v *View) ofForeignNode(node string, change ovsdb.Change) ovsdb.Change {
 	at, out := v.Address(n.Number), sendingRouterPort
 	options := tunnelKey(n.Number)
 	options["requested-chassis"] = n.Chassis
-	r.SwitchPort(transitID, "transit", &nb.LogicalSwitchPort{Name: NodePort(node), Type: "remote",
+	r.SwitchPort(transitID, "transit", &nb.LogicalSwitchPort{Name: contract.TransitPort(node), Type: "remote",
 		Addresses: []string{northbound.PortAddresses([]netip.Addr{at})}, Options: options})
 	ways := slices.Clone(n.Subnets)
 	for _, join := range n.Joins { // answers to what its gateway router has sent

@@ -153,7 +153,7 @@ func (w *ways) checkLeaving(b *testing.B, from *placed, p ovntrace.Packet, node 
 				b.Fatalf("the packet's %s: %d (%v), want %d:\n%s", what, got, err, number, text)
 			}
 		}
-		want = interconnect.NodePort(node)
+		want = contract.TransitPort(node)
 	}
 	w.checkLogical(b, p, ovntrace.Output{Port: want, Type: "remote"})
 }
