@@ -145,7 +145,7 @@ func (c *cluster) keyOf(owner ovsdb.Owner) (k objects.Key, ok bool) {
 
 // begin takes in all that there is at the start of a term, and what earlier terms have decided.
 func (c *cluster) begin(r records.Records, keys []part.Event, get part.Lookup) {
-	all := part.NewBatch(keys, get)
+	all := c.batch(keys, get)
 	c.pods.Begin(r.Pods)
 	c.egress.Claim(r.Egress)
 	c.nodes.Begin(r.Nodes, all)
@@ -156,7 +156,15 @@ func (c *cluster) begin(r records.Records, keys []part.Event, get part.Lookup) {
 
 // update takes in the newest state of the objects that events name, and what signals ask for. The result does not
 // depend on the order of events.
-func (c *cluster) update(events []part.Event, get part.Lookup) { c.take(part.NewBatch(events, get)) }
+func (c *cluster) update(events []part.Event, get part.Lookup) { c.take(c.batch(events, get)) }
+
+// batch is of the events that the parts are given.
+func (c *cluster) batch(events []part.Event, get part.Lookup) *part.Batch {
+	if len(c.settings.Zones) > 0 {
+		events = c.withoutUnserved(events, get)
+	}
+	return part.NewBatch(events, get)
+}
 
 func (c *cluster) take(batch *part.Batch) {
 	for _, p := range c.parts {

@@ -7,11 +7,13 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
@@ -56,7 +58,8 @@ type controller struct {
 	queue     *watch.Queue
 	informers *watch.Informers
 	metrics   *metrics
-	latency   *latency.Meter
+	// northbounds are one of each zone, or one without a name.
+	northbounds []northboundConfig
 
 	// database is nil until the Northbound is connected; connected closes then.
 	database  database
@@ -69,7 +72,8 @@ type controller struct {
 
 // database is a connected Northbound.
 type database interface {
-	Northbound
+	// Writer writes what a cluster comes to.
+	Writer(*cluster) Northbound
 	// Watch tells of owners whose rows another hand has changed, until ctx is done.
 	Watch(ctx context.Context, changed func([]ovsdb.Owner)) error
 	// Records are what earlier terms have decided.
@@ -101,6 +105,8 @@ func (e engine) Claim(ctx context.Context, entitled func(context.Context) error)
 	return e.Engine.Claim(ctx, ovsdb.Fence{Table: nb.NBGlobalTable, Key: leaderKey, Writer: e.identity,
 		Entitled: entitled})
 }
+
+func (e engine) Writer(*cluster) Northbound { return e }
 
 func (e engine) Connected() bool { return e.Client().Connected() }
 
@@ -163,11 +169,38 @@ func newController(config settings.Config, client kubernetes.Interface, own dyna
 	c := &controller{
 		config: config, settings: s, client: client, own: own, annotate: annotate, log: slog.Default(),
 		queue: q, informers: watch.NewInformers(client, own, q, newCluster(s).kinds()), metrics: newMetrics(q),
-		latency: latency.New(config.LatencyInterval, slog.Default()), connected: make(chan struct{}),
-		patience: patience,
+		connected: make(chan struct{}), patience: patience,
 	}
-	c.metrics.registry.MustRegister(append(c.latency.Metrics(), addresses{&c.leader})...)
+	c.metrics.registry.MustRegister(addresses{&c.leader})
+	c.northbounds = c.configured()
 	return c, nil
+}
+
+// northboundConfig is a Northbound, and what is measured of it.
+type northboundConfig struct {
+	settings.Zone
+	registry prometheus.Registerer
+	latency  *latency.Meter
+	log      *slog.Logger
+}
+
+// configured are the Northbounds that the controller has. With zones, what is measured of each has the label zone.
+func (c *controller) configured() (list []northboundConfig) {
+	zones := c.settings.Zones
+	if len(zones) == 0 {
+		zones = []settings.Zone{{Northbound: c.config.Northbound}}
+	}
+	for _, z := range zones {
+		n := northboundConfig{Zone: z, registry: c.metrics.registry, log: c.log}
+		if z.Name != "" {
+			n.registry = prometheus.WrapRegistererWith(prometheus.Labels{"zone": z.Name}, n.registry)
+			n.log = n.log.With("zone", z.Name)
+		}
+		n.latency = latency.New(c.config.LatencyInterval, n.log)
+		n.registry.MustRegister(n.latency.Metrics()...)
+		list = append(list, n)
+	}
+	return list
 }
 
 // kubernetesAccess says how the API server is reached. There is no limit of its own on requests: the API server has
@@ -201,27 +234,33 @@ func connectKubernetes(access *rest.Config) (kubernetes.Interface, dynamic.Inter
 // left after twice that, while another controller waits for the Lease.
 const probe = 3 * time.Second
 
-// northbound says how the Northbound is reached.
-func (c *controller) northbound() (ovsdb.Config, error) {
+// northbound says how a Northbound is reached.
+func (c *controller) northbound(n northboundConfig) (ovsdb.Config, error) {
 	model, err := nb.FullDatabaseModel()
 	if err != nil {
 		return ovsdb.Config{}, fmt.Errorf("model of the Northbound: %w", err)
 	}
-	config := ovsdb.Config{Endpoints: strings.Join(c.config.Northbound, ","), Model: model, Probe: probe, Logger: c.log}
+	config := ovsdb.Config{Endpoints: strings.Join(n.Northbound, ","), Model: model, Probe: probe, Logger: n.log}
 	if c.config.CA != "" {
 		config.TLS = &ovsdb.TLS{CertFile: c.config.Certificate, KeyFile: c.config.PrivateKey, CAFile: c.config.CA}
 	}
 	return config, nil
 }
 
-// measure measures how long the Northbound takes to the nodes, until ctx is done.
+// measure measures how long each Northbound takes to its nodes, until ctx is done.
 func (c *controller) measure(ctx context.Context) {
-	config, err := c.northbound()
-	if err == nil {
-		err = c.latency.Run(ctx, config)
-	}
-	if err != nil && ctx.Err() == nil {
-		c.log.Error("the latency of OVN is not measured", "error", err)
+	var all sync.WaitGroup
+	defer all.Wait()
+	for _, n := range c.northbounds {
+		all.Go(func() {
+			config, err := c.northbound(n)
+			if err == nil {
+				err = n.latency.Run(ctx, config)
+			}
+			if err != nil && ctx.Err() == nil {
+				n.log.Error("the latency of OVN is not measured", "error", err)
+			}
+		})
 	}
 }
 
@@ -229,14 +268,25 @@ func (c *controller) measure(ctx context.Context) {
 // for one that came and went (25.03, northd/en-lb-data.c): it ends by an assertion, or does not make the new flows.
 var returning = []string{nb.LoadBalancerTable, nb.LoadBalancerGroupTable}
 
-// dial connects the Northbound.
+// dial connects the Northbound, or those of all zones.
 func (c *controller) dial(ctx context.Context) (database, func(), error) {
-	config, err := c.northbound()
+	if len(c.settings.Zones) == 0 {
+		return c.dialOne(ctx, c.northbounds[0])
+	}
+	return dialZones(ctx, c.settings.Zones, zonePatience, func(ctx context.Context, z settings.Zone) (database, func(), error) {
+		return c.dialOne(ctx, c.northbounds[slices.IndexFunc(c.northbounds, func(n northboundConfig) bool {
+			return n.Name == z.Name
+		})])
+	})
+}
+
+func (c *controller) dialOne(ctx context.Context, n northboundConfig) (database, func(), error) {
+	config, err := c.northbound(n)
 	if err != nil {
 		return nil, nil, err
 	}
 	numbers := config
-	config.Tables, config.Metrics = northbound.Tables, c.metrics.registry
+	config.Tables, config.Metrics = northbound.Tables, n.registry
 	client, err := ovsdb.Connect(ctx, config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("ovn-northbound: %w", err)
@@ -321,9 +371,10 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 	notes := writeback.New(c.annotate, there, writeback.Log(c.log, c.metrics.failed), report)
 	chassis := c.database.Hosting()
 	source := hosting.NewSource(c.informers, chassis)
+	translation := newCluster(c.settings)
 	l := &leader{
-		cluster: newCluster(c.settings), source: source, queue: c.queue,
-		northbound: c.database, entitled: entitled, disabled: c.database.Disabled,
+		cluster: translation, source: source, queue: c.queue,
+		northbound: c.database.Writer(translation), entitled: entitled, disabled: c.database.Disabled,
 		records: func() records.Records { return c.database.Records(c.settings) },
 		ports:   func() map[types.UID][]netip.Addr { return c.database.Records(c.settings).Pods },
 		metrics: c.metrics, log: c.log, annotate: notes.Set, report: report, disputes: map[ovsdb.Owner]dispute{},
@@ -342,6 +393,9 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 			ctx.Err() == nil {
 			c.log.Error("watch for foreign changes in the Northbound", "error", err)
 		}
+	})
+	parts.Go(func() {
+		watchReturns(ctx, l.northbound, func() { c.queue.Add(part.Signal{What: zoneReturned}, false) })
 	})
 	c.leader.Store(l)
 	defer c.leader.Store(nil)

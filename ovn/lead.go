@@ -39,6 +39,18 @@ type Northbound interface {
 	Apply(ctx context.Context, changes []ovsdb.Change) error
 }
 
+// zonal is a Northbound that consists of those of zones, of which some may be away. Calls do the work of those that are
+// there.
+type zonal interface {
+	Northbound
+	// returned says whether a zone is back that does not have all that it should. It may be asked by any goroutine.
+	returned() bool
+	// bringBack writes such zones as a whole. everything is what they need. The error is of owners that were refused.
+	bringBack(ctx context.Context, entitled func(context.Context) error, everything func() []ovsdb.Change) error
+	// has says whether the Northbound of a node's zone has all that it should.
+	has(node string) bool
+}
+
 // source is where objects come from; *informers in earnest.
 type source interface {
 	Get(part.Event) any
@@ -174,7 +186,7 @@ func (l *leader) batch(ctx context.Context, entries map[part.Event]watch.Entry) 
 	l.cluster.At(start)
 	l.take(func() { l.cluster.update(keys, l.source.Get) })
 	l.publish(ctx)
-	if l.fit() {
+	if moved := l.cluster.nodes.TakeMoved(); l.fit() || moved {
 		l.all(ctx, entries)
 		return
 	}
@@ -186,8 +198,31 @@ func (l *leader) batch(ctx context.Context, entries map[part.Event]watch.Entry) 
 		return
 	}
 	l.afterWrite(ctx, owners, err)
+	l.bringBack(ctx)
 	since(l.metrics.reconcile, start)
 	l.observe(entries)
+}
+
+// bringBack writes the zones whose Northbound is back.
+func (l *leader) bringBack(ctx context.Context) {
+	zones, ok := l.northbound.(zonal)
+	if !ok || !zones.returned() {
+		return
+	}
+	var owners []ovsdb.Owner
+	err := zones.bringBack(ctx, l.entitled, func() []ovsdb.Change {
+		l.cluster.pods.Seen(l.ports())
+		changes := l.cluster.takeEverything()
+		owners = ownersOf(changes)
+		return changes
+	})
+	l.afterWrite(ctx, owners, err)
+}
+
+// awaits says whether the Northbound of a node's zone is away: its pods are told of no address that it does not have.
+func (l *leader) awaits(node string) bool {
+	zones, ok := l.northbound.(zonal)
+	return ok && !zones.has(node)
 }
 
 // all writes everything, and does not give up before it is written: with the connection or the claim lost, nobody
@@ -300,8 +335,8 @@ func (l *leader) later(ctx context.Context, e part.Event, pause time.Duration) {
 // told nobody of an address that the next one may give to somebody else. What was refused is noted again when it is
 // tried again, and a pod without a port waits until it has one.
 func (l *leader) handOut(refused *ovsdb.RefusedError) {
-	l.cluster.pods.NoteNetworks(func(owner ovsdb.Owner) bool {
-		return l.backoff[owner].pause > 0 || refused != nil && refused.Owners[owner] != nil
+	l.cluster.pods.NoteNetworks(func(node string, owner ovsdb.Owner) bool {
+		return l.backoff[owner].pause > 0 || refused != nil && refused.Owners[owner] != nil || l.awaits(node)
 	})
 	var notes []part.Patch
 	for _, a := range l.cluster.TakeNotes() {
@@ -310,7 +345,7 @@ func (l *leader) handOut(refused *ovsdb.RefusedError) {
 		switch {
 		case (isPod || a.Kind == objects.NodeKind) && refused != nil &&
 			refused.Owners[ovsdb.Owner(a.Kind.String()+"/"+k.Name)] != nil:
-		case isPod && p != nil && !p.There():
+		case isPod && p != nil && (!p.There() || l.awaits(p.Node())):
 			l.cluster.Note(a)
 		default:
 			notes = append(notes, a)

@@ -124,7 +124,7 @@ func TestPodNetworksOfOneBatch(t *testing.T) {
 	keys := s.put(s.pod("default", "a", "l1"), s.pod("default", "b", "l1"), s.pod("default", "c", "l1"))
 	s.c.update(keys, s.Get)
 	s.c.takeChanges()
-	s.c.pods.NoteNetworks(func(owner ovsdb.Owner) bool { return owner == "Pod/default/b" })
+	s.c.pods.NoteNetworks(func(_ string, owner ovsdb.Owner) bool { return owner == "Pod/default/b" })
 	notes := s.c.TakeNotes()
 	if len(notes) != 1 || len(notes[0].Body.(part.Networks).Pods) != 2 {
 		t.Fatalf("three pods, of which the Northbound refuses one, make %v", notes)
@@ -133,11 +133,11 @@ func TestPodNetworksOfOneBatch(t *testing.T) {
 		!strings.Contains(text, `"kind":"Node","name":"l1"`) || strings.Contains(text, "annotations") {
 		t.Error(text)
 	}
-	s.c.pods.NoteNetworks(func(ovsdb.Owner) bool { return false })
+	s.c.pods.NoteNetworks(func(string, ovsdb.Owner) bool { return false })
 	if notes = s.c.TakeNotes(); len(notes) != 1 || len(notes[0].Body.(part.Networks).Pods) != 3 {
 		t.Errorf("when it is taken: %v", notes)
 	}
-	s.c.pods.NoteNetworks(func(ovsdb.Owner) bool { return false })
+	s.c.pods.NoteNetworks(func(string, ovsdb.Owner) bool { return false })
 	if notes = s.c.TakeNotes(); len(notes) > 0 {
 		t.Errorf("what was asked for is asked for again: %v", notes)
 	}
@@ -172,7 +172,7 @@ func TestAgentThatReadsNoPodNetworks(t *testing.T) {
 		for len(keys) > 0 {
 			s.c.update(keys, s.Get)
 			s.c.takeChanges()
-			s.c.pods.NoteNetworks(func(ovsdb.Owner) bool { return false })
+			s.c.pods.NoteNetworks(func(string, ovsdb.Owner) bool { return false })
 			for _, p := range s.c.Notes {
 				if networks, ok := p.Body.(part.Networks); ok && networks.Grant {
 					n++
@@ -214,7 +214,7 @@ func TestBackToAnnotations(t *testing.T) {
 	s.c = newCluster(&off)
 	s.c.begin(records.Records{}, s.Keys(), s.Get)
 	s.c.takeEverything()
-	s.c.pods.NoteNetworks(func(ovsdb.Owner) bool { return false })
+	s.c.pods.NoteNetworks(func(string, ovsdb.Owner) bool { return false })
 	for _, note := range s.c.TakeNotes() {
 		if note.Annotation() != contract.PodNetworkAnnotation {
 			t.Errorf("too early: %v", note)

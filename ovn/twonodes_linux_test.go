@@ -93,6 +93,9 @@ func (d *datapath) secondNodeOf(central *nodetest.OVN, more ...string) *nodetest
 	becomeChassis(node, "2", "192.0.2.2")
 	n := d.node("n2", "10.244.1.0/24", "fd00:10:244:1::/64")
 	n.Facts = ovntest.Facts(2, true)
+	if len(d.c.settings.Zones) > 0 {
+		n.Labels = objects.NewLabelSet(map[string]string{contract.ZoneLabel: "b"})
+	}
 	d.do(n)
 	return node
 }

@@ -136,7 +136,7 @@ func ready(addr, node string) objects.Endpoint {
 
 // absorb does to the objects what the API server would: annotations and PodNetworks are written.
 func (w *world) absorb(c *cluster) (touched []part.Event) {
-	c.pods.NoteNetworks(func(ovsdb.Owner) bool { return false })
+	c.pods.NoteNetworks(func(string, ovsdb.Owner) bool { return false })
 	for _, a := range c.TakeNotes() {
 		k := a.Key()
 		if a.Subresource == part.Status {

@@ -17,7 +17,7 @@ import (
 // Services by both families, and policies hold. One zone changes while the other one's databases are gone, which learns
 // of it when they are back.
 func TestTwoZonesWithPackets(t *testing.T) {
-	d := newDatapath(t, ovntest.Settings(t, ovntest.Dual))
+	d := newDatapath(t, ovntest.Settings(t, twoZones))
 	n2 := d.secondZone()
 	d.do(d.namespace("default", "kubernetes.io/metadata.name=default"))
 	d.pods("a", "c")
@@ -112,7 +112,7 @@ func (d *datapath) secondZone() *nodetest.OVN {
 	d.zones = append(d.zones, &datapathZone{ovn: central,
 		engine: ovsdb.NewEngine(ovsdbtest.Connect(d.t, schema, central.Northbound(), northbound.Tables...))})
 	for i, z := range d.zones {
-		z.rows = zoneView(d.c, i).Rows
+		z.rows = zoneWriterOf(d.c, i).newView().Rows
 		other := fmt.Sprint(2 - i)
 		z.ovn.Run("ovn-sbctl", "--db="+z.ovn.Southbound(), "chassis-add", "chassis-"+other, "geneve", "192.0.2."+other,
 			"--", "set", "Chassis", "chassis-"+other, "other_config:is-remote=true", "hostname=n"+other)

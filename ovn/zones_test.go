@@ -7,40 +7,37 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/interconnect"
 	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// zoneView is zone number i of two. The first one has the nodes n1, n3 and so on.
-func zoneView(c *cluster, i int) *interconnect.View {
-	numbers := []interconnect.Zone{{Name: "a", Number: 1001}, {Name: "b", Number: 1002}}
-	return &interconnect.View{Settings: c.settings, Transit: netip.MustParsePrefix("100.88.0.0/16"),
-		Zone: numbers[i], Others: []interconnect.Zone{numbers[1-i]},
-		Foreign: func(node string) bool {
-			var number int
-			_, err := fmt.Sscanf(node, "n%d", &number)
-			return err != nil || number%2 == i
-		}}
+// twoZones has a cluster of the zones a and b.
+func twoZones(c *settings.Config) {
+	ovntest.Dual(c)
+	c.Northbound = []string{"a=unix:a", "b=unix:b"}
+}
+
+// zoneWriterOf writes to no database: its view is asked alone.
+func zoneWriterOf(c *cluster, i int) *zoneWriter {
+	return &zoneWriter{zone: &zone{Zone: c.settings.Zones[i]}, cluster: c}
 }
 
 // TestZonesAgree: what one zone has of its own node's port on the transit switch, the others have of the remote port.
 // No zone has rows of a foreign node's pods, and each has their addresses in its sets. The router knows all gateway
-// routers of its zone, of which one is shared.
+// routers of its zone.
 func TestZonesAgree(t *testing.T) {
-	w, c := newWorld(), newCluster(ovntest.Settings(t, func(c *settings.Config) {
-		ovntest.Dual(c)
-		c.SharedGatewayAddresses = []string{"203.0.113.50/24", "2001:db8::50/64"}
-		c.SharedGatewayNextHops = []string{"203.0.113.254", "2001:db8::254"}
-	}))
+	w, c := newWorld(), newCluster(ovntest.Settings(t, twoZones))
 	keys := w.put(w.namespace("default", "kubernetes.io/metadata.name=default"))
 	for i := 1; i <= 4; i++ {
 		n := w.node(fmt.Sprint("n", i), fmt.Sprintf("10.244.%d.0/24", i), fmt.Sprintf("fd00:10:244:%d::/64", i))
-		n.Facts, n.Gateway = ovntest.Facts(i, true), "true"
+		n.Facts, n.Labels = zonedFacts(i), objects.NewLabelSet(map[string]string{contract.ZoneLabel: "ab"[i%2 : i%2+1]})
 		keys = append(keys, w.put(n, w.labelled(w.pod("default", fmt.Sprint("p", i), n.Name), "app=x"))...)
 	}
 	keys = append(keys, w.put(w.policies(t, `
@@ -50,7 +47,7 @@ spec:
   podSelector: {matchLabels: {app: x}}
   ingress: [{from: [{podSelector: {matchLabels: {app: x}}}]}]
 `)...)...)
-	views := [2]*interconnect.View{zoneView(c, 0), zoneView(c, 1)}
+	views := [2]*interconnect.View{zoneWriterOf(c, 0).newView(), zoneWriterOf(c, 1).newView()}
 	zones := [2]map[ovsdb.Owner]ovsdb.Change{{}, {}}
 	for ; len(keys) > 0; keys = w.absorb(c) {
 		c.update(keys, w.Get)
@@ -70,11 +67,14 @@ spec:
 			t.Errorf("zone %d has own nodes %v, foreign ones %v and %d routes to these", i, zone.own, zone.remote, zone.routes)
 		}
 		for port, own := range zone.own {
+			var node int
+			fmt.Sscanf(port, "tstor-n%d", &node)
+			own.tunnel = tunnelEnd(node).String()
 			if remote := found[1-i].remote[port]; remote != own {
 				t.Errorf("zone %d has %s as %+v, and the other one as %+v", i, port, own, remote)
 			}
 		}
-		if !maps.Equal(zone.joined, zone.neighbours) || len(zone.joined) != 3*2 {
+		if !maps.Equal(zone.joined, zone.neighbours) || len(zone.joined) != 2*2 {
 			t.Errorf("zone %d has on the join switch %v, and its router knows %v", i, zone.joined, zone.neighbours)
 		}
 		if len(zone.pods) != 2 || len(zone.addresses) != 2*4 {
@@ -83,8 +83,18 @@ spec:
 	}
 }
 
-// linked is a node's port of the transit switch.
-type linked struct{ key, address, mac, chassis string }
+// zonedFacts are those of node number i, which has a gateway and says where its tunnels end.
+func zonedFacts(i int) string {
+	facts := ovntest.ReadFacts(ovntest.Facts(i, true))
+	facts.Addresses = append(facts.Addresses, tunnelEnd(i))
+	facts.TunnelAddress = tunnelEnd(i)
+	return contract.Format(facts)
+}
+
+func tunnelEnd(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(100 + i)}) }
+
+// linked is a node's port of the transit switch, and where the node's tunnels end.
+type linked struct{ key, address, mac, chassis, tunnel string }
 
 // zoneRows are what a zone has of nodes and pods.
 type zoneRows struct {
@@ -127,11 +137,12 @@ func readZone(changes map[ovsdb.Owner]ovsdb.Change) zoneRows {
 		}
 		if port := ports["transit"]; kind == "Node" && port != nil && port.Type == "remote" {
 			mac, address, _ := strings.Cut(port.Addresses[0], " ")
-			z.remote[port.Name] = linked{port.Options["requested-tnl-key"], address, mac, port.Options["requested-chassis"]}
+			z.remote[port.Name] = linked{port.Options["requested-tnl-key"], address, mac, port.Options["requested-chassis"],
+				port.ExternalIDs[contract.TunnelAddressesKey]}
 		} else if kind == "Node" && port != nil {
 			router := northbound.Model[nb.LogicalRouterPort](northbound.Extend(change), "transit")
 			address := strings.TrimSuffix(router.Networks[0], "/32")
-			z.own[port.Name] = linked{port.Options["requested-tnl-key"], address, router.MAC, chassis}
+			z.own[port.Name] = linked{port.Options["requested-tnl-key"], address, router.MAC, chassis, ""}
 		}
 		if kind == "Pod" && len(change.Rows) > 0 {
 			z.pods = append(z.pods, name)

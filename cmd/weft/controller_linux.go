@@ -19,8 +19,8 @@ func controllerCommand() *cobra.Command {
 	defaults := ovnsettings.DefaultConfig()
 	f := cmd.Flags()
 	f.String("kubeconfig", "", kubeconfigUsage)
-	f.StringSlice("ovn-northbound", nil, "endpoints of the OVN Northbound, each unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT"+
-		required)
+	f.StringSlice("ovn-northbound", nil, "endpoints of the OVN Northbound, each unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT; "+
+		"in a cluster with zones, each with its zone's name in front, as a=ssl:HOST:PORT"+required)
 	f.String("ovn-ca", "", "PEM file of the CA that signed the Northbound's certificate, for ssl endpoints")
 	f.String("ovn-certificate", "", "PEM file of the controller's certificate, for ssl endpoints")
 	f.String("ovn-private-key", "", "PEM file of the key of ovn-certificate, for ssl endpoints")
@@ -29,6 +29,8 @@ func controllerCommand() *cobra.Command {
 		"objects ServiceCIDR are added"+required)
 	f.StringSlice("join-cidrs", defaults.JoinCIDRs, "ranges of the addresses between the cluster's router and the "+
 		"nodes' gateway routers; pods may see them as addresses of clients, and networks outside never see them")
+	f.String("transit-cidr", defaults.TransitCIDR, "range of the addresses between zones, in a cluster with zones; "+
+		"nothing outside OVN sees them")
 	f.Bool("allocate-node-cidrs", defaults.AllocateNodeCIDRs, "cut pod subnets out of pod-cidrs for those nodes "+
 		"that have no spec.podCIDRs")
 	f.String("node-port-range", defaults.NodePortRange, "ports that the API server gives Services on nodes: the value "+
@@ -97,6 +99,7 @@ func controllerConfig(s *settings) (ovnsettings.Config, error) {
 		HostCIDRs:                     s.list("host-cidrs"),
 		HostExternalIPCIDRs:           s.list("host-external-ip-cidrs"),
 		JoinCIDRs:                     s.list("join-cidrs"),
+		TransitCIDR:                   s.text("transit-cidr"),
 		AllocateNodeCIDRs:             s.boolean("allocate-node-cidrs"),
 		NodeCIDRMaskIPv4:              s.integer("node-cidr-mask-size-ipv4"),
 		NodeCIDRMaskIPv6:              s.integer("node-cidr-mask-size-ipv6"),

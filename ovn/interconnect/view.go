@@ -29,13 +29,6 @@ const (
 
 var transitID = ovsdb.ID(nb.LogicalSwitchTable, northbound.ClusterOwner, TransitSwitch)
 
-// Zone has a number from the same range as the nodes of all zones. Its address on the transit switch follows from it,
-// and so does the tunnel key of its port there.
-type Zone struct {
-	Name   string
-	Number int
-}
-
 // SendingPort is the port by which packets of another zone enter the transit switch.
 func SendingPort(zone string) string { return sendingSwitchPort + "@" + zone }
 
@@ -43,12 +36,15 @@ func SendingPort(zone string) string { return sendingSwitchPort + "@" + zone }
 type View struct {
 	// Settings are those of the whole cluster.
 	Settings *settings.Settings
-	// Transit is the range of the addresses on the transit switch. It is of IPv4 also if the pods have other addresses.
-	Transit netip.Prefix
-	Zone    Zone
-	Others  []Zone
+	// Zone is one of the settings' zones.
+	Zone settings.Zone
 	// Foreign says whether a node is in another zone. The answer for a node must stay the same.
 	Foreign func(node string) bool
+	// Number is a node's, as [settings.JoinAddress] has it, 0 for none.
+	Number func(node string) int
+	// TunnelEnd is the address at which a node's tunnels end, if it is known. If it is not, other zones have no tunnel to
+	// the node.
+	TunnelEnd func(node string) (addr netip.Addr, ok bool)
 
 	foreign map[string]bool // UUIDs of foreign nodes' switches and gateway routers
 }
@@ -109,17 +105,14 @@ var (
 
 // Node is what zones know of each other's nodes.
 type Node struct {
-	// Number is from the same range as those of zones, 0 if the node has none yet.
-	Number  int
 	Chassis string
 	Subnets []netip.Prefix
 	// Joins are the addresses of the node's gateway router on the join switch.
 	Joins []netip.Prefix
 }
 
-// NodeOf reads a node's rows. The number is read from the addresses on the join switch: a node without a gateway router
-// has none.
-func NodeOf(s *settings.Settings, change ovsdb.Change) (n Node) {
+// NodeOf reads a node's rows.
+func NodeOf(change ovsdb.Change) (n Node) {
 	for _, row := range change.Rows {
 		switch m := row.Model.(type) {
 		case *nb.HAChassis:
@@ -136,16 +129,11 @@ func NodeOf(s *settings.Settings, change ovsdb.Change) (n Node) {
 			}
 		}
 	}
-	if len(n.Joins) > 0 {
-		if at, ok := ipam.Offset(*ipam.Family(s.Joins, n.Joins[0].Addr()), n.Joins[0].Addr()); ok {
-			n.Number = int(at) - 1 // as [settings.JoinAddress] has it
-		}
-	}
 	return n
 }
 
 // Address is that of a node or a zone on the transit switch.
-func (v *View) Address(number int) netip.Addr { return ipam.Nth(v.Transit, uint64(number)) }
+func (v *View) Address(number int) netip.Addr { return ipam.Nth(v.Settings.Transit, uint64(number)) }
 
 func single(addr netip.Addr) netip.Prefix { return netip.PrefixFrom(addr, addr.BitLen()) }
 
@@ -174,9 +162,12 @@ func (v *View) ofCluster(change ovsdb.Change) ovsdb.Change {
 	northbound.Model[nb.LogicalSwitch](r, TransitSwitch).OtherConfig = config
 	// Only this port has the whole range: northd makes a flow for each pair of such a port and a foreign node.
 	sender := northbound.RouterPort(sendingRouterPort,
-		[]netip.Prefix{netip.PrefixFrom(v.Address(v.Zone.Number), v.Transit.Bits())})
+		[]netip.Prefix{netip.PrefixFrom(v.Address(v.Zone.Number), v.Settings.Transit.Bits())})
 	r.Link("transit", northbound.ClusterRouterID, transitID, sender, sendingSwitchPort, tunnelKey(v.Zone.Number))
-	for _, other := range v.Others {
+	for _, other := range v.Settings.Zones {
+		if other.Name == v.Zone.Name {
+			continue
+		}
 		name := SendingPort(other.Name)
 		r.SwitchPort(transitID, name, &nb.LogicalSwitchPort{Name: name, Type: "remote", Options: tunnelKey(other.Number)})
 	}
@@ -194,13 +185,13 @@ func copied(change ovsdb.Change) ovsdb.Change {
 
 // ofOwnNode adds the port by which packets of other zones come to the node.
 func (v *View) ofOwnNode(node string, change ovsdb.Change) ovsdb.Change {
-	n := NodeOf(v.Settings, change)
-	if n.Number == 0 {
+	number := v.Number(node)
+	if number == 0 || len(change.Rows) == 0 {
 		return change
 	}
 	r := northbound.Extend(copied(change))
 	r.Link("transit", northbound.ClusterRouterID, transitID, northbound.RouterPort("rtots-"+node,
-		[]netip.Prefix{single(v.Address(n.Number))}), contract.TransitPort(node), tunnelKey(n.Number))
+		[]netip.Prefix{single(v.Address(number))}), contract.TransitPort(node), tunnelKey(number))
 	return r.Change
 }
 
@@ -211,15 +202,19 @@ func (v *View) ofForeignNode(node string, change ovsdb.Change) ovsdb.Change {
 	}
 	v.foreign[northbound.SwitchID(node)], v.foreign[northbound.GatewayID(node)] = true, true
 	r := northbound.Extend(ovsdb.Change{Owner: change.Owner, Memberships: inAddressSets(change), With: change.With})
-	n := NodeOf(v.Settings, change)
-	if n.Number == 0 {
+	number := v.Number(node)
+	if number == 0 || len(change.Rows) == 0 {
 		return r.Change
 	}
-	at, out := v.Address(n.Number), sendingRouterPort
-	options := tunnelKey(n.Number)
-	options["requested-chassis"] = n.Chassis
-	r.SwitchPort(transitID, "transit", &nb.LogicalSwitchPort{Name: contract.TransitPort(node), Type: "remote",
-		Addresses: []string{northbound.PortAddresses([]netip.Addr{at})}, Options: options})
+	n := NodeOf(change)
+	at, out := v.Address(number), sendingRouterPort
+	port := &nb.LogicalSwitchPort{Name: contract.TransitPort(node), Type: "remote",
+		Addresses: []string{northbound.PortAddresses([]netip.Addr{at})}, Options: tunnelKey(number)}
+	port.Options["requested-chassis"] = n.Chassis
+	if end, ok := v.TunnelEnd(node); ok { // the remote chassis is made by it
+		port.ExternalIDs = map[string]string{contract.TunnelAddressesKey: end.String()}
+	}
+	r.SwitchPort(transitID, "transit", port)
 	ways := slices.Clone(n.Subnets)
 	for _, join := range n.Joins { // answers to what its gateway router has sent
 		ways = append(ways, single(join.Addr()))

@@ -156,6 +156,11 @@ func (b *Part) allocate(n *state) {
 		}
 	}()
 
+	if err := b.joinZone(n); err != nil {
+		complain(unknownZone, "%v", err)
+		b.unplace(n)
+		return
+	}
 	chassis, windows := n.Chassis(), n.Windows()
 	for _, err := range n.takeFacts(b.settings) {
 		complain(badNodeFacts, "%v; remove the annotation, the node's agent writes it anew", err)
@@ -409,7 +414,7 @@ func (b *Part) noteNode(n *topology.Node) {
 	network := contract.NodeNetwork{ID: n.ID, PodCIDRs: n.Subnets, ClusterCIDRs: b.settings.Pods,
 		ServiceCIDRs: b.settings.Services, JoinCIDRs: b.settings.Joins,
 		HostPorts: b.settings.ToldHostPorts, HostExternalIPs: b.settings.HostExternals, Hosts: b.settings.Hosts,
-		PodNetworks: b.pods.HasNetworks(n.Name)}
+		PodNetworks: b.pods.HasNetworks(n.Name), Zone: n.Zone}
 	if b.settings.Shared != nil {
 		network.SharedGateways = contract.Addrs(b.settings.Shared.Addresses)
 	}

@@ -35,6 +35,7 @@ type Part struct {
 	names     []string            // of the nodes that have a switch, sorted
 	unsettled map[string]struct{} // nodes that something is wrong with
 	vacated   bool                // a node has given up what one of those may have
+	moved     bool                // a node has another zone than before
 	windows   map[string]struct{} // nodes that run Windows
 	tunnels   tunnelBook
 	onlyOne   onlyOne

@@ -31,6 +31,13 @@ var (
 			"that join-cidrs has room for, at most 65,532, are taken. The node's pods get no network.",
 		Remedy: "Remove Nodes and EgressIPs that are not used, or make join-cidrs larger.",
 	}
+	unknownZone = &reasons.Event{
+		Name: "UnknownZone", On: "Node",
+		Meaning: "The Node's label weft.net/zone names no zone of the cluster. The node's pods get no network.",
+		Remedy: "Correct the label, or name the zone and its Northbound in the controllers' ovn-northbound. Without the " +
+			"label, the node is in the first zone.",
+		See: "zones.md",
+	}
 	duplicateChassis = &reasons.Event{
 		Name: "DuplicateChassis", On: "Node",
 		Meaning: "Another Node has the same chassis name (external_ids:system-id of Open vSwitch), as copied " +

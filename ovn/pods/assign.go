@@ -271,3 +271,11 @@ func (b *Part) Seen(ports map[types.UID][]netip.Addr) {
 
 // There says whether the pod's port is in the Northbound, or about to be.
 func (p *Pod) There() bool { return p.there }
+
+// Node is the name of the pod's node, "" for none.
+func (p *Pod) Node() string {
+	if p.node == nil {
+		return ""
+	}
+	return p.node.Name
+}

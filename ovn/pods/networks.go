@@ -119,14 +119,14 @@ func (b *Part) leaveNetworks(n *nodePods) {
 }
 
 // NoteNetworks has the PodNetworks of nodes written that are not what they must be. An agent is told of a pod once the
-// Northbound has its port; refused says whose rows the Northbound refuses.
-func (b *Part) NoteNetworks(refused func(ovsdb.Owner) bool) {
+// Northbound has its port; lacks says which rows of a node's pods the Northbound does not have.
+func (b *Part) NoteNetworks(lacks func(node string, owner ovsdb.Owner) bool) {
 	untold := b.untold
 	b.untold = map[string]struct{}{}
 	for name := range untold {
 		n := b.node(name)
 		if n.Object != nil {
-			b.noteNetworks(n, refused)
+			b.noteNetworks(n, lacks)
 		} else if n.told.object == nil {
 			n.told = told{}
 		}
@@ -134,7 +134,7 @@ func (b *Part) NoteNetworks(refused func(ovsdb.Owner) bool) {
 	}
 }
 
-func (b *Part) noteNetworks(n *nodePods, refused func(ovsdb.Owner) bool) {
+func (b *Part) noteNetworks(n *nodePods, lacks func(node string, owner ovsdb.Owner) bool) {
 	t := &n.told
 	if !b.HasNetworks(n.Name) {
 		return
@@ -144,7 +144,7 @@ func (b *Part) noteNetworks(n *nodePods, refused func(ovsdb.Owner) bool) {
 	for key, p := range n.pods {
 		switch {
 		case len(p.addresses) == 0:
-		case !p.there || refused(northbound.PodOwner(key)): // it is looked at again
+		case !p.there || lacks(n.Name, northbound.PodOwner(key)): // it is looked at again
 			b.untold[n.Name] = struct{}{}
 		default:
 			wanted.Pods = append(wanted.Pods, contract.PodAddresses{Pod: key, UID: string(p.object.UID),

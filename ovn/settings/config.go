@@ -22,8 +22,11 @@ type Config struct {
 	// Key: kubeconfig.
 	Kubeconfig string
 	// Northbound are the endpoints of the OVN Northbound database: unix:PATH, tcp:HOST:PORT or
-	// ssl:HOST:PORT. Key: ovn-northbound.
+	// ssl:HOST:PORT. In a cluster with zones, each has its zone's name in front, as a=ssl:HOST:PORT.
+	// Key: ovn-northbound.
 	Northbound []string
+	// TransitCIDR is the range of the addresses on the switch between the zones. It never leaves OVN. Key: transit-cidr.
+	TransitCIDR string
 	// CA, Certificate and PrivateKey are PEM files for ssl endpoints.
 	// Keys: ovn-ca, ovn-certificate, ovn-private-key.
 	CA, Certificate, PrivateKey string
@@ -119,6 +122,7 @@ type Config struct {
 // filled in.
 func DefaultConfig() Config {
 	return Config{
+		TransitCIDR:      "100.88.0.0/16",
 		JoinCIDRs:        []string{"100.64.0.0/16", "fd98::/64"},
 		NodePortRange:    "30000-32767",
 		HostPorts:        slices.Clone(contract.DefaultHostPorts),
@@ -168,6 +172,8 @@ type Settings struct {
 	DNSServices           []string
 	DNSNodes              []string
 	Lacks                 Features
+	Zones                 []Zone       // none: all nodes have one Northbound
+	Transit               netip.Prefix // of the switch between the zones
 }
 
 // Features are what a Northbound older than the models lacks.
@@ -207,6 +213,7 @@ func (c Config) Settings() (*Settings, error) {
 	complain(err)
 	s.NodePorts = nodePorts
 	complain(c.hostSettings(s))
+	complain(c.zoneSettings(s))
 	if c.DefaultGatewayNetwork != "" {
 		complain(checkNetwork("default-gateway-network", c.DefaultGatewayNetwork,
 			"give the gateway-network of the nodes that have no label of their own, or leave it empty"))
@@ -304,6 +311,7 @@ func (s *Settings) checkOverlaps() error {
 	add("pod-cidrs", s.Pods)
 	add("service-cidrs", s.Services)
 	add("join-cidrs", s.Joins)
+	add("transit-cidr", s.transits())
 	add("weft's range", contract.OwnRanges[:])
 	var errs []error
 	for i, a := range all {
@@ -344,6 +352,7 @@ func (c Config) checkNorthbound() error {
 	var errs []error
 	tls := false
 	for _, endpoint := range c.Northbound {
+		_, endpoint = SplitEndpoint(endpoint)
 		scheme, rest, _ := strings.Cut(endpoint, ":")
 		switch scheme {
 		case "unix":
@@ -463,7 +472,7 @@ func (s *Settings) ClusterRange(overlaps func(netip.Prefix) bool) (key string, i
 	for _, own := range []struct {
 		key  string
 		list []netip.Prefix
-	}{{"pod-cidrs", s.Pods}, {"service-cidrs", s.Services}, {"join-cidrs", s.Joins},
+	}{{"pod-cidrs", s.Pods}, {"service-cidrs", s.Services}, {"join-cidrs", s.Joins}, {"transit-cidr", s.transits()},
 		{"weft's range", contract.OwnRanges[:]}} {
 		for _, p := range own.list {
 			if overlaps(p) {
@@ -496,7 +505,11 @@ func (s *Settings) MaxNodeID() int {
 			most = min(most, 1<<b)
 		}
 	}
-	return most - 4 // network, cluster router, shared gateway, broadcast
+	most -= 4 // network, cluster router, shared gateway, broadcast
+	if len(s.Zones) > 0 {
+		most = min(most, lastNumber-mostZones)
+	}
+	return most
 }
 
 // SharedNumber is the shared gateway's on the join switch.

@@ -91,7 +91,7 @@ func clusterChange(s *settings.Settings, zones map[string][]string) ovsdb.Change
 
 // Update takes in where a node is, and tells if that is another zone than before.
 func (b *Cluster) Update(n *Node) {
-	zone, has := n.zone(), n.Object != nil && n.Placed
+	zone, has := n.topologyZone(), n.Object != nil && n.Placed
 	before, had := b.ZoneOf[n.Name]
 	if has == had && zone == before {
 		return

@@ -22,10 +22,11 @@ type Node struct {
 	OS      string       // [contract.Linux] or [contract.Windows]
 	Tunnels []netip.Addr // where its tunnels may end, sorted
 	Outside string       // the network outside that its gateway is on, "" where nobody has granted it: see OutsideOf
+	Zone    string       // whose Northbound it has ([contract.ZoneLabel]), "" in a cluster without zones
 }
 
-// zone is the zone of a node that has a switch, "" for none.
-func (n *Node) zone() string {
+// topologyZone is the zone in Kubernetes' topology of a node that has a switch, "" for none.
+func (n *Node) topologyZone() string {
 	if n.Object == nil || !n.Placed {
 		return ""
 	}

@@ -20,7 +20,7 @@ import (
 // meets the outside, its gateway router, or its way to the one that nodes share, if there is one.
 func NodeChange(s *settings.Settings, n *Node, hasShared bool) ovsdb.Change {
 	r := NewRows(northbound.NodeOwner(n.Name))
-	id := r.LogicalSwitch("switch", n.Name, loadbalancer.Groups(loadbalancer.OnSwitches, n.zone(), n.OS)...)
+	id := r.LogicalSwitch("switch", n.Name, loadbalancer.Groups(loadbalancer.OnSwitches, n.topologyZone(), n.OS)...)
 	var own, management []netip.Prefix
 	for _, subnet := range n.Subnets {
 		own = append(own, netip.PrefixFrom(contract.GatewayAddress(subnet), subnet.Bits()))
@@ -204,7 +204,7 @@ func (r *Rows) toGateways(routerID, node string, subnet netip.Prefix, outside ne
 // gatewayBalancers puts the node's gateway router into the groups of its kind.
 func (r *Rows) gatewayBalancers(n *Node) {
 	northbound.Model[nb.LogicalRouter](r.Builder, "gateway").LoadBalancerGroup = loadbalancer.Groups(
-		loadbalancer.OnRouters, n.zone(), n.OS)
+		loadbalancer.OnRouters, n.topologyZone(), n.OS)
 }
 
 // inwardMTU has the gateway router answer what is too large for the tunnels to other nodes' pods. On

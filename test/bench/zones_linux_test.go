@@ -10,6 +10,9 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weftnet/weft/ovn/interconnect"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/test/bench/load"
@@ -49,14 +52,13 @@ func BenchmarkZones(b *testing.B) {
 // zone is the part of a cluster's nodes that one Northbound has. Of the methods that say so, those of a nil zone are
 // about a cluster without zones.
 type zone struct {
-	*interconnect.View     // of the rows, once it has begun
-	own, all           int // how many nodes it has, and how many there are
-	number             int // its own, beyond those of nodes; those of the other zones come after it
+	*interconnect.View                // of the rows, once it has begun
+	own, all           int            // how many nodes it has, and how many there are
+	numbers            map[string]int // of nodes, as their rows have them
 }
 
 func newZone(own, foreign int) *zone {
-	all := own + foreign
-	return &zone{own: own, all: all, number: all + eventRounds + 1} // events make further ones
+	return &zone{own: own, all: own + foreign, numbers: map[string]int{}}
 }
 
 // has says whether node i is in the zone. Own nodes are spread, so that as many of them are Windows nodes as of all.
@@ -81,18 +83,30 @@ func (z *zone) foreignNode(i int) int {
 
 func (z *zone) begin(b *testing.B, config settings.Config) {
 	b.Helper()
+	config.Northbound = nil
+	for i := range 1 + z.others() {
+		config.Northbound = append(config.Northbound, fmt.Sprintf("z%d=unix:none", i))
+	}
 	s, err := config.Settings()
 	if err != nil {
 		b.Fatal(err)
 	}
 	foreign := map[string]bool{}
-	for i := range z.number - 1 {
+	for i := range z.all + eventRounds { // events make further ones
 		foreign[load.NodeName(i)] = !z.has(i)
 	}
-	z.View = &interconnect.View{Settings: s, Transit: netip.MustParsePrefix("100.88.0.0/16"),
-		Zone: interconnect.Zone{Name: "z0", Number: z.number}, Foreign: func(node string) bool { return foreign[node] }}
-	for i := range z.others() {
-		z.Others = append(z.Others, interconnect.Zone{Name: fmt.Sprint("z", i+1), Number: z.number + 1 + i})
+	z.View = &interconnect.View{Settings: s, Zone: s.Zones[0],
+		Foreign:   func(node string) bool { return foreign[node] },
+		Number:    func(node string) int { return z.numbers[node] },
+		TunnelEnd: func(string) (netip.Addr, bool) { return netip.Addr{}, false }} // see addRemoteChassis
+}
+
+// note finds a node's number in the address of its gateway router on the join switch.
+func (z *zone) note(change ovsdb.Change) {
+	word, node := part.Split(change.Owner)
+	if joins := interconnect.NodeOf(change).Joins; word == objects.NodeKind.String() && len(joins) > 0 {
+		at, _ := ipam.Offset(*ipam.Family(z.Settings.Joins, joins[0].Addr()), joins[0].Addr())
+		z.numbers[node] = int(at) - 1 // as [settings.JoinAddress] has it
 	}
 }
 
@@ -108,6 +122,9 @@ func (z *zone) chassisSettings() []string {
 func (z *zone) rows(changes []ovsdb.Change) []ovsdb.Change {
 	if z == nil {
 		return changes
+	}
+	for _, change := range changes {
+		z.note(change)
 	}
 	return z.Rows(changes)
 }

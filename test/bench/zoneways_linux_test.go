@@ -84,7 +84,7 @@ func (w *ways) abroad(b *testing.B, app int, suits func(p *placed) bool) *placed
 }
 
 func (w *ways) node(name string) interconnect.Node {
-	return interconnect.NodeOf(w.zone.Settings, w.changes[northbound.NodeOwner(name)])
+	return interconnect.NodeOf(w.changes[northbound.NodeOwner(name)])
 }
 
 // sent is a packet of a pod on the first node.
@@ -147,7 +147,8 @@ func (w *ways) checkLeaving(b *testing.B, from *placed, p ovntrace.Packet, node 
 		b.Fatalf("a packet to %s left by port %q, want %q:\n%s", node, port, want, text)
 	}
 	if allowed {
-		keys := map[*regexp.Regexp]int{tunnelID: interconnect.TransitKey, outputKey: to.Number, inputKey: w.zone.number}
+		keys := map[*regexp.Regexp]int{tunnelID: interconnect.TransitKey, outputKey: w.zone.numbers[node],
+			inputKey: w.zone.Zone.Number}
 		for what, number := range keys {
 			if got, err := strconv.ParseInt(last(what, text), 0, 64); err != nil || got != int64(number) {
 				b.Fatalf("the packet's %s: %d (%v), want %d:\n%s", what, got, err, number, text)
@@ -165,14 +166,14 @@ func (w *ways) checkArrivals(b *testing.B) {
 	to := w.pod(b, "that may be reached", func(p *placed) bool {
 		return w.here(p) && p.app%5 == 1 && p.app < w.load.Policies
 	})
-	node, other := w.node(to.Spec.NodeName), w.zone.Others[0]
+	node, other := w.zone.numbers[to.Spec.NodeName], w.zone.Settings.Zones[1]
 	for further, allowed := range map[int]bool{7: true, 8: false} {
 		from := w.abroad(b, to.app+further, func(p *placed) bool { return p.Namespace == to.Namespace })
 		p := ovntrace.Packet{Inport: interconnect.SendingPort(other.Name), EthSrc: contract.MAC(w.zone.Address(other.Number)),
-			EthDst: contract.MAC(w.zone.Address(node.Number)), Src: from.address, Dst: to.address, Protocol: ovntrace.TCP,
+			EthDst: contract.MAC(w.zone.Address(node)), Src: from.address, Dst: to.address, Protocol: ovntrace.TCP,
 			SrcPort: 40000, DstPort: 8080}
 		text, port := w.traceFlows(b, fmt.Sprintf("in_port=%s,tun_id=%#x,tun_metadata0=%#x", w.tunnel(b, w.node(
-			from.Spec.NodeName), "name"), interconnect.TransitKey, other.Number<<16|node.Number), p)
+			from.Spec.NodeName), "name"), interconnect.TransitKey, other.Number<<16|node), p)
 		want := ""
 		if allowed {
 			want = w.nodes[0].vsctl(b, "get", "Interface", to.Name, "ofport")
