@@ -49,7 +49,8 @@ func (z *zoneWriter) newView() *interconnect.View {
 		}}
 }
 
-// write does a zone's part as long as its Northbound is there. An error means that it has not all that it should.
+// write does a zone's part as long as its Northbound is there. After an error of the connection it is to be claimed and
+// written as a whole.
 func (z *zoneWriter) write(ctx context.Context, do func(context.Context, Northbound) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -58,10 +59,10 @@ func (z *zoneWriter) write(ctx context.Context, do func(context.Context, Northbo
 			stop()
 		}
 	}()
-	if !z.connected() {
-		return fmt.Errorf("zone %s: its Northbound is away", z.Name)
+	err := errors.New("its Northbound is away")
+	if z.connected() {
+		err = do(ctx, z.database.Writer(z.cluster))
 	}
-	err := do(ctx, z.database.Writer(z.cluster))
 	if lost(err) {
 		z.claimed = false
 		z.whole.Store(false)
