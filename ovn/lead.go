@@ -47,8 +47,9 @@ type zonal interface {
 	returned() bool
 	// bringBack writes such zones as a whole. everything is what they need. The error is of owners that were refused.
 	bringBack(ctx context.Context, entitled func(context.Context) error, everything func() []ovsdb.Change) error
-	// has says whether the Northbound of a node's zone has all that it should.
+	// has says whether the Northbound of a node's zone has all that it should, and complete whether all have.
 	has(node string) bool
+	complete() bool
 }
 
 // source is where objects come from; *informers in earnest.
@@ -279,6 +280,9 @@ func (l *leader) afterWrite(ctx context.Context, owners []ovsdb.Owner, err error
 	}
 	l.handOut(refused)
 	l.publish(ctx)
+	if zones, ok := l.northbound.(zonal); ok && zones.complete() && l.cluster.pods.ReleaseHeld() {
+		l.queue.Add(part.Signal{What: addressesFree}, false)
+	}
 	if refused == nil {
 		return
 	}

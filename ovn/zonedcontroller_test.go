@@ -2,7 +2,10 @@ package ovn
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -185,7 +188,9 @@ func TestControllerOfTwoZones(t *testing.T) {
 // TestControllerStartsWithoutAZone: one Northbound is gone when a controller begins. Pods of its zone keep the addresses
 // that they were told, and no other pod gets these.
 func TestControllerStartsWithoutAZone(t *testing.T) {
-	d := deployZones(t, inZone("", 1, "l1"), inZone("b", 2, "l2"))
+	small := inZone("", 1, "l1")
+	small.Spec.PodCIDRs = []string{"10.244.1.0/29", "fd00:10:244:1::/64"} // four pods
+	d := deployZones(t, small, inZone("b", 2, "l2"))
 	d.create(kubePod("one", "l1"))
 	d.create(kubePod("two", "l2"))
 	first := d.lead("first")
@@ -197,11 +202,36 @@ func TestControllerStartsWithoutAZone(t *testing.T) {
 	d.lead("second")
 	d.create(kubePod("three", "l1"))
 	d.told("three")
+	// Zone b would take a pod with the address of a former one for that.
+	former := d.network("one")
+	if err := d.api.CoreV1().Pods("default").Delete(context.Background(), "one", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d.eventually("pod one is gone", func() bool { return d.portIn("a", "default_one") == nil })
+	address := func(network string) netip.Addr {
+		var n contract.PodNetwork
+		if err := json.Unmarshal([]byte(network), &n); err != nil {
+			t.Fatal(err)
+		}
+		return n.Addresses[0].Addr()
+	}
+	late := []string{"late0", "late1", "late2"}
+	for _, pod := range late {
+		d.create(kubePod(pod, "l1"))
+	}
+	d.eventually("a pod waits for an address", func() bool {
+		return slices.ContainsFunc(late, func(pod string) bool { return d.events(pod, "NoFreeAddress") > 0 })
+	})
 	d.create(kubePod("four", "l2"))
 	d.other.Start()
 	d.livesIn("b", "two")
 	d.livesIn("b", "four")
 	d.told("four")
+	d.eventually("the last pod has the address, which all zones know to be free", func() bool {
+		return slices.ContainsFunc(late, func(pod string) bool {
+			return d.network(pod) != "" && address(d.network(pod)) == address(former)
+		})
+	})
 	if network := d.network("two"); network != two || network == d.network("four") {
 		t.Errorf("pod two had %s, and has %s; pod four has %s", two, network, d.network("four"))
 	}

@@ -37,6 +37,9 @@ const zonePatience = 10 * time.Second
 // zoneReturned asks the leader to write a zone whose Northbound is back.
 var zoneReturned = part.NewSignal("return of a zone's Northbound", part.Patience)
 
+// addressesFree asks for another batch: pods may wait for addresses that are free now.
+var addressesFree = part.NewSignal("addresses that are free again", part.Patience)
+
 // watchReturns tells the leader when a zone's Northbound is back, until ctx is done. A zone that cannot be claimed is
 // tried again and again.
 func watchReturns(ctx context.Context, northbound Northbound, returned func()) {

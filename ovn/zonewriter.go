@@ -184,3 +184,8 @@ func (w *zonedWriter) has(node string) bool {
 	n := w.zones[0].cluster.nodes.At(node)
 	return n == nil || !slices.ContainsFunc(w.zones, func(z *zoneWriter) bool { return z.Name == n.Zone && !z.whole.Load() })
 }
+
+// complete is part of zonal.
+func (w *zonedWriter) complete() bool {
+	return !slices.ContainsFunc(w.zones, func(z *zoneWriter) bool { return !z.whole.Load() })
+}

@@ -35,6 +35,7 @@ type Part struct {
 	dirty      map[string]struct{}
 	hostPorted map[numberedPort]map[string]struct{} // pods, by key
 	untold     map[string]struct{}                  // nodes whose PodNetworks may have to be written
+	held       []heldAddresses                      // that are not free yet
 }
 
 // New knows of no pod yet.
