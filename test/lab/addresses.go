@@ -33,6 +33,7 @@ const (
 const (
 	centralNumber  = 1
 	controlNumber  = 2
+	furtherCentral = 3 // of the second zone; those of further zones follow
 	routerNumber   = 254
 	outsideNumber  = 253
 	sharedNumber   = 200 // of the gateway that nodes share
@@ -110,13 +111,13 @@ func (a addresses) apiServer() string {
 	return "https://" + hostPort(a.first(management, centralNumber), apiPort)
 }
 
-// northbound and southbound are where the databases' clients find them.
-func (a addresses) northbound() string {
-	return "ssl:" + hostPort(a.first(management, centralNumber), northboundPort)
+// northbound and southbound are where the clients of a zone's databases find them.
+func (a addresses) northbound(of zone) string {
+	return "ssl:" + hostPort(a.first(management, of.number), northboundPort)
 }
 
-func (a addresses) southbound() string {
-	return "ssl:" + hostPort(a.first(underlay, centralNumber), southboundPort)
+func (a addresses) southbound(of zone) string {
+	return "ssl:" + hostPort(a.first(underlay, of.number), southboundPort)
 }
 
 func join(addrs []netip.Addr) string {

@@ -27,20 +27,21 @@ func (c certificates) subjects() map[string]map[string]pki.Subject {
 	for _, n := range c.nodes() {
 		chassis[chassisPair(n.name)] = pki.Subject{Name: n.name}
 	}
+	central := map[string]pki.Subject{controllerPair: {Name: "weft-controller"}}
+	for _, z := range c.zones {
+		central[z.certificatePair()] = pki.Subject{Name: z.host}
+	}
 	return map[string]map[string]pki.Subject{
 		clusterCA: c.clusterSubjects(),
-		centralCA: {centralPair: {Name: Central}, controllerPair: {Name: "weft-controller"}},
+		centralCA: central,
 		chassisCA: chassis,
 	}
 }
 
-// File names of OVN's certificates: that of its servers, that of the controller, and those by which the
-// Southbound knows the nodes' ovn-controllers.
-const (
-	centralPair    = "ovn-central"
-	controllerPair = "ovn-weft-controller"
-)
+// controllerPair is the file name of the controllers' certificate for the Northbound.
+const controllerPair = "ovn-weft-controller"
 
+// chassisPair is the file name of the certificate by which the Southbound knows a node's ovn-controller.
 func chassisPair(node string) string { return "ovn-chassis-" + node }
 
 // clusterSubjects are those of Kubernetes and of the tunnel to Windows nodes.
@@ -79,8 +80,8 @@ func (c certificates) clusterSubjects() map[string]pki.Subject {
 	if len(c.windowsNodes) > 0 {
 		subjects[chassisUser] = pki.Subject{Name: "weft:chassis"}
 	}
-	for _, n := range c.chassisHosts() {
-		subjects[tunnelPair(n.name)] = pki.Subject{Name: n.name, DNSNames: []string{chassisName}}
+	for _, h := range c.chassisHosts() {
+		subjects[h.pair] = pki.Subject{Name: h.machine, DNSNames: []string{chassisName}}
 	}
 	return subjects
 }

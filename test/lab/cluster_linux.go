@@ -19,6 +19,9 @@ type ClusterStatus struct {
 	DNS, DNSWanted int
 }
 
+// notReported is why a node is not Ready whose kubelet has said nothing of it: its Node is somebody else's.
+const notReported = "has not reported yet"
+
 // clusterClient asks the lab's API server as its administrator.
 type clusterClient struct {
 	lab  *Lab
@@ -73,7 +76,7 @@ func (c *clusterClient) status(ctx context.Context) (ClusterStatus, error) {
 		return status, err
 	}
 	for _, n := range nodes.Items {
-		why := "has not reported yet"
+		why := notReported
 		for _, condition := range n.Status.Conditions {
 			if condition.Type == "Ready" {
 				why = condition.Message

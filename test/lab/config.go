@@ -2,7 +2,7 @@
 // runs it in namespaces of its own. `weftlab` is its command.
 //
 // [Config] is a user's choice, and a layout follows from it: machines with their numbers, addresses and
-// files. Each kind of machine has a type that makes a spec for package machine of the layout: central,
+// files. Each kind of machine has a type that makes a spec for package machine of the layout: central, zoneCentral,
 // linuxNode, windowsNode, hostMachine, control and outside. Of the central's programs, controlPlane has
 // Kubernetes' and databases OVN's. The types certificates and manifests make the files that those need, and
 // programs looks for the programs. [Start] writes everything to the state directory and starts the machines.
@@ -60,6 +60,8 @@ type Config struct {
 	// MTU is that of the lab's networks, in bytes; pods have GENEVE's share less.
 	MTU         int `json:"mtu"`
 	Controllers int `json:"controllers"`
+	// Zones is the number of zones, each with OVN databases of its own; see [Config.ZoneOf]. 0: the lab has no zones.
+	Zones int `json:"zones,omitempty"`
 	// PodNetworks has the controller write PodNetworks of nodes in place of annotations of pods.
 	PodNetworks bool `json:"podNetworks,omitempty"`
 	// NoWeft leaves weft out: nodes stay NotReady. For work on the lab itself.
@@ -136,6 +138,13 @@ func (c Config) Validate() error {
 	if c.Controllers < 1 || c.Controllers > 5 {
 		errs = append(errs, fmt.Errorf("--controllers %d: a lab has 1 to 5 of them", c.Controllers))
 	}
+	if c.Zones < 0 || c.Zones > MaxZones {
+		errs = append(errs, fmt.Errorf("--zones %d: a lab has up to %d zones, or none with 0", c.Zones, MaxZones))
+	}
+	if c.Zones > 0 && c.Hosts != "" {
+		errs = append(errs, errors.New("--zones: a lab of hosts has none, since OVN's databases are Ansible's to install; "+
+			"leave out --zones, or --hosts"))
+	}
 	return errors.Join(errs...)
 }
 
@@ -161,7 +170,7 @@ func numbered(letter string, count int) []string {
 
 // Machines that are no nodes.
 const (
-	// Central runs the control plane.
+	// Central runs the control plane. [Config.Centrals] are all machines with OVN's databases.
 	Central = "central"
 	// Outside is a host that knows nothing of the cluster but its nodes.
 	Outside = "outside"
@@ -171,7 +180,7 @@ const (
 
 // Machines are the names of all machines.
 func (c Config) Machines() []string {
-	machines := append(append([]string{Central}, c.Nodes()...), c.HostNames()...)
+	machines := slices.Concat(c.Centrals(), c.Nodes(), c.HostNames())
 	if c.Hosts != "" {
 		machines = append(machines, Control)
 	}

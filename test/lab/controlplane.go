@@ -68,23 +68,32 @@ func (c controlPlane) components() []machine.Component {
 }
 
 // applyManifests ends when the manifests are in force: kinds and policies are so a moment after they are written.
+// Nodes in other zones than the lab's configuration says are put back there.
 func (c controlPlane) applyManifests() []string {
 	f := c.files
-	kinds, inForce := []string{f.lab(policyKinds)}, ""
+	kinds, labelled, inForce := []string{f.lab(policyKinds)}, "", ""
+	if c.hasZones() {
+		labelled = `
+		"$kubectl" "$config" apply --server-side --force-conflicts -f "$5"`
+	}
 	if !c.hasHosts() {
 		kinds = append(kinds, filepath.Join(f.dir, definitionsFile))
 	}
 	if len(c.windowsNodes) > 0 {
 		inForce = `
 			until echo '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "w1"}}' |
-				"$kubectl" "$config" create --dry-run=server -o yaml -f - | grep -q 'kubernetes.io/os: windows'; do :; done`
+				"$kubectl" "$config" apply --server-side --dry-run=server -o yaml -f - | grep -q 'kubernetes.io/os: windows'; do :; done`
 	}
-	return []string{"sh", "-ec", `
-		kubectl=$0 config=--kubeconfig=$1
+	command := []string{"sh", "-ec", `
+		kubectl=$0 config=--kubeconfig=$1` + labelled + `
 		"$kubectl" "$config" apply --server-side -f "$2" -f "$3"
 		"$kubectl" "$config" wait --for=condition=Established --timeout=30s -f "$2"` + inForce + `
 		touch "$4"`, f.lab("kubectl"), f.kubeconfig("admin"), strings.Join(kinds, ","), filepath.Join(f.dir, manifestsFile),
 		f.manifestsApplied()}
+	if c.hasZones() {
+		command = append(command, filepath.Join(f.dir, nodesFile))
+	}
+	return command
 }
 
 func (c controlPlane) nodeMask() string {

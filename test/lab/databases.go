@@ -21,8 +21,11 @@ const remotesSchema = `{"name": "Weft_Remotes", "version": "1.0.0", "tables": {
 // readOnlySocket is where a database is read by who may not write it.
 func readOnlySocket(database string) string { return "/run/weft-observe/" + database + ".sock" }
 
-// databases are OVN's on the central, with ovn-northd between them.
-type databases struct{ layout }
+// databases are OVN's of a zone, with ovn-northd between them.
+type databases struct {
+	layout
+	zone
+}
 
 func (d databases) components() []machine.Component {
 	f := d.files
@@ -40,8 +43,8 @@ func (d databases) components() []machine.Component {
 			Ready: machine.Probe{Unix: socket},
 		}
 	}
-	listen := []string{"--private-key=" + f.pki(centralPair+".key"), "--certificate=" + f.pki(centralPair+".crt"),
-		"--ca-cert=" + f.pki(centralCA+".crt")}
+	listen := []string{"--private-key=" + f.pki(d.certificatePair()+".key"),
+		"--certificate=" + f.pki(d.certificatePair()+".crt"), "--ca-cert=" + f.pki(centralCA+".crt")}
 	for _, target := range d.passive(management, northboundPort) {
 		listen = append(listen, "--remote="+target)
 	}
@@ -57,10 +60,10 @@ func (d databases) components() []machine.Component {
 	}
 }
 
-// passive are the connections by which a database's server listens on the central's addresses of a network.
+// passive are the connections by which a database's server listens on its machine's addresses of a network.
 func (d databases) passive(on network, port int) []string {
 	var targets []string
-	for _, a := range d.addresses.of(on, centralNumber) {
+	for _, a := range d.addresses.of(on, d.number) {
 		targets = append(targets, fmt.Sprintf("pssl:%d:%s", port, bracketed(a)))
 	}
 	return targets

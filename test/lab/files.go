@@ -13,6 +13,7 @@ const (
 	manifestsFile   = "manifests.yaml"
 	definitionsFile = "definitions.yaml"
 	apiServiceFile  = "apiservice.yaml"
+	nodesFile       = "nodes.yaml"
 )
 
 // policyKinds is the CustomResourceDefinition of ClusterNetworkPolicy in its experimental form, which has

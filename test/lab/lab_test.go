@@ -35,6 +35,7 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"--ovn":         func(c *Config) { c.OVN = "26.03" },
 		"--gateway":     func(c *Config) { c.Gateway = "shared" },
 		"--controllers": func(c *Config) { c.Controllers = 9 },
+		"--zones":       func(c *Config) { c.Zones = MaxZones + 1 },
 	} {
 		c := config(IPv4)
 		if err := c.Validate(); err != nil {
@@ -50,7 +51,7 @@ func TestValidateNamesTheFlag(t *testing.T) {
 func TestEveryMachineHasAddressesOfItsOwn(t *testing.T) {
 	for families, perInterface := range map[Families]int{IPv4: 1, IPv6: 1, Dual: 2} {
 		seen := map[netip.Addr]string{}
-		for _, spec := range specs(config(families), someFiles) {
+		for _, spec := range specs(withZones(families, MaxZones), someFiles) {
 			for _, i := range spec.Interfaces {
 				if i.Switched != (len(i.Addresses) == 0) {
 					t.Errorf("%s: %s of %s is switched: %v, and has the addresses %v", families, i.Name, spec.Name, i.Switched,
@@ -72,7 +73,7 @@ func TestEveryMachineHasAddressesOfItsOwn(t *testing.T) {
 }
 
 func TestInterfacesAndTheirPortsHaveNamesThatFit(t *testing.T) {
-	c := config(IPv4)
+	c := withZones(IPv4, MaxZones)
 	c.Linux, c.Windows = 1, MaxNodes-1
 	for _, spec := range specs(c, someFiles) {
 		for _, i := range spec.Interfaces {

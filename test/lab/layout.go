@@ -3,6 +3,7 @@ package lab
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/weftnet/weft/test/lab/machine"
 )
@@ -15,20 +16,22 @@ type layout struct {
 	// hosts have the first numbers, then Linux nodes, then Windows nodes.
 	hosts                    []host
 	linuxNodes, windowsNodes []node
+	zones                    []zone
 	addresses                addresses
 	files                    files
 }
 
 // newLayout of a lab with a valid configuration.
 func newLayout(c Config, f files) layout {
-	l := layout{lab: c.Name, mtu: c.MTU, weft: !c.NoWeft, hosts: c.hosts(), addresses: newAddresses(c), files: f}
+	l := layout{lab: c.Name, mtu: c.MTU, weft: !c.NoWeft, hosts: c.hosts(), zones: c.zones(),
+		addresses: newAddresses(c), files: f}
 	next := firstNode + len(l.hosts)
 	for i, name := range c.LinuxNodes() {
-		l.linuxNodes = append(l.linuxNodes, node{name: name, number: next + i})
+		l.linuxNodes = append(l.linuxNodes, node{name: name, number: next + i, zone: c.zoneOf(name)})
 	}
 	next += len(l.linuxNodes)
 	for i, name := range c.WindowsNodes() {
-		l.windowsNodes = append(l.windowsNodes, node{name: name, number: next + i, windows: true})
+		l.windowsNodes = append(l.windowsNodes, node{name: name, number: next + i, windows: true, zone: c.zoneOf(name)})
 	}
 	return l
 }
@@ -36,20 +39,27 @@ func newLayout(c Config, f files) layout {
 // hasHosts tells whether OVN and weft are Ansible's to install.
 func (l layout) hasHosts() bool { return len(l.hosts) > 0 }
 
+// hasZones tells whether the cluster has zones, which then have names.
+func (l layout) hasZones() bool { return l.zones[0].name != "" }
+
+// northbound has the endpoints of all zones' Northbounds, each with its zone's name if that has one.
+func (l layout) northbound() string {
+	var endpoints []string
+	for _, z := range l.zones {
+		endpoint := l.addresses.northbound(z)
+		if l.hasZones() {
+			endpoint = z.name + "=" + endpoint
+		}
+		endpoints = append(endpoints, endpoint)
+	}
+	return strings.Join(endpoints, ",")
+}
+
 // nodes are in the order of [Config.Nodes].
 func (l layout) nodes() []node { return slices.Concat(l.linuxNodes, l.windowsNodes) }
 
 // masqueraders are the nodes that take the API server's packets to pods and Services on: one, or none beside hosts.
 func (l layout) masqueraders() []node { return l.linuxNodes[:min(1, len(l.linuxNodes))] }
-
-// chassisHosts are the Linux nodes that host the Windows nodes' ovn-controllers: two, where there
-// are two, so that one can take over from the other.
-func (l layout) chassisHosts() []node {
-	if len(l.windowsNodes) == 0 {
-		return nil
-	}
-	return l.linuxNodes[:min(2, len(l.linuxNodes))]
-}
 
 // newSpec has what all machines share.
 func (l layout) newSpec(name string) *machine.Spec {
@@ -85,7 +95,9 @@ func (l layout) etcHosts() string {
 			text += a.String() + " " + name + "\n"
 		}
 	}
-	add(Central, l.addresses.of(management, centralNumber))
+	for _, z := range l.zones {
+		add(z.host, l.addresses.of(management, z.number))
+	}
 	for _, n := range l.nodes() {
 		add(n.name, l.addresses.of(management, n.number))
 	}
@@ -122,6 +134,14 @@ func (l layout) defaultRoutes(nextHops []netip.Addr) []machine.Route {
 		routes = append(routes, machine.Route{Destination: everything, Via: nextHops[i].String()})
 	}
 	return routes
+}
+
+// zonesLabelled is the condition that the Nodes have the labels of their zones, in a lab with zones.
+func (l layout) zonesLabelled() []machine.Probe {
+	if !l.hasZones() {
+		return nil
+	}
+	return []machine.Probe{{Path: l.files.manifestsApplied()}}
 }
 
 // apiReady is the condition that the API server serves.

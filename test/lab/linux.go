@@ -30,9 +30,7 @@ func (n linuxNode) spec() *machine.Spec {
 		spec.Files = append(spec.Files, doctor(agent), machine.File{Path: agentConfig, Content: n.gatewayKeys(external,
 			n.number, routerNumber)})
 	}
-	if slices.Contains(n.chassisHosts(), n.node) {
-		spec.Components = append(spec.Components, n.chassis())
-	}
+	spec.Components = append(spec.Components, n.chassis(n.name)...)
 	return spec
 }
 
@@ -79,7 +77,7 @@ func (n linuxNode) agent() machine.Component {
 		Name: "weft-node",
 		Command: []string{f.bin + "/weft", "node", "--config=" + agentConfig,
 			"--kubeconfig=" + f.kubeconfig(n.name), "--node-name=" + n.name,
-			"--ovn-southbound=" + n.addresses.southbound(),
+			"--ovn-southbound=" + n.addresses.southbound(n.zone),
 			"--ovs-database=unix:" + ovsSocket, "--datapath-type=netdev",
 			"--encap-address=" + n.addresses.first(underlay, n.number).String(), fmt.Sprintf("--uplink-mtu=%d", n.mtu),
 			"--gateway-interface=" + externalDevice, "--gateway-bridge=br-ex",
@@ -88,7 +86,8 @@ func (n linuxNode) agent() machine.Component {
 			"--tunnel-certificate=" + f.pki(agentPair(n.name)+".crt"), "--tunnel-private-key=" + f.pki(agentPair(n.name)+".key"),
 			"--capture=all", "--cni-socket=/run/weft/cni.sock", "--cni-conf-dir=/etc/cni/net.d",
 			"--metrics-address=" + metrics},
-		WaitFor: []machine.Probe{{Unix: ovsSocket}, {Path: "/sys/class/net/" + underlayBridge}, n.apiReady()},
-		Ready:   machine.Probe{URL: "http://" + metrics + "/healthz"},
+		WaitFor: append([]machine.Probe{{Unix: ovsSocket}, {Path: "/sys/class/net/" + underlayBridge}, n.apiReady()},
+			n.zonesLabelled()...),
+		Ready: machine.Probe{URL: "http://" + metrics + "/healthz"},
 	}
 }

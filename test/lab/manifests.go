@@ -3,6 +3,7 @@ package lab
 import (
 	"bytes"
 	_ "embed"
+	"fmt"
 	"io/fs"
 	"net/netip"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/weftnet/weft/models/api/crds"
 	"github.com/weftnet/weft/models/api/rights"
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/test/lab/image"
 )
 
@@ -30,6 +32,20 @@ func (m manifests) rights() []string {
 		return []string{rights.Controller, rights.Node, rights.Observe, rights.Admission}
 	}
 	return []string{rights.Controller, rights.Node, rights.Observe, rights.Admission, rights.Chassis}
+}
+
+// labelledNodes are the Nodes with the labels of their zones, in a lab with zones. They are mostly there before their
+// kubelets, which add what they know. Kubelets may not write these labels.
+func (m manifests) labelledNodes() string {
+	if !m.hasZones() {
+		return ""
+	}
+	var nodes strings.Builder
+	for _, n := range m.nodes() {
+		fmt.Fprintf(&nodes, "---\napiVersion: v1\nkind: Node\nmetadata: {name: %s, labels: {%s: %s}}\n", n.name,
+			contract.ZoneLabel, n.zone.name)
+	}
+	return nodes.String()
 }
 
 func (m manifests) cluster() string {

@@ -24,6 +24,8 @@ type node struct {
 	// number is its own in the lab's networks.
 	number  int
 	windows bool
+	// zone has the databases that the node's configuration is in.
+	zone zone
 }
 
 // nodeMachine is what the machines of Linux and Windows nodes have in common.

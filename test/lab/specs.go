@@ -5,7 +5,11 @@ import "github.com/weftnet/weft/test/lab/machine"
 // specs of all machines of a lab.
 func specs(c Config, f files) []*machine.Spec {
 	l := newLayout(c, f)
-	all := []*machine.Spec{central{l, c.Controllers, c.PodNetworks}.spec()}
+	first := zoneCentral{l, l.zones[0], c.PodNetworks}
+	all := []*machine.Spec{central{first, c.Controllers}.spec()}
+	for _, z := range l.zones[1:] {
+		all = append(all, zoneCentral{l, z, c.PodNetworks}.spec())
+	}
 	all = append(append(all, nodeSpecs(c, f)...), outside{l}.spec())
 	for _, h := range l.hosts {
 		all = append(all, hostMachine{l, h}.spec())

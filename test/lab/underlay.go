@@ -34,7 +34,7 @@ func (e tunnelEndpoint) join() [][]string {
 	// those must come from the address that Kubernetes knows of it, and so by its default route: only the
 	// tunnels and the Southbound's client have a route into the underlay.
 	for i, address := range addresses {
-		own, central := e.addresses.of(underlay, e.number)[i].String(), e.addresses.of(underlay, centralNumber)[i].String()
+		own, central := e.addresses.of(underlay, e.number)[i].String(), e.addresses.of(underlay, e.zone.number)[i].String()
 		subnet := e.addresses.pick(subnet(underlay.v4), subnet(underlay.v6))[i]
 		commands = append(commands,
 			[]string{"ip", "addr", "replace", address, "dev", e.bridge, "noprefixroute"},

@@ -124,7 +124,7 @@ func writeState(c Config, f files, base *image.Base) error {
 	}
 	l := newLayout(c, f)
 	for name, text := range map[string]string{manifestsFile: manifests{l}.text(), definitionsFile: definitions(),
-		apiServiceFile: rights.APIService} {
+		apiServiceFile: rights.APIService, nodesFile: manifests{l}.labelledNodes()} {
 		if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o644); err != nil {
 			return err
 		}

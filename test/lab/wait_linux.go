@@ -58,7 +58,7 @@ func stagesOf(c Config) []stage {
 			stage{nodesRegistered, func(v view) string { return v.unregistered() }})
 	}
 	stages = append(stages, []stage{
-		{"OVN databases", components([]string{Central}, "ovn-nb", "ovn-sb", "ovn-northd")},
+		{"OVN databases", components(c.Centrals(), "ovn-nb", "ovn-sb", "ovn-northd")},
 		{"control plane", components([]string{Central}, controlPlaneComponents...)},
 		{"Open vSwitch", components(c.Nodes(), "ovsdb-server", "ovs-vswitchd", "ovn-controller", "openflow-relay",
 			"control-relay", "ofctl-relay")},
@@ -73,11 +73,17 @@ func stagesOf(c Config) []stage {
 	for i := range c.Controllers {
 		controllers = append(controllers, controllerName(i))
 	}
+	for _, z := range c.zones()[1:] {
+		controllers = append(controllers, z.controllerName())
+	}
 	if c.Windows > 0 {
 		stages = append(stages, stage{"Windows", components(c.WindowsNodes(), "hns", "wineserver")})
 	}
+	if c.Zones > 0 {
+		stages = append(stages, stage{"zones", components(c.Centrals(), "weft-southbound", "weft-chassis")})
+	}
 	return append(stages,
-		stage{"weft controller", components([]string{Central}, controllers...)},
+		stage{"weft controller", components(c.Centrals(), controllers...)},
 		stage{"weft node", components(c.Nodes(), "weft-node", "weft-chassis")},
 		stage{"nodes Ready", func(v view) string { return v.notReady() }},
 		stage{"cluster DNS", func(v view) string { return v.noDNS() }})
@@ -114,7 +120,7 @@ func (v view) missingMachines() string {
 func (v view) unregistered() string {
 	var missing []string
 	for _, name := range v.lab.Registered() {
-		if _, there := v.cluster.Nodes[name]; !there {
+		if why, there := v.cluster.Nodes[name]; !there || why == notReported {
 			missing = append(missing, name)
 		}
 	}

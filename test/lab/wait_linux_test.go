@@ -11,7 +11,7 @@ import (
 func TestNoStageIsReachedWhileNothingWorks(t *testing.T) {
 	hosts := withHosts(IPv4)
 	hosts.Windows = 1
-	for name, c := range map[string]Config{"nodes": config(IPv4), "hosts": hosts} {
+	for name, c := range map[string]Config{"nodes": config(IPv4), "zones": withZones(IPv4, 2), "hosts": hosts} {
 		v := view{lab: &Lab{Config: c}, machines: map[string]machine.Status{}, asked: errors.New("not asked yet")}
 		for _, spec := range specs(c, someFiles) {
 			var status machine.Status

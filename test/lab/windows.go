@@ -262,13 +262,14 @@ func (n windowsNode) agent() machine.Component {
 			n.apiReady()},
 		Ready: machine.Probe{URL: "http://" + metrics + "/healthz"},
 	}
+	component.WaitFor = append(component.WaitFor, n.zonesLabelled()...)
 	if n.hasHosts() {
 		component.Command = append(component.Command, "--config="+windowsPath(agentKeys))
 		component.WaitFor = append(component.WaitFor, machine.Probe{Path: agentKeys})
 		return component
 	}
 	component.Command = append(component.Command, "--config="+windowsPath(agentConfig),
-		"--ovn-southbound="+n.addresses.southbound(), "--tunnel-ca="+windowsPath(f.pki("ca.crt")),
+		"--ovn-southbound="+n.addresses.southbound(n.zone), "--tunnel-ca="+windowsPath(f.pki("ca.crt")),
 		"--tunnel-certificate="+windowsPath(f.pki(agentPair(n.name)+".crt")),
 		"--tunnel-private-key="+windowsPath(f.pki(agentPair(n.name)+".key")))
 	return component

@@ -86,6 +86,8 @@ func TestMistakesAreToldInPlainWords(t *testing.T) {
 		"up --hosts c1,l1,c1":                    "there are two hosts c1",
 		"up --hosts c1 --linux 2":                "leave out --linux",
 		"up --hosts l1 --windows 99":             "a lab has up to 99 nodes in all",
+		"up --zones 5":                           "--zones 5: a lab has up to 4 zones",
+		"up --hosts c1 --zones 2":                "leave out --zones, or --hosts",
 		"reset":                                  "accepts 1 arg(s)",
 		"up --nodes 3":                           "`weftlab up --help` lists the flags",
 		"e2e --focus [":                          "--focus: error parsing regexp",

@@ -72,6 +72,8 @@ down again; its logs stay in the state directory.`,
 		"(they share the node's) or own")
 	f.IntVar(&config.MTU, "mtu", lab.DefaultMTU, "MTU of the lab's networks in bytes; pods have some less")
 	f.IntVar(&config.Controllers, "controllers", 1, "replicas of the weft controller, of which one leads")
+	f.IntVar(&config.Zones, "zones", 0, fmt.Sprintf("zones of the cluster, up to %d, each with OVN databases of its own "+
+		"(default: no zones)", lab.MaxZones))
 	f.BoolVar(&config.PodNetworks, "pod-networks", false, "nodes know the addresses of their pods by PodNetworks, and "+
 		"not by annotations")
 	f.BoolVar(&keep, "keep", false, "leave a lab that does not come up as it is")
