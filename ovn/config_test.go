@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +115,30 @@ func TestConfigValidate(t *testing.T) {
 			[]string{"ovn-northbound:", "missing port"}},
 		{"no path", func(c *settings.Config) { c.Northbound = []string{"unix:"} },
 			[]string{"ovn-northbound:", "names no socket"}},
+		{"zones", func(c *settings.Config) { c.Northbound = []string{"a=tcp:10.0.0.1:6641", "b=unix:/run/b.sock"} }, nil},
+		{"zones and none", func(c *settings.Config) { c.Northbound = []string{"a=tcp:10.0.0.1:6641", "tcp:10.0.0.2:6641"} },
+			[]string{"ovn-northbound:", `"a=tcp:10.0.0.1:6641"`, `"tcp:10.0.0.2:6641"`, "of none"}},
+		{"a zone with a wrong name", func(c *settings.Config) { c.Northbound = []string{"A_1=tcp:10.0.0.1:6641"} },
+			[]string{"ovn-northbound:", `zone "A_1"`, contract.ZoneLabel}},
+		{"a zone without a name", func(c *settings.Config) { c.Northbound = []string{"=tcp:10.0.0.1:6641"} },
+			[]string{"ovn-northbound:", `"=tcp:10.0.0.1:6641"`, "unknown scheme"}},
+		{"a zone's wrong endpoint", func(c *settings.Config) { c.Northbound = []string{"a=http:10.0.0.1:6641"} },
+			[]string{"ovn-northbound:", "unknown scheme"}},
+		{"too many zones", func(c *settings.Config) {
+			c.Northbound = nil
+			for i := range 65 {
+				c.Northbound = append(c.Northbound, fmt.Sprintf("z%d=unix:/run/%d.sock", i, i))
+			}
+		}, []string{"ovn-northbound: names 65 zones"}},
+		{"zones with a small transit-cidr", func(c *settings.Config) { twoZones(c); c.TransitCIDR = "100.88.0.0/20" },
+			[]string{"transit-cidr:", `"100.88.0.0/20"`}},
+		{"zones with another transit-cidr", func(c *settings.Config) { twoZones(c); c.TransitCIDR = "100.64.0.0/16" },
+			[]string{"transit-cidr 100.64.0.0/16", "join-cidrs"}},
+		{"a transit-cidr without zones", func(c *settings.Config) { c.TransitCIDR = "none" }, nil},
+		{"zones with a shared gateway", func(c *settings.Config) {
+			sharedGateway("203.0.113.50/24", "203.0.113.254")(c)
+			c.Northbound = []string{"a=unix:/run/a.sock"}
+		}, []string{"shared-gateway-addresses:", "with zones"}},
 		{"ssl without files", func(c *settings.Config) { c.Northbound = []string{"ssl:[fd00::1]:6641"} },
 			[]string{"ovn-ca:", "ovn-certificate:", "ovn-private-key:"}},
 		{"ssl", func(c *settings.Config) {

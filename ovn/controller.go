@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -273,11 +272,7 @@ func (c *controller) dial(ctx context.Context) (database, func(), error) {
 	if len(c.settings.Zones) == 0 {
 		return c.dialOne(ctx, c.northbounds[0])
 	}
-	return dialZones(ctx, c.settings.Zones, zonePatience, func(ctx context.Context, z settings.Zone) (database, func(), error) {
-		return c.dialOne(ctx, c.northbounds[slices.IndexFunc(c.northbounds, func(n northboundConfig) bool {
-			return n.Name == z.Name
-		})])
-	})
+	return dialZones(ctx, c.northbounds, zonePatience, c.dialOne)
 }
 
 func (c *controller) dialOne(ctx context.Context, n northboundConfig) (database, func(), error) {

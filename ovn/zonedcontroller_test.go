@@ -119,7 +119,8 @@ func TestControllerOfTwoZones(t *testing.T) {
 	for zone, foreign := range map[string]int{"a": 2, "b": 1} {
 		d.eventually("zone "+zone+" has the Service, and the way to the other zone", func() bool {
 			port := d.portIn(zone, contract.TransitPort(fmt.Sprint("l", foreign)))
-			return port != nil && port.Type == "remote" && port.Options["requested-chassis"] == fmt.Sprint("chassis-", foreign) &&
+			return port != nil && port.Type == "remote" &&
+				port.Options["requested-chassis"] == fmt.Sprint("chassis-", foreign) &&
 				port.ExternalIDs[contract.TunnelAddressesKey] == tunnelEnd(foreign).String() &&
 				len(ovsdb.List[nb.LoadBalancer](d.views[zone], func(b *nb.LoadBalancer) bool {
 					return b.Vips["10.96.0.10:80"] != ""
@@ -185,8 +186,8 @@ func TestControllerOfTwoZones(t *testing.T) {
 	d.eventually("the Event on an EgressIP", func() bool { return d.events("out", "NotWithZones") > 0 })
 }
 
-// TestControllerStartsWithoutAZone: one Northbound is gone when a controller begins. Pods of its zone keep the addresses
-// that they were told, and no other pod gets these.
+// TestControllerStartsWithoutAZone: one Northbound is gone when a controller begins. Pods of its zone keep the
+// addresses that they were told, and no other pod gets these.
 func TestControllerStartsWithoutAZone(t *testing.T) {
 	small := inZone("", 1, "l1")
 	small.Spec.PodCIDRs = []string{"10.244.1.0/29", "fd00:10:244:1::/64"} // four pods

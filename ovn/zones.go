@@ -54,22 +54,22 @@ func watchReturns(ctx context.Context, northbound Northbound, returned func()) {
 	}
 }
 
-// zones are the Northbounds of a cluster that has zones, as one database. One that is away keeps nobody from the others:
-// it is written as a whole when it is back.
+// zones are the Northbounds of a cluster that has zones, as one database. One that is away keeps nobody from the
+// others: it is written as a whole when it is back.
 type zones []*zone
 
 // dialZones connects the Northbounds of all zones. It waits for the first one, and then for the others as long as a
 // start may take: what a Northbound holds of earlier terms counts for more than annotations.
-func dialZones(ctx context.Context, list []settings.Zone, patience time.Duration,
-	dial func(context.Context, settings.Zone) (database, func(), error)) (database, func(), error) {
+func dialZones(ctx context.Context, list []northboundConfig, patience time.Duration,
+	dial func(context.Context, northboundConfig) (database, func(), error)) (database, func(), error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	var all zones
 	var dialing sync.WaitGroup
-	for _, s := range list {
-		z := &zone{Zone: s, dialed: make(chan struct{})}
+	for _, n := range list {
+		z := &zone{Zone: n.Zone, dialed: make(chan struct{})}
 		all = append(all, z)
 		dialing.Go(func() {
-			db, closer, err := dial(ctx, s)
+			db, closer, err := dial(ctx, n)
 			if err != nil {
 				stop(err) // not that it is away, which is waited for
 				return

@@ -182,7 +182,9 @@ func (w *zonedWriter) bringBack(ctx context.Context, entitled func(context.Conte
 // has is part of zonal.
 func (w *zonedWriter) has(node string) bool {
 	n := w.zones[0].cluster.nodes.At(node)
-	return n == nil || !slices.ContainsFunc(w.zones, func(z *zoneWriter) bool { return z.Name == n.Zone && !z.whole.Load() })
+	return n == nil || !slices.ContainsFunc(w.zones, func(z *zoneWriter) bool {
+		return z.Name == n.Zone && !z.whole.Load()
+	})
 }
 
 // complete is part of zonal.

@@ -134,9 +134,9 @@ type heldAddresses struct {
 	addresses []netip.Prefix
 }
 
-// ReleaseHeld frees the addresses of pods that have ended, and has those that wait for one look again: true if there are
-// any. In a cluster with zones it is called when all Northbounds know of these ends: one that does not would take a new
-// pod for the old one.
+// ReleaseHeld frees the addresses of pods that have ended, and has those that wait for one look again: true if there
+// are any. In a cluster with zones it is called when all Northbounds know of these ends: one that does not would take a
+// new pod for the old one.
 func (b *Part) ReleaseHeld() (waiting bool) {
 	for _, h := range b.held {
 		for i, a := range h.addresses {

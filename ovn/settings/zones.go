@@ -77,8 +77,8 @@ func (c Config) zoneSettings(s *Settings) error {
 		return err
 	}
 	var errs []error
-	if s.Transit, err = netip.ParsePrefix(strings.TrimSpace(c.TransitCIDR)); err != nil || s.Transit != s.Transit.Masked() ||
-		!s.Transit.Addr().Is4() || ipam.HostBits(s.Transit) < 16 {
+	s.Transit, err = netip.ParsePrefix(strings.TrimSpace(c.TransitCIDR))
+	if err != nil || s.Transit != s.Transit.Masked() || !s.Transit.Addr().Is4() || ipam.HostBits(s.Transit) < 16 {
 		errs = append(errs, fmt.Errorf("transit-cidr: %q is not an IPv4 range with room for %d addresses; write it like "+
 			"100.88.0.0/16", c.TransitCIDR, lastNumber))
 	}
