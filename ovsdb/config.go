@@ -21,7 +21,8 @@ type Config struct {
 	// Endpoints lists the servers as OVN writes them, separated by commas. Of a cluster's
 	// members the leader is used.
 	Endpoints string
-	// AnyMember of a cluster will do, since nothing is written by this client.
+	// AnyMember of a cluster will do. One that is not the leader passes on to it what this client writes, and the answer
+	// may come before the replica has it.
 	AnyMember bool
 	// Model is the generated model of the database.
 	Model model.ClientDBModel

@@ -253,15 +253,19 @@ func ManagementPort(node string) string { return "mgmt-" + node }
 // TransitPort is the name of the logical switch port by which packets for a node leave the switch between the zones.
 func TransitPort(node string) string { return "tstor-" + node }
 
-// ZoneLabel is the label of a Node: its zone, one of those that the controller's ovn-northbound names. Without the label
-// it is the first of them. An administrator sets the label.
+// ZoneLabel is the label of a Node: its zone, one of those that the controller's ovn-northbound names. Without the
+// label it is the first of them. An administrator sets the label.
 const ZoneLabel = "weft.net/zone"
 
 // TunnelAddressesKey is the key in external_ids of a node's management port (Logical_Switch_Port): the addresses at
-// which the node's tunnels may end, with commas between them. `weft southbound` refuses the node other ones. On the port
-// of a node of another zone ([TransitPort]) it has the address at which the node's tunnels end, and `weft southbound`
-// makes the node's remote chassis with it.
+// which the node's tunnels may end, with commas between them. `weft southbound` refuses the node other ones. On the
+// port of a node of another zone ([TransitPort]) it has the address at which the node's tunnels end, and `weft
+// southbound` makes the node's remote chassis with it.
 const TunnelAddressesKey = "weft.net/tunnel-addresses"
+
+// RemoteNodeKey is the key in external_ids of a Chassis of the Southbound: the Node of another zone that `weft
+// southbound` has made the chassis for. It leaves alone what other remote chassis there are.
+const RemoteNodeKey = "weft.net/remote-node"
 
 // NetworkName is what the name of a network outside consists of: the gateway-network of agents.
 var NetworkName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)

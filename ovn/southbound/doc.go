@@ -7,4 +7,7 @@
 // nodes, by a socket beside it: nodes' certificates open the guard, and neither the server nor its cluster.
 //
 // What is whose it knows by a replica of the few columns that say it.
+//
+// Beside that it makes the remote chassis of nodes of other zones, by the ports that the controller gives these nodes
+// on the transit switch (remote.go, and remoteplan.go, which decides).
 package southbound

@@ -13,10 +13,10 @@ import (
 
 // tables are what a guard's replica has.
 var tables = []ovsdb.Table{
-	{Model: &sb.Chassis{}, Read: []string{"name", "external_ids", "other_config", "transport_zones",
-		"vtep_logical_switches"}},
+	{Model: &sb.Chassis{}, Read: []string{"name", "hostname", "encaps", "external_ids", "other_config",
+		"transport_zones", "vtep_logical_switches"}},
 	{Model: &sb.ChassisPrivate{}, Read: []string{"name", "external_ids"}},
-	{Model: &sb.Encap{}, Read: []string{"chassis_name", "ip", "options"}},
+	{Model: &sb.Encap{}, Read: []string{"chassis_name", "type", "ip", "options"}},
 	{Model: &sb.DatapathBinding{}, Read: []string{"external_ids", "tunnel_key"}},
 	{Model: &sb.PortBinding{}, Read: []string{"logical_port", "type", "options", "chassis", "ha_chassis_group", "datapath",
 		"tunnel_key", "external_ids"}},
@@ -48,6 +48,8 @@ type index struct {
 	keyed   map[[2]int]*sb.PortBinding   // by the tunnel keys of datapath and port
 	members map[string][]*sb.PortBinding // by datapath
 	outside []*sb.PortBinding            // localnet ports
+	managed []*sb.PortBinding            // management ports of this zone's nodes
+	transit []*sb.PortBinding            // those of other zones' nodes on the transit switch
 	routers map[string]bool              // by datapath
 }
 
@@ -74,8 +76,13 @@ func (r *replica) ports() *index {
 		ix.named[port.LogicalPort] = port
 		ix.keyed[[2]int{keys[port.Datapath], port.TunnelKey}] = port
 		ix.members[port.Datapath] = append(ix.members[port.Datapath], port)
-		if port.Type == "localnet" {
+		switch {
+		case port.Type == "localnet":
 			ix.outside = append(ix.outside, port)
+		case strings.HasPrefix(port.LogicalPort, contract.ManagementPort("")):
+			ix.managed = append(ix.managed, port)
+		case port.Type == "remote" && strings.HasPrefix(port.LogicalPort, contract.TransitPort("")):
+			ix.transit = append(ix.transit, port)
 		}
 	}
 	r.current, r.index = now, ix

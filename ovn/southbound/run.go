@@ -103,7 +103,9 @@ func (c Config) guard(ctx context.Context, files *credentials, m *metrics) error
 			var d net.Dialer
 			return d.DialContext(ctx, "unix", strings.TrimPrefix(c.Database, "unix:"))
 		}}
+	others := &remotes{replica: guard.replica, kept: m.remote, log: slog.Default()}
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { others.run(ctx); return nil })
 	for _, address := range c.Listen {
 		group.Go(func() error {
 			listener, err := listen(ctx, address)
@@ -137,7 +139,7 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 
 type metrics struct {
 	registry                            *prometheus.Registry
-	clients                             prometheus.Gauge
+	clients, remote                     prometheus.Gauge
 	refused, deferred, handshakes, full prometheus.Counter
 	lost                                atomic.Pointer[time.Time] // since when there is no server, nil while there is one
 	credentials                         *credentials
@@ -148,6 +150,8 @@ func newMetrics() *metrics {
 	m := &metrics{
 		registry: telemetry.NewRegistry(),
 		clients:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_southbound_clients", Help: "Connections of nodes."}),
+		remote: prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_southbound_remote_chassis",
+			Help: "Remote chassis in the Southbound that its guards have made: each stands for a node of another zone."}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_refused_requests_total",
 			Help: "Requests of nodes that were answered with a refusal because they are not about the node's own rows, " +
 				"are of a kind that no node needs, or are beyond a bound. If the guard closes the connection instead, it " +
@@ -161,7 +165,7 @@ func newMetrics() *metrics {
 			Help: "Connections that were closed because a bound was reached: that of a node, of an address or of " +
 				"all."}),
 	}
-	m.registry.MustRegister(m.clients, m.refused, m.deferred, m.handshakes, m.full)
+	m.registry.MustRegister(m.clients, m.remote, m.refused, m.deferred, m.handshakes, m.full)
 	began := time.Now()
 	m.lost.Store(&began)
 	return m

@@ -53,8 +53,7 @@ func checkTunnel(r *replica, node string, o *operation) error {
 
 // checkTunnelAddress: the controller says which addresses a Node has, and which of them are no other Node's.
 func checkTunnelAddress(r *replica, node, text string) error {
-	addr, err := netip.ParseAddr(text)
-	if err != nil || addr.String() != text || !contract.TunnelAddress(addr) {
+	if !isTunnelAddress(text) {
 		return fmt.Errorf("ip of an Encap is %.60q, no unicast address as such are written", text)
 	}
 	port, err := r.management(node)
@@ -73,6 +72,12 @@ func checkTunnelAddress(r *replica, node, text string) error {
 			text, allowed)}
 	}
 	return nil
+}
+
+// isTunnelAddress says whether a tunnel may end at an address, and whether it is written as all write it.
+func isTunnelAddress(text string) bool {
+	addr, err := netip.ParseAddr(text)
+	return err == nil && addr.String() == text && contract.TunnelAddress(addr)
 }
 
 // tunnelOptions are those that ovn-controller writes of an Encap, each true or false.

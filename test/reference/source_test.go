@@ -122,8 +122,10 @@ func TestValuesAreDescribed(t *testing.T) {
 			type Inner struct {
 				// Since is the time.
 				Since time.Time ` + "`json:\"since\"`" + `
+				// Until is the end.
+				Until time.Time ` + "`json:\"until,omitzero\"`" + `
 			}`, "| `ports`\\* | list of string | The pod's ports. |\n| `inner` | object | There if the pod has more. |\n" +
-			"| `inner.since`\\* | time | The time. |\n", ""},
+			"| `inner.since`\\* | time | The time. |\n| `inner.until` | time | The end. |\n", ""},
 		{"no comment", "type Value struct {\n\tA int `json:\"a\"`\n}", "", "needs a line, a comment"},
 		{"another comment", "type Value struct {\n\t// A tells.\n\tA int `json:\"a\"`\n}", "", `does not begin like "A is …"`},
 		{"no type", "", "", "Value is no struct"},

@@ -54,7 +54,7 @@ func (p *sourcePackage) fields(s *Source, of, path string) (rows [][]string, err
 		}
 		name, optional, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
 		mark := "\\*"
-		if optional == "omitempty" {
+		if optional == "omitempty" || optional == "omitzero" {
 			mark = ""
 		}
 		kind, inner := p.jsonKind(field.Type)
