@@ -21,6 +21,8 @@ func chassisCommand() *cobra.Command {
 	f.String("kubeconfig", "", kubeconfigUsage)
 	f.String("identity", defaults.Identity, "name of this host among the chassis hosts; by default in lower case")
 	markHostDefault(f, "identity")
+	f.String("zone", "", "the zone of this host: it serves the nodes whose annotation weft.net/node-network has this "+
+		"zone; empty: those without a zone")
 	f.String("run-dir", defaults.RunDir, "folder with a folder for each node that this host holds")
 	f.String("ovn-controller", defaults.OVNController, "the program ovn-controller: a path, or a name that is found in "+
 		"PATH")
@@ -55,6 +57,7 @@ func chassisConfig(s *settings) (chassis.Config, error) {
 	config := chassis.Config{
 		Kubeconfig:    s.text("kubeconfig"),
 		Identity:      s.text("identity"),
+		Zone:          s.text("zone"),
 		RunDir:        s.text("run-dir"),
 		OVNController: s.text("ovn-controller"),
 

@@ -34,8 +34,8 @@ func TestCommandsRefuseWhatTheyCannotWorkWith(t *testing.T) {
 			"datapath-type dpdk"},
 		{"chassis --identity=A --run-dir=here --ovn-controller=/no/such",
 			"identity run-dir ovn-controller /no/such tunnel-ca tunnel-certificate tunnel-private-key"},
-		{"chassis --identity=a --ovn-controller=/bin/true --tunnel-secret=weft --lease-duration=1s",
-			"tunnel-secret NAMESPACE/NAME lease-duration"},
+		{"chassis --identity=a --ovn-controller=/bin/true --tunnel-secret=weft --lease-duration=1s --zone=a.b",
+			"tunnel-secret NAMESPACE/NAME lease-duration zone a.b"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			_, err := refused(t, strings.Fields(c.args)...)

@@ -253,8 +253,9 @@ func ManagementPort(node string) string { return "mgmt-" + node }
 // TransitPort is the name of the logical switch port by which packets for a node leave the switch between the zones.
 func TransitPort(node string) string { return "tstor-" + node }
 
-// ZoneLabel is the label of a Node: its zone, one of those that the controller's ovn-northbound names. Without the
-// label it is the first of them. An administrator sets the label.
+// ZoneLabel is the label of a Node and a chassis host's Lease: its zone, one of those that the controller's
+// ovn-northbound names. Without the label a Node is in the first of them. An administrator sets the label of a Node. A
+// chassis host whose key zone is set labels its own Lease.
 const ZoneLabel = "weft.net/zone"
 
 // TunnelAddressesKey is the key in external_ids of a node's management port (Logical_Switch_Port): the addresses at

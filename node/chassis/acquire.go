@@ -156,16 +156,21 @@ func exactly(lease *coordinationv1.Lease) metav1.DeleteOptions {
 const expiredFor = 10 * time.Minute
 
 // clean removes Leases of nodes that need none and of hosts that are gone. Which host does is of no
-// matter.
-func (h *host) clean(nodes map[string]node) {
-	wanted := map[string]bool{}
-	for name := range nodes {
+// matter. If this host had another zone before, Leases of that zone's nodes may still name it. It removes them too: the
+// hosts of that zone see that this host lives, and would wait for ever.
+func (h *host) clean(hosted, served map[string]node) {
+	wanted, foreign := map[string]bool{}, map[string]bool{}
+	for name, n := range hosted {
 		wanted[nodeLease(name)] = true
+		if _, ours := served[name]; !ours && n.zoned {
+			foreign[nodeLease(name)] = true
+		}
 	}
 	for _, lease := range h.sightings.leases(contract.LeaseOfNode) {
 		by := tenure.Holder(lease)
-		mine := by == h.config.Identity && h.member(lease.Annotations[contract.ChassisNodeAnnotation]) == nil
-		if wanted[lease.Name] || !mine && by != "" && !h.sightings.silent(by) {
+		left := by == h.config.Identity && !h.atWork(lease.Annotations[contract.ChassisNodeAnnotation])
+		needed := wanted[lease.Name] && !(left && foreign[lease.Name])
+		if needed || !left && by != "" && !h.sightings.silent(by) {
 			continue
 		}
 		h.remove(lease)

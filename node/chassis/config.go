@@ -21,6 +21,9 @@ type Config struct {
 	Kubeconfig string
 	// Identity tells this host from the others. Key: identity.
 	Identity string
+	// Zone is the zone whose nodes this host serves ([contract.NodeNetwork.Zone]); empty serves those without a zone.
+	// Key: zone.
+	Zone string
 	// RunDir has a folder for each node that this host holds. Key: run-dir.
 	RunDir string
 	// OVNController is the program, a path or a name to be found in PATH. Key: ovn-controller.
@@ -87,6 +90,10 @@ func (c Config) Validate() error {
 	if problems := validation.IsDNS1123Subdomain(c.Identity); len(problems) > 0 || len(c.Identity) > longestIdentity {
 		bad("identity", "%q cannot be part of a Lease's name; use lower-case letters, digits, dots and dashes, %d at most: "+
 			"the host's name will do", c.Identity, longestIdentity)
+	}
+	if problems := validation.IsDNS1123Label(c.Zone); c.Zone != "" && len(problems) > 0 {
+		bad("zone", "%q is no name of a zone: %s; use the name that the controller's key ovn-northbound has for it", c.Zone,
+			strings.Join(problems, "; "))
 	}
 	if !filepath.IsAbs(c.RunDir) || len(c.RunDir) > longestRunDir {
 		bad("run-dir", "%q is not an absolute path of at most %d bytes, which leaves room for sockets' names; use one like "+

@@ -5,8 +5,9 @@
 //	ovn-controller ── Southbound: by the address in the node's own Open_vSwitch row, or by the host's key ovn-southbound
 //
 // Several hosts share the nodes. A Lease a host is its heartbeat, and a Lease a node says which host
-// holds it; so renewals cost the same for one node and for a thousand. What keeps a node from having
-// two ovn-controllers:
+// holds it; so renewals cost the same for one node and for a thousand. In a cluster with zones, the hosts
+// of each zone share its nodes; who may take a Lease from whom does not depend on zones. What keeps a
+// node from having two ovn-controllers:
 //
 //   - A host's term ends two thirds of the Lease's duration after the beginning of the last renewal
 //     that succeeded, by its own monotonic clock. At its end every ovn-controller of it is killed and

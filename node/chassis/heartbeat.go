@@ -27,6 +27,7 @@ type heartbeat struct {
 	leases    coordinationclient.LeaseInterface
 	namespace string
 	identity  string
+	zone      string // of the nodes that this host serves
 	// instance tells this process from others of its identity; predecessor is one that is known to be
 	// dead with all its children, or empty.
 	instance, predecessor string
@@ -137,6 +138,10 @@ func (b *heartbeat) write(ctx context.Context, lease *coordinationv1.Lease,
 	lease = lease.DeepCopy()
 	label(lease, contract.LeaseOfHost)
 	lease.Labels[contract.VersionLabel] = contract.VersionLabelValue(version.Version())
+	delete(lease.Labels, contract.ZoneLabel)
+	if b.zone != "" {
+		lease.Labels[contract.ZoneLabel] = b.zone
+	}
 	if lease.Annotations == nil {
 		lease.Annotations = map[string]string{}
 	}

@@ -107,13 +107,33 @@ func (h *host) hosted() map[string]node {
 	return nodes
 }
 
-// candidates are the hosts that are alive, this one included as long as its term lasts.
+// served are the hosted nodes that the hosts of this zone must hold.
+func (h *host) served(hosted map[string]node) map[string]node {
+	served := map[string]node{}
+	for name, n := range hosted {
+		if h.serves(n) {
+			served[name] = n
+		}
+	}
+	return served
+}
+
+// serves says whether a node is in this host's zone. While it is not known where a node is, only hosts without a zone
+// take it, and a host that holds it goes on.
+func (h *host) serves(n node) bool {
+	if !n.zoned {
+		return h.config.Zone == "" || h.member(n.name) != nil
+	}
+	return n.zone == h.config.Zone
+}
+
+// candidates are the hosts of this zone that are alive, this one included as long as its term lasts.
 func (h *host) candidates() []candidate {
 	var hosts []candidate
 	for _, lease := range h.sightings.leases(contract.LeaseOfHost) {
 		identity, ok := strings.CutPrefix(lease.Name, hostLeasePrefix)
-		if !ok || identity == h.config.Identity || lease.Annotations[leavingAnnotation] != "" ||
-			h.sightings.silent(identity) {
+		if !ok || identity == h.config.Identity || lease.Labels[contract.ZoneLabel] != h.config.Zone ||
+			lease.Annotations[leavingAnnotation] != "" || h.sightings.silent(identity) {
 			continue
 		}
 		hosts = append(hosts, candidate{identity, listed(lease)})
@@ -172,7 +192,8 @@ func (h *host) reconcile(ctx context.Context) {
 	if term == nil {
 		return // the members' term has ended, and they with it
 	}
-	nodes := h.hosted()
+	hosted := h.hosted()
+	nodes := h.served(hosted)
 	hosts := h.candidates()
 	assigned := assign(sortedKeys(nodes), hosts)
 	for name, n := range nodes {
@@ -185,11 +206,18 @@ func (h *host) reconcile(ctx context.Context) {
 		}
 	}
 	for name, m := range h.held() {
-		if _, ok := nodes[name]; !ok {
-			h.begin(name, func() { h.giveUp(m, true) })
+		if _, ok := nodes[name]; ok {
+			continue
 		}
+		n, elsewhere := hosted[name]
+		h.begin(name, func() {
+			if elsewhere {
+				m.log.Info("the node moves to another zone", "zone", n.zone)
+			}
+			h.giveUp(m, !elsewhere)
+		})
 	}
-	h.clean(nodes)
+	h.clean(hosted, nodes)
 	h.tryAgain(ctx, nodes)
 }
 
@@ -285,6 +313,13 @@ func (h *host) member(name string) *member {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.members[name]
+}
+
+// atWork says whether this host holds a node, or is just taking it or giving it up.
+func (h *host) atWork(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.members[name] != nil || h.busy[name]
 }
 
 // begin does one thing about a node, unless something is being done about it.

@@ -86,8 +86,8 @@ func (m *metrics) register(h *host) {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_leases_held", Help: "Nodes that this host holds."},
 			func() float64 { return float64(len(h.held())) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_hosts", Help: "Live chassis hosts that this one " +
-			"sees, and itself while its own Lease is renewed in time. A host that is about to end does not " +
-			"count."}, func() float64 { return float64(len(h.candidates())) }),
+			"sees, and itself while its own Lease is renewed in time. Hosts of another zone and hosts that are about to end " +
+			"do not count."}, func() float64 { return float64(len(h.candidates())) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_lease_valid", Help: "1 while this host's own " +
 			"Lease is renewed in time."}, func() float64 {
 			if h.terms.Current() == nil {

@@ -3,6 +3,7 @@
 package chassis
 
 import (
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/contract"
@@ -23,6 +25,8 @@ type node struct {
 	name    string
 	uid     types.UID
 	address string // of its agent, HOST:PORT
+	zone    string // as the controller has decided, "" in a cluster without zones
+	zoned   bool   // whether the controller has told that
 }
 
 // hostedNode reads a Node; ok is false for one that runs its own ovn-controller, or whose agent has
@@ -40,7 +44,25 @@ func hostedNode(object *corev1.Node) (n node, ok bool, err error) {
 	if err != nil {
 		return node{}, false, fmt.Errorf("annotation %s: hosted address: %w", contract.NodeFactsAnnotation, err)
 	}
-	return node{name: object.Name, uid: object.UID, address: end.String()}, true, nil
+	n = node{name: object.Name, uid: object.UID, address: end.String()}
+	n.zone, n.zoned = zoneOf(object)
+	return n, true, nil
+}
+
+// zoneOf reads the zone that the controller has decided for a node. told is false until it has, and also if that
+// cannot be read: then the controller complains (Event BadNodeNetwork) and writes it again.
+func zoneOf(object *corev1.Node) (zone string, told bool) {
+	text, told := object.Annotations[contract.NodeNetworkAnnotation]
+	if !told {
+		return "", false
+	}
+	var network struct {
+		Zone string `json:"zone"`
+	}
+	if json.Unmarshal([]byte(text), &network) != nil {
+		return "", false
+	}
+	return network.Zone, true
 }
 
 // agentEnd says where an agent may be met; agents of tests are on loopback.
@@ -81,18 +103,20 @@ func keepFacts(object any) (any, error) {
 	kept := &corev1.Node{}
 	kept.Name, kept.UID, kept.ResourceVersion, kept.CreationTimestamp = full.Name, full.UID, full.ResourceVersion,
 		full.CreationTimestamp
-	if facts, ok := full.Annotations[contract.NodeFactsAnnotation]; ok {
-		kept.Annotations = map[string]string{contract.NodeFactsAnnotation: facts}
+	for _, name := range []string{contract.NodeFactsAnnotation, contract.NodeNetworkAnnotation} {
+		if text, ok := full.Annotations[name]; ok {
+			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, name, text)
+		}
 	}
 	kept.Status.Addresses = full.Status.Addresses // see claimed
 	return kept, nil
 }
 
-func factsOf(object any) string {
-	if full, ok := object.(*corev1.Node); ok {
-		return full.Annotations[contract.NodeFactsAnnotation]
-	}
-	return ""
+// saysTheSame says whether two versions of a Node have the same annotations, as far as they were kept.
+func saysTheSame(before, after any) bool {
+	a, ok := before.(*corev1.Node)
+	b, too := after.(*corev1.Node)
+	return ok && too && maps.Equal(a.Annotations, b.Annotations)
 }
 
 // claimed is the node other than name that has an address by its facts or its status, "" if there is none. Among

@@ -93,7 +93,7 @@ func run(ctx context.Context, config Config, client, beats kubernetes.Interface,
 		Host: config.Identity})
 	beat := &heartbeat{
 		leases: beats.CoordinationV1().Leases(config.LeaseNamespace), namespace: config.LeaseNamespace,
-		identity: config.Identity,
+		identity: config.Identity, zone: config.Zone,
 		instance: instance, predecessor: predecessor, duration: config.LeaseDuration,
 		terms: h.terms, sightings: h.sightings, log: h.log, renewed: h.changed,
 		unreachable: h.unreachableNodes, leaving: h.leaving.Load, hurry: h.hurry,
@@ -104,8 +104,8 @@ func run(ctx context.Context, config Config, client, beats kubernetes.Interface,
 		return errors.Join(err, dir.close())
 	}
 	began(h)
-	h.log.Info("chassis host started", "run-dir", config.RunDir, "lease-duration", config.LeaseDuration, "instance",
-		instance)
+	h.log.Info("chassis host started", "run-dir", config.RunDir, "lease-duration", config.LeaseDuration, "zone",
+		config.Zone, "instance", instance)
 	if cache.WaitForCacheSync(ctx.Done(), synced...) {
 		beats, stop := context.WithCancel(life)
 		beating := make(chan struct{})
@@ -144,7 +144,7 @@ func (h *host) watch(ctx context.Context, parts *sync.WaitGroup, client kubernet
 	onNode, err := nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { h.changed() },
 		UpdateFunc: func(before, after any) { // kubelet renews its status all the time
-			if factsOf(before) != factsOf(after) {
+			if !saysTheSame(before, after) {
 				h.changed()
 			}
 		},

@@ -102,8 +102,9 @@ func checkChassisHost(ctx context.Context, config Config, agent metricsReader) [
 		return s.failed("see the agent's log for the names in the certificates that were refused",
 			"%s; the agent has refused %.0f connections: %s", text, refused, strings.Join(reasons, ", "))
 	}
-	return s.failed("see that `weft chassis` runs on a Linux machine, that its log names this node, and that it reaches "+
-		config.TunnelAddress+" through the firewalls", "%s, and none was refused", text)
+	return s.failed("see that `weft chassis` runs on a Linux machine (in a cluster with zones: its key zone is the zone "+
+		"of this node), that its log names this node, and that it reaches "+config.TunnelAddress+" through the firewalls",
+		"%s, and none was refused", text)
 }
 
 // checkHNSCalls: calls that never come back are a known disease of HNS (antrea 4702, 650).

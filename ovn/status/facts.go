@@ -148,7 +148,8 @@ func (r *reading) host(n *api.NodeStatus, facts contract.NodeFacts) {
 	n.Unreachable = slices.Contains(host.unreachable, n.Name)
 }
 
-// addresses fills in the node's pods' ports, and what is free of its subnets. Each pod has an address of each subnet.
+// addresses fills in the node's zone, its pods' ports, and what is free of its subnets. Each pod has an address of each
+// subnet.
 func (r *reading) addresses(n *api.NodeStatus, o *corev1.Node) {
 	owner := northbound.NodeOwner(n.Name)
 	own := []string{ovsdb.ID(nb.LogicalSwitchPortTable, owner, "switch"),
@@ -166,6 +167,7 @@ func (r *reading) addresses(n *api.NodeStatus, o *corev1.Node) {
 	if err != nil {
 		n.Wrong = cmp.Or(n.Wrong, cut(err.Error()))
 	}
+	n.Zone = cut(network.Zone)
 	for _, subnet := range network.PodCIDRs {
 		if subnet.IsValid() {
 			n.Subnets = append(n.Subnets, subnetOf(subnet, n.Ports))

@@ -80,6 +80,8 @@ func TestSourcesArePutTogether(t *testing.T) {
 			waiter("northd", true, 5*time.Minute), waiter("chassis", true, 4*time.Minute),
 			waiter("sandbox", true, 3*time.Minute)}},
 	}
+	r.nodes[0].Annotations[contract.NodeNetworkAnnotation] = contract.Format(contract.NodeNetwork{Zone: "b",
+		PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}})
 	s := r.list().Items[0]
 	var lines []string
 	for _, n := range s.Nodes {
@@ -106,8 +108,8 @@ func TestSourcesArePutTogether(t *testing.T) {
 	if !slices.Equal(lines, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
-	if len(s.Nodes) > 2 && s.Nodes[2].Host.Holder != "c2" {
-		t.Errorf("w1's host is %+v", s.Nodes[2].Host)
+	if len(s.Nodes) > 2 && (s.Nodes[2].Host.Holder != "c2" || s.Nodes[2].Zone != "b" || s.Nodes[0].Zone != "") {
+		t.Errorf("w1's host is %+v, and the zones are %q and %q", s.Nodes[2].Host, s.Nodes[2].Zone, s.Nodes[0].Zone)
 	}
 }
 

@@ -261,12 +261,16 @@ func (j *judgement) chassis(n *api.NodeStatus, object string) {
 }
 
 func (j *judgement) host(n *api.NodeStatus, object string) {
-	const remedy = "on the chassis hosts: `systemctl status weft-chassis` and its log"
+	remedy, which := "on the chassis hosts: `systemctl status weft-chassis` and its log", ""
+	if n.Zone != "" {
+		which = " of zone " + n.Zone
+		remedy = "on the chassis hosts" + which + ", whose key zone names it: `systemctl status weft-chassis` and its log"
+	}
 	switch {
 	case n.Host == nil:
-		j.say(api.Failed, "NoChassisHost", object, remedy, "no chassis host runs its ovn-controller")
+		j.say(api.Failed, "NoChassisHost", object, remedy, "no chassis host%s runs its ovn-controller", which)
 	case n.Host.Name == "" || j.expired(*n.Host):
-		j.say(api.Failed, "NoChassisHost", object, remedy+"; another one takes the node over if there is one",
+		j.say(api.Failed, "NoChassisHost", object, remedy+"; another one"+which+" takes the node over if there is one",
 			"%s, which runs its ovn-controller, has not renewed its Lease", n.Host.Holder)
 	case n.Unreachable:
 		j.say(api.Failed, "AgentUnreachable", object, "open TCP 16642 of the node to the chassis hosts, and look at the "+

@@ -139,6 +139,12 @@ var wrongs = []struct {
 	}, "", "", ""},
 	{"no chassis host has a Windows node", func(s *api.NetworkStatus) { s.Nodes[1].Host = nil },
 		"failed NoChassisHost Node w1", "no chassis host runs", "weft-chassis"},
+	{"no chassis host of its zone has a Windows node", func(s *api.NetworkStatus) {
+		s.Nodes[1].Host, s.Nodes[1].Zone = nil, "b"
+	}, "failed NoChassisHost Node w1", "no chassis host of zone b runs", "on the chassis hosts of zone b, whose key zone"},
+	{"the chassis host of a zone is dead", func(s *api.NetworkStatus) {
+		s.Nodes[1].Host.Renewed, s.Nodes[1].Zone = microBefore(time.Minute), "b"
+	}, "failed NoChassisHost Node w1", "c2, which runs its ovn-controller", "another one of zone b takes the node over"},
 	{"a Windows node's chassis host is dead", func(s *api.NetworkStatus) {
 		s.Nodes[1].Host.Renewed = microBefore(time.Minute)
 	}, "failed NoChassisHost Node w1", "c2, which runs its ovn-controller", "another one takes the node over"},

@@ -173,6 +173,8 @@ type NodeStatus struct {
 	AgentCondition *Condition `json:"agentCondition,omitempty"`
 	// Wrong is why an annotation of the Node cannot be read.
 	Wrong string `json:"wrong,omitempty"`
+	// Zone is the node's zone, in a cluster that has zones.
+	Zone string `json:"zone,omitempty"`
 	// Chassis is the name of the node's chassis: that of the Node until its agent has said another one.
 	Chassis string `json:"chassis,omitempty"`
 	// Registered is true if the Southbound has that chassis.
