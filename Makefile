@@ -165,6 +165,10 @@ END_CLUSTER := bin/weftlab --name weft-test down
 cluster-test: lab bin/steady bin/ask bin/judge bin/gotestsum ## a cluster of Linux and Windows nodes: pods, Services, names, components killed, bad days
 	$(CLUSTER_TEST) -timeout 90m ./test/e2e
 
+.PHONY: zones-test
+zones-test: lab bin/steady bin/gotestsum ## a cluster with two zones: what a loss of one costs the other, and what parts the two (some 5 minutes)
+	$(CLUSTER_TEST) -timeout 40m ./test/zones
+
 # Two parts of it, without what takes long: the tests that have the cluster to themselves, and those that run at the same
 # time.
 ifndef MADE
@@ -232,6 +236,7 @@ e2e: lab-official bin/steady bin/ask bin/judge ## the official Kubernetes networ
 	test/e2e/official.sh
 	test/e2e/policies.sh
 	$(CLUSTER_TEST) -timeout 3h ./test/e2e -args -thorough
+	$(CLUSTER_TEST) -timeout 40m ./test/zones
 
 .PHONY: e2e-mended-driver
 e2e-mended-driver: export WINDOWS_FAULTS := all,-flush-nat,-protocols
