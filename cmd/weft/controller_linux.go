@@ -19,8 +19,8 @@ func controllerCommand() *cobra.Command {
 	defaults := ovnsettings.DefaultConfig()
 	f := cmd.Flags()
 	f.String("kubeconfig", "", kubeconfigUsage)
-	f.StringSlice("ovn-northbound", nil, "endpoints of the OVN Northbound, each unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT; "+
-		"in a cluster with zones, each with its zone's name in front, as a=ssl:HOST:PORT"+required)
+	f.StringSlice("ovn-northbound", nil, "endpoints of the OVN Northbound, each unix:PATH, tcp:HOST:PORT or "+
+		"ssl:HOST:PORT; in a cluster with zones, each with its zone's name in front, as a=ssl:HOST:PORT"+required)
 	f.String("ovn-ca", "", "PEM file of the CA that signed the Northbound's certificate, for ssl endpoints")
 	f.String("ovn-certificate", "", "PEM file of the controller's certificate, for ssl endpoints")
 	f.String("ovn-private-key", "", "PEM file of the key of ovn-certificate, for ssl endpoints")
