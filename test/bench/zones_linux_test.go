@@ -27,7 +27,7 @@ const (
 	aimNorthdForeignPodMilliseconds = 20
 )
 
-// BenchmarkZones is the gauge of a zone, see docs/zones.md. Weft has no zones: the rows of own nodes and pods are those
+// BenchmarkZones is the gauge of a zone, see docs/zones.md. No controller runs: rows of own nodes and pods are those
 // of the translation, as in BenchmarkScale, of which package interconnect makes a zone's. Beside each zone is a cluster
 // that has its nodes alone. The node reads all of the Southbound.
 func BenchmarkZones(b *testing.B) {
