@@ -38,7 +38,8 @@ type View struct {
 	Settings *settings.Settings
 	// Zone is one of the settings' zones.
 	Zone settings.Zone
-	// Foreign says whether a node is in another zone. The answer for a node must stay the same.
+	// Foreign says whether a node is in another zone. The answer for a node stays the same as long as there are rows of the
+	// node.
 	Foreign func(node string) bool
 	// Number is a node's, as [settings.JoinAddress] has it, 0 for none.
 	Number func(node string) int
@@ -185,6 +186,8 @@ func copied(change ovsdb.Change) ovsdb.Change {
 
 // ofOwnNode adds the port by which packets of other zones come to the node.
 func (v *View) ofOwnNode(node string, change ovsdb.Change) ovsdb.Change {
+	delete(v.foreign, northbound.SwitchID(node))
+	delete(v.foreign, northbound.GatewayID(node))
 	number := v.Number(node)
 	if number == 0 || len(change.Rows) == 0 {
 		return change

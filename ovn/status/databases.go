@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
@@ -35,8 +36,10 @@ type north struct {
 type south struct {
 	database      api.Database
 	configuration int
-	// chassis are the configurations that chassis have, by their names.
+	// chassis are the configurations that chassis have, by their names. Those of remote are of nodes of other zones, which
+	// have none here.
 	chassis map[string]int
+	remote  map[string]struct{}
 	// unclaimed are the names of pods' ports that no chassis has made work.
 	unclaimed map[string]struct{}
 }
@@ -101,7 +104,7 @@ func readSouthbound(ctx context.Context, config ovsdb.Config) (s south) {
 	if config.Model, err = sb.FullDatabaseModel(); err == nil {
 		config.Tables = []ovsdb.Table{
 			{Model: &sb.SBGlobal{}, Read: []string{"nb_cfg"}},
-			{Model: &sb.Chassis{}, Read: []string{"name"}},
+			{Model: &sb.Chassis{}, Read: []string{"name", "other_config"}},
 			{Model: &sb.ChassisPrivate{}, Read: []string{"name", "nb_cfg"}},
 		}
 		err = ovsdb.Ask(ctx, config, func(client *ovsdb.Client) error { return s.read(ctx, client) })
@@ -114,9 +117,13 @@ func (s *south) read(ctx context.Context, client *ovsdb.Client) error {
 	for _, row := range ovsdb.List[sb.SBGlobal](client, nil) {
 		s.configuration = row.NbCfg
 	}
-	s.chassis, s.unclaimed = map[string]int{}, map[string]struct{}{}
+	s.chassis, s.remote, s.unclaimed = map[string]int{}, map[string]struct{}{}, map[string]struct{}{}
 	for _, row := range ovsdb.List[sb.Chassis](client, nil) {
-		s.chassis[row.Name] = 0
+		if strings.EqualFold(row.OtherConfig["is-remote"], "true") { // as OVN reads it (lib/smap.c)
+			s.remote[row.Name] = struct{}{}
+		} else {
+			s.chassis[row.Name] = 0
+		}
 	}
 	for _, row := range ovsdb.List[sb.ChassisPrivate](client, nil) {
 		if _, there := s.chassis[row.Name]; there {

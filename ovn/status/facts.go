@@ -126,6 +126,7 @@ func (r *reading) node(o *corev1.Node) api.NodeStatus {
 		n.Registered, n.Configuration = true, int64(number)
 		n.Behind = max(int64(r.southbound.configuration-number), 0)
 	}
+	_, n.Remote = r.southbound.remote[cmp.Or(facts.Chassis, o.Name)]
 	r.host(&n, facts)
 	r.addresses(&n, o)
 	return n

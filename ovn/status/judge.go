@@ -238,7 +238,7 @@ func (j *judgement) chassis(n *api.NodeStatus, object string) {
 		j.host(n, object)
 	}
 	switch c := j.status.Configuration; {
-	case !j.answers(Southbound):
+	case !j.answers(Southbound), n.Remote:
 	case !n.Registered && n.Hosted:
 		j.say(api.Failed, "NoChassis", object, "on the chassis hosts: `journalctl -u weft-chassis`; on the node: `weft.exe "+
 			"doctor`", "the Southbound has no chassis %s: its ovn-controller, which a chassis host runs, does not reach it",

@@ -122,6 +122,9 @@ var wrongs = []struct {
 	}, "warning Event Pod shop/p0", "HostPortTaken, 60s ago", "events.md"},
 	{"a node has no chassis", func(s *api.NetworkStatus) { s.Nodes[0].Registered = false },
 		"failed NoChassis Node l1", "has no chassis l1", "weft-ovn-controller"},
+	{"a node of another zone", func(s *api.NetworkStatus) {
+		s.Nodes[0].Registered, s.Nodes[0].Configuration, s.Nodes[0].Remote = false, 0, true
+	}, "", "", ""},
 	{"a Windows node has no chassis", func(s *api.NetworkStatus) { s.Nodes[1].Registered = false },
 		"failed NoChassis Node w1", "which a chassis host runs", "journalctl -u weft-chassis"},
 	{"a chassis is behind", func(s *api.NetworkStatus) { s.Nodes[0].Configuration, s.Nodes[0].Behind = 5, 2 },

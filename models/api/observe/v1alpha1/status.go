@@ -179,6 +179,9 @@ type NodeStatus struct {
 	Chassis string `json:"chassis,omitempty"`
 	// Registered is true if the Southbound has that chassis.
 	Registered bool `json:"registered"`
+	// Remote is true if the Southbound has it as a remote chassis: the node is in another zone than the door. Findings are
+	// not about such a chassis.
+	Remote bool `json:"remote,omitempty"`
 	// Hosted is true if a chassis host has to run the node's ovn-controller.
 	Hosted bool `json:"hosted,omitempty"`
 	// Host is the Lease in kube-system by which the chassis host that has the node says that it lives; absent if none has
