@@ -75,8 +75,8 @@ type database interface {
 	Writer(*cluster) Northbound
 	// Watch tells of owners whose rows another hand has changed, until ctx is done.
 	Watch(ctx context.Context, changed func([]ovsdb.Owner)) error
-	// Records are what earlier terms have decided.
-	Records(*settings.Settings) records.Records
+	// Recall finds what earlier terms have decided. zone is the zone that a Node's label names.
+	Recall(s *settings.Settings, zone func(node string) string) records.Records
 	// Hosting and WatchHosting say which chassis host the ports of EgressIPs and nodes: see package hosting.
 	Hosting() map[part.Event]string
 	WatchHosting(ctx context.Context, known map[part.Event]string, moved func(what part.Event, chassis string))
@@ -118,6 +118,11 @@ func (e engine) WatchHosting(ctx context.Context, known map[part.Event]string,
 	hosting.Watch(ctx, e.Client(), known, moved)
 }
 
+func (e engine) Recall(s *settings.Settings, _ func(string) string) records.Records {
+	return e.Records(s)
+}
+
+// Records are what the Northbound holds of earlier terms.
 func (e engine) Records(s *settings.Settings) records.Records {
 	return records.Of(s, ovsdb.List[nb.LogicalSwitchPort](e.Client(), nil), ovsdb.List[nb.LogicalRouterPort](e.Client(),
 		nil))
@@ -272,7 +277,7 @@ func (c *controller) dial(ctx context.Context) (database, func(), error) {
 	if len(c.settings.Zones) == 0 {
 		return c.dialOne(ctx, c.northbounds[0])
 	}
-	return dialZones(ctx, c.northbounds, zonePatience, c.dialOne)
+	return dialZones(ctx, c.northbounds, zonePatience, c.metrics, c.dialOne)
 }
 
 func (c *controller) dialOne(ctx context.Context, n northboundConfig) (database, func(), error) {
@@ -370,8 +375,10 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 	l := &leader{
 		cluster: translation, source: source, queue: c.queue,
 		northbound: c.database.Writer(translation), entitled: entitled, disabled: c.database.Disabled,
-		records: func() records.Records { return c.database.Records(c.settings) },
-		ports:   func() map[types.UID][]netip.Addr { return c.database.Records(c.settings).Pods },
+		records: func(zone func(string) string) records.Records { return c.database.Recall(c.settings, zone) },
+		ports: func() map[types.UID][]netip.Addr {
+			return c.database.Recall(c.settings, func(string) string { return "" }).Pods
+		},
 		metrics: c.metrics, log: c.log, annotate: notes.Set, report: report, disputes: map[ovsdb.Owner]dispute{},
 	}
 	var parts sync.WaitGroup

@@ -35,7 +35,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"ovntest":      "settings objects part",
 		"records":      "ipam settings objects part",
 		"flushes":      "objects northbound part",
-		"interconnect": "ipam settings objects northbound part",
+		"interconnect": "ipam settings objects northbound part records",
 		"claims":       "ipam settings objects part topology",
 		"namespaces":   "objects part",
 		"servicecidrs": "ipam settings objects northbound part topology",

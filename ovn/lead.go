@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models"
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/telemetry"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
@@ -65,22 +66,25 @@ type leader struct {
 	source     source
 	queue      *watch.Queue
 	northbound Northbound
-	entitled   func(context.Context) error       // asks who holds the Lease
-	records    func() records.Records            // what earlier terms have decided
-	disabled   func() []string                   // features that the Northbound's server lacks
-	ports      func() map[types.UID][]netip.Addr // the pods that have a port in the Northbound
-	metrics    *metrics
-	log        *slog.Logger
-	annotate   func([]part.Patch)
-	report     func(objects.Problem)
+	entitled   func(context.Context) error // asks who holds the Lease
+	// records are what earlier terms have decided. zone is the zone that a Node's label names.
+	records  func(zone func(node string) string) records.Records
+	disabled func() []string                   // features that the Northbound's server lacks
+	ports    func() map[types.UID][]netip.Addr // the pods that have a port in the Northbound
+	metrics  *metrics
+	log      *slog.Logger
+	annotate func([]part.Patch)
+	report   func(objects.Problem)
 
 	// backoff is about owners whose rows were refused.
 	backoff map[ovsdb.Owner]backoff
 	first   time.Duration // shortest pauses; tests make them short
 	// disputes are those of late, by owner.
 	disputes map[ovsdb.Owner]dispute
-	taking   sync.Mutex   // held while the cluster takes objects in and gives addresses
-	begun    atomic.Int64 // when the batch under way, or the first write, began, in nanoseconds; 0 between batches
+	// unreported are owners that have been written while a zone was away: their statuses wait until it has their rows.
+	unreported map[ovsdb.Owner]struct{}
+	taking     sync.Mutex   // held while the cluster takes objects in and gives addresses
+	begun      atomic.Int64 // when the batch under way, or the first write, began, in nanoseconds; 0 between batches
 }
 
 // backoff is the last pause before a refused owner's next try, and when its object had an Event last.
@@ -116,7 +120,7 @@ func (l *leader) run(ctx context.Context) {
 	if !l.claim(ctx) {
 		return
 	}
-	l.take(func() { l.cluster.begin(l.records(), l.source.Keys(), l.source.Get) })
+	l.take(func() { l.cluster.begin(l.records(l.zoneOf), l.source.Keys(), l.source.Get) })
 	l.publish(ctx)
 	if !l.all(ctx, nil) {
 		return
@@ -139,6 +143,17 @@ func (l *leader) run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// zoneOf is the zone that a Node's label names, "" if it names none.
+func (l *leader) zoneOf(node string) string {
+	n, _ := l.source.Get(objects.Key{Kind: objects.NodeKind, Name: node}).(*objects.Node)
+	if n == nil {
+		return ""
+	}
+	label, labelled := n.Labels.Lookup(contract.ZoneLabel)
+	zone, _ := l.cluster.settings.Zone(label, labelled)
+	return zone
 }
 
 // claim makes this controller the only one that writes, and does not give up before it is; false means that ctx is
@@ -270,7 +285,7 @@ func lost(err error) bool {
 func (l *leader) afterWrite(ctx context.Context, owners []ovsdb.Owner, err error) {
 	var refused *ovsdb.RefusedError
 	errors.As(err, &refused)
-	l.cluster.policies.Written(owners, refused)
+	l.written(owners, refused)
 	if len(l.backoff) > 0 {
 		for _, owner := range owners {
 			if refused == nil || refused.Owners[owner] == nil {
@@ -280,9 +295,7 @@ func (l *leader) afterWrite(ctx context.Context, owners []ovsdb.Owner, err error
 	}
 	l.handOut(refused)
 	l.publish(ctx)
-	if zones, ok := l.northbound.(zonal); ok && zones.complete() && l.cluster.pods.ReleaseHeld() {
-		l.queue.Add(part.Signal{What: addressesFree}, false)
-	}
+	l.releaseHeld(refused)
 	if refused == nil {
 		return
 	}
@@ -302,6 +315,41 @@ func (l *leader) afterWrite(ctx context.Context, owners []ovsdb.Owner, err error
 		}
 		l.backoff[owner] = now
 		l.later(ctx, part.Signal{What: part.Again, Name: string(owner)}, now.pause)
+	}
+}
+
+// written has statuses speak of rows that all Northbounds have.
+func (l *leader) written(owners []ovsdb.Owner, refused *ovsdb.RefusedError) {
+	if zones, ok := l.northbound.(zonal); ok && !zones.complete() {
+		if l.unreported == nil {
+			l.unreported = map[ovsdb.Owner]struct{}{}
+		}
+		for _, owner := range owners {
+			l.unreported[owner] = struct{}{}
+		}
+		return
+	}
+	if len(l.unreported) > 0 {
+		owners = slices.AppendSeq(slices.Clone(owners), maps.Keys(l.unreported))
+		l.unreported = nil
+	}
+	l.cluster.policies.Written(owners, refused)
+}
+
+// releaseHeld frees the addresses of pods whose end all Northbounds know, and has pods that wait for one looked at.
+func (l *leader) releaseHeld(refused *ovsdb.RefusedError) {
+	zones, ok := l.northbound.(zonal)
+	if !ok || !zones.complete() {
+		return
+	}
+	waiting := false
+	l.take(func() {
+		waiting = l.cluster.pods.ReleaseHeld(func(owner ovsdb.Owner) bool {
+			return refused != nil && refused.Owners[owner] != nil || l.backoff[owner].pause > 0
+		})
+	})
+	if waiting {
+		l.queue.Add(part.Signal{What: addressesFree}, false)
 	}
 }
 
@@ -339,8 +387,10 @@ func (l *leader) later(ctx context.Context, e part.Event, pause time.Duration) {
 // told nobody of an address that the next one may give to somebody else. What was refused is noted again when it is
 // tried again, and a pod without a port waits until it has one.
 func (l *leader) handOut(refused *ovsdb.RefusedError) {
-	l.cluster.pods.NoteNetworks(func(node string, owner ovsdb.Owner) bool {
-		return l.backoff[owner].pause > 0 || refused != nil && refused.Owners[owner] != nil || l.awaits(node)
+	l.take(func() {
+		l.cluster.pods.NoteNetworks(func(node string, owner ovsdb.Owner) bool {
+			return l.backoff[owner].pause > 0 || refused != nil && refused.Owners[owner] != nil || l.awaits(node)
+		})
 	})
 	var notes []part.Patch
 	for _, a := range l.cluster.TakeNotes() {

@@ -216,7 +216,7 @@ func newLeader(t *testing.T, m *memory, w *lockedWorld) *leader {
 	return &leader{
 		disabled: func() []string { return nil },
 		entitled: func(context.Context) error { return nil },
-		records:  func() records.Records { return records.Records{} },
+		records:  func(func(string) string) records.Records { return records.Records{} },
 		ports:    func() map[types.UID][]netip.Addr { return nil },
 		cluster:  newCluster(ovntest.Settings(t, nil)), source: w, queue: w.queue, northbound: m,
 		metrics: newMetrics(w.queue), log: ovsdbtest.Logger(t), annotate: m.annotate, disputes: map[ovsdb.Owner]dispute{},

@@ -18,6 +18,7 @@ type metrics struct {
 	errors    *prometheus.CounterVec
 	problems  *prometheus.CounterVec
 	leader    prometheus.Gauge
+	inStep    *prometheus.GaugeVec
 }
 
 func newMetrics(q *watch.Queue) *metrics {
@@ -46,11 +47,14 @@ func newMetrics(q *watch.Queue) *metrics {
 			Name: "weft_controller_leader", Help: "1 on the controller that leads, since it holds the Lease, 0 on a " +
 				"standby. The leader alone writes the Northbound, if it reaches it."}),
 	}
+	m.inStep = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "weft_controller_zone_in_step", Help: "1 if the Northbound of a zone has all rows that it should have, 0 if " +
+			"it is away or cannot be written; on the leader of a cluster with zones."}, []string{"zone"})
 	depth := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "weft_controller_queue_depth", Help: "Changed objects, and checks that are due, that the leader has " +
 			"not yet begun to process; 0 on a standby."},
 		func() float64 { return float64(q.Len()) })
-	m.registry.MustRegister(m.reconcile, m.podRow, m.object, m.errors, m.problems, m.leader, depth)
+	m.registry.MustRegister(m.reconcile, m.podRow, m.object, m.errors, m.problems, m.leader, m.inStep, depth)
 	for _, kind := range []string{"northbound", "refused", "annotation"} { // so that a rate has a start
 		m.errors.WithLabelValues(kind)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -175,9 +176,33 @@ func TestControllerOfTwoZones(t *testing.T) {
 		t.Errorf("pod four had %s, and has %s", four, network)
 	}
 
-	// What there is not in a cluster with zones is told.
+	// A node that is made anew in another zone than before, and one whose zone was unknown at first.
+	if err := d.api.CoreV1().Pods("default").Delete(context.Background(), "four", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.api.CoreV1().Nodes().Delete(context.Background(), "l2", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d.eventually("the node is gone", func() bool {
+		return d.portIn("a", contract.ManagementPort("l2")) == nil && d.portIn("b", contract.TransitPort("l2")) == nil
+	})
+	d.create(inZone("b", 2, "l2"))
 	d.create(inZone("c", 3, "l3"))
 	d.eventually("the Event on a Node of no zone", func() bool { return d.events("l3", "UnknownZone") > 0 })
+	d.label("l3", "b")
+	d.create(kubePod("six", "l2"))
+	d.create(kubePod("seven", "l3"))
+	d.livesIn("b", "six")
+	d.livesIn("b", "seven")
+
+	// A node whose label becomes wrong stays where it is.
+	d.label("l3", "c")
+	d.eventually("another Event on the Node", func() bool { return d.events("l3", "UnknownZone") > 1 })
+	d.create(kubePod("eight", "l3"))
+	d.livesIn("b", "eight")
+	d.livesIn("b", "seven")
+
+	// What there is not in a cluster with zones is told.
 	egress := ownObject(newWorld(), "EgressIP", "out", v1alpha1.EgressIPSpec{Addresses: []string{"203.0.113.20"}})
 	if _, err := d.own.Resource(objects.EgressKind.Resource()).Create(context.Background(), egress,
 		metav1.CreateOptions{}); err != nil {
@@ -200,7 +225,21 @@ func TestControllerStartsWithoutAZone(t *testing.T) {
 	two := d.network("two")
 	first.stop()
 	d.other.Kill()
+	// Meanwhile somebody else says of itself what l2 is.
+	thief := inZone("a", 3, "thief")
+	thief.Annotations[contract.NodeFactsAnnotation] = zonedFacts(2)
+	thief.CreationTimestamp = metav1.NewTime(time.Unix(0, 0)) // it is older
+	d.create(thief)
 	d.lead("second")
+	d.eventually("the Event on the thief", func() bool { return d.events("thief", "DuplicateChassis") > 0 })
+	d.eventually("zone a has l2's tunnel", func() bool {
+		port, other := d.portIn("a", contract.TransitPort("l2")), d.portIn("a", contract.ManagementPort("thief"))
+		return port != nil && port.ExternalIDs[contract.TunnelAddressesKey] == tunnelEnd(2).String() && other != nil &&
+			!strings.Contains(other.ExternalIDs[contract.TunnelAddressesKey], tunnelEnd(2).String())
+	})
+	if n := d.events("l2", "DuplicateChassis") + d.events("l2", "DuplicateGateway"); n > 0 {
+		t.Errorf("%d Events blame l2", n)
+	}
 	d.create(kubePod("three", "l1"))
 	d.told("three")
 	// Zone b would take a pod with the address of a former one for that.

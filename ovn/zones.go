@@ -2,9 +2,13 @@ package ovn
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weftnet/weft/models/signal"
@@ -17,6 +21,7 @@ import (
 // zone is the Northbound of one zone.
 type zone struct {
 	settings.Zone
+	log      *slog.Logger
 	dialed   chan struct{} // closed when database is there
 	database database
 }
@@ -56,51 +61,72 @@ func watchReturns(ctx context.Context, northbound Northbound, returned func()) {
 
 // zones are the Northbounds of a cluster that has zones, as one database. One that is away keeps nobody from the
 // others: it is written as a whole when it is back.
-type zones []*zone
+type zones struct {
+	list    []*zone
+	metrics *metrics
+}
 
 // dialZones connects the Northbounds of all zones. It waits for the first one, and then for the others as long as a
-// start may take: what a Northbound holds of earlier terms counts for more than annotations.
-func dialZones(ctx context.Context, list []northboundConfig, patience time.Duration,
+// start may take: what a Northbound holds of earlier terms counts for more than annotations. It fails if no zone has a
+// Northbound that would do. Otherwise one that would not is away.
+func dialZones(ctx context.Context, list []northboundConfig, patience time.Duration, m *metrics,
 	dial func(context.Context, northboundConfig) (database, func(), error)) (database, func(), error) {
-	ctx, stop := context.WithCancelCause(ctx)
-	var all zones
+	ctx, stop := context.WithCancel(ctx)
+	all := zones{metrics: m}
+	failed := make([]atomic.Pointer[error], len(list))
 	var dialing sync.WaitGroup
-	for _, n := range list {
-		z := &zone{Zone: n.Zone, dialed: make(chan struct{})}
-		all = append(all, z)
+	for i, n := range list {
+		z := &zone{Zone: n.Zone, log: n.log, dialed: make(chan struct{})}
+		all.list = append(all.list, z)
 		dialing.Go(func() {
-			db, closer, err := dial(ctx, n)
-			if err != nil {
-				stop(err) // not that it is away, which is waited for
-				return
+			for ; ctx.Err() == nil; signal.Sleep(ctx, lastPause) {
+				db, closer, err := dial(ctx, n)
+				if err == nil {
+					z.database = db
+					close(z.dialed)
+					<-ctx.Done()
+					closer()
+					return
+				}
+				if ctx.Err() == nil { // not that it is away, which is waited for
+					n.log.Error("the Northbound of a zone cannot be used; it is tried again", "error", err)
+					m.failed("northbound")
+				}
+				failed[i].Store(&err)
 			}
-			z.database = db
-			close(z.dialed)
-			<-ctx.Done()
-			closer()
 		})
 	}
 	closer := func() {
-		stop(nil)
+		stop()
 		dialing.Wait()
 	}
 	var since time.Time // there is one
 	for ; ctx.Err() == nil; signal.Sleep(ctx, look) {
-		some, every := all.Connected(), !slices.ContainsFunc(all, func(z *zone) bool { return !z.connected() })
+		some, every := all.Connected(), !slices.ContainsFunc(all.list, func(z *zone) bool { return !z.connected() })
 		if some && since.IsZero() {
 			since = time.Now()
 		}
 		if every || some && time.Since(since) > patience {
 			return all, closer, nil
 		}
+		var errs []error
+		for i := range failed {
+			if err := failed[i].Load(); err != nil {
+				errs = append(errs, fmt.Errorf("zone %s: %w", list[i].Name, *err))
+			}
+		}
+		if len(errs) == len(list) {
+			closer()
+			return nil, nil, errors.Join(errs...)
+		}
 	}
 	closer()
-	return nil, nil, context.Cause(ctx)
+	return nil, nil, ctx.Err()
 }
 
 // each are the zones that have been connected.
 func (zs zones) each(yield func(*zone) bool) {
-	for _, z := range zs {
+	for _, z := range zs.list {
 		select {
 		case <-z.dialed:
 			if !yield(z) {
@@ -112,20 +138,33 @@ func (zs zones) each(yield func(*zone) bool) {
 }
 
 // Connected is part of database.
-func (zs zones) Connected() bool { return slices.ContainsFunc(zs, (*zone).connected) }
+func (zs zones) Connected() bool { return slices.ContainsFunc(zs.list, (*zone).connected) }
 
 // Writer is part of database.
 func (zs zones) Writer(c *cluster) Northbound { return newZonedWriter(c, zs) }
 
-// Records is part of database. Of a node and of its pods its own zone alone has any.
-func (zs zones) Records(s *settings.Settings) records.Records {
+// Recall is part of database. Of a node, the word of its own zone counts for most. Then comes that of a zone in which
+// it has been, and then that of others, which know its chassis, its tunnels and its gateway. So nobody takes these from
+// a node whose own zone is away.
+func (zs zones) Recall(s *settings.Settings, zoneOf func(node string) string) records.Records {
 	all := records.Of(s, nil, nil)
+	own, former := map[string]records.Node{}, map[string]records.Node{}
 	for z := range zs.each {
-		r := z.database.Records(s)
+		r := z.database.Recall(s, zoneOf)
 		maps.Copy(all.Pods, r.Pods)
-		maps.Copy(all.Nodes, r.Nodes)
-		maps.Copy(all.Egress, r.Egress)
+		for name, n := range r.Nodes {
+			switch {
+			case n.Remote:
+				all.Nodes[name] = n
+			case zoneOf(name) == z.Name:
+				own[name] = n
+			default:
+				former[name] = n
+			}
+		}
 	}
+	maps.Copy(all.Nodes, former)
+	maps.Copy(all.Nodes, own)
 	return all
 }
 
@@ -162,7 +201,7 @@ func (zs zones) whenDialed(ctx context.Context, do func(*zone) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var all sync.WaitGroup
-	for _, z := range zs {
+	for _, z := range zs.list {
 		all.Go(func() {
 			select {
 			case <-ctx.Done():

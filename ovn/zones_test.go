@@ -1,11 +1,17 @@
 package ovn
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
@@ -15,7 +21,9 @@ import (
 	"github.com/weftnet/weft/ovn/ovntest"
 	"github.com/weftnet/weft/ovn/part"
 	"github.com/weftnet/weft/ovn/settings"
+	"github.com/weftnet/weft/ovn/watch"
 	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
 
 // twoZones has a cluster of the zones a and b.
@@ -154,4 +162,103 @@ func readZone(changes map[ovsdb.Owner]ovsdb.Change) zoneRows {
 		}
 	}
 	return z
+}
+
+// TestHeldAddressesOutliveSubnets: the address of a pod that has ended stays held while its node gets its subnets anew.
+// A pod that is there has its own address again, and refused ends free nothing.
+func TestHeldAddressesOutliveSubnets(t *testing.T) {
+	w, c := newWorld(), newCluster(ovntest.Settings(t, twoZones))
+	update := func(keys []part.Event) {
+		for ; len(keys) > 0; keys = w.absorb(c) {
+			c.update(keys, w.Get)
+			c.takeChanges()
+		}
+	}
+	node := func(subnets ...string) { update(w.put(w.node("n1", subnets...))) }
+	subnets := []string{"10.244.1.0/29", "fd00:10:244:1::/64"} // four pods
+	node(subnets...)
+	for _, pod := range []string{"stays", "ends"} {
+		update(w.put(w.pod("default", pod, "n1")))
+	}
+	address := func(pod string) string {
+		if p := c.pods.At("default/" + pod); p != nil && len(p.Addresses()) > 0 {
+			return p.Addresses()[0].Addr().String()
+		}
+		return ""
+	}
+	stays, ends := address("stays"), address("ends")
+	key := objects.Key{Kind: objects.PodKind, Name: "default/ends"}
+	delete(w.objects, key)
+	update([]part.Event{key})
+	node()
+	node(subnets...)
+	for i := range 3 {
+		pod := fmt.Sprint("new", i)
+		update(w.put(w.pod("default", pod, "n1")))
+		if got := address(pod); got == ends || got == stays {
+			t.Errorf("pod %s has %s of another pod", pod, got)
+		}
+	}
+	if got := address("stays"); got != stays {
+		t.Errorf("the pod that stays had %s, and has %s", stays, got)
+	}
+	refused := true
+	release := func() {
+		c.pods.ReleaseHeld(func(owner ovsdb.Owner) bool { return refused && owner == northbound.PodOwner("default/ends") })
+		update([]part.Event{part.Signal{What: addressesFree}})
+	}
+	release()
+	if got := address("new2"); got != "" {
+		t.Errorf("the end of a pod was refused, and another one has %s", got)
+	}
+	refused = false
+	release()
+	if got := address("new2"); got != ends {
+		t.Errorf("the last pod has %q, and %s is free", got, ends)
+	}
+}
+
+// TestAZoneThatCannotBeUsed: the others are used, and it is tried again. Without any that can be used there is an error.
+func TestAZoneThatCannotBeUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := []northboundConfig{{Zone: settings.Zone{Name: "a"}, log: ovsdbtest.Logger(t)},
+			{Zone: settings.Zone{Name: "b"}, log: ovsdbtest.Logger(t)}}
+		old := errors.New("table Logical_Switch lacks a column")
+		var upgraded atomic.Bool
+		var closed atomic.Int32
+		dial := func(_ context.Context, n northboundConfig) (database, func(), error) {
+			if n.Name == "b" && !upgraded.Load() {
+				return nil, nil, old
+			}
+			return away{connected: true}, func() { closed.Add(1) }, nil
+		}
+		m := newMetrics(watch.NewQueue())
+		all, closer, err := dialZones(t.Context(), list, zonePatience, m, dial)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var there []string
+		for z := range all.(zones).each {
+			there = append(there, z.Name)
+		}
+		if !slices.Equal(there, []string{"a"}) || closed.Load() > 0 {
+			t.Errorf("zones %q are there, %d connections closed", there, closed.Load())
+		}
+		upgraded.Store(true)
+		time.Sleep(2 * lastPause)
+		synctest.Wait()
+		if !all.(zones).list[1].connected() {
+			t.Error("the zone is not tried again")
+		}
+		closer()
+		if closed.Load() != 2 {
+			t.Errorf("%d connections closed, of two", closed.Load())
+		}
+		if _, _, err := dialZones(t.Context(), list[1:], zonePatience, m, func(context.Context, northboundConfig) (database,
+			func(), error) {
+			return nil, nil, old
+		}); !errors.Is(err, old) || !strings.Contains(err.Error(), "zone b") {
+			t.Errorf("no zone can be used: %v", err)
+		}
+	})
 }

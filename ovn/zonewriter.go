@@ -7,6 +7,9 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/ovn/interconnect"
 	"github.com/weftnet/weft/ovsdb"
@@ -20,15 +23,23 @@ type zonedWriter struct{ zones []*zoneWriter }
 type zoneWriter struct {
 	*zone
 	cluster *cluster
+	failed  func()
+	inStep  prometheus.Gauge
 	view    *interconnect.View
 	claimed bool
-	whole   atomic.Bool // its Northbound has all that this term has given so far
+	refused map[ovsdb.Owner]error // owners whose last change the zone has refused
+	whole   atomic.Bool           // its Northbound has all that this term has given so far
+	pause   time.Duration         // before the next try, after one that failed
+	next    atomic.Int64          // when that is, in nanoseconds
 }
 
 func newZonedWriter(c *cluster, zs zones) *zonedWriter {
 	w := &zonedWriter{}
-	for _, z := range zs {
-		w.zones = append(w.zones, &zoneWriter{zone: z, cluster: c})
+	for _, z := range zs.list {
+		writer := &zoneWriter{zone: z, cluster: c, refused: map[ovsdb.Owner]error{},
+			failed: func() { zs.metrics.failed("northbound") }, inStep: zs.metrics.inStep.WithLabelValues(z.Name)}
+		writer.setWhole(false)
+		w.zones = append(w.zones, writer)
 	}
 	return w
 }
@@ -49,34 +60,47 @@ func (z *zoneWriter) newView() *interconnect.View {
 		}}
 }
 
+func (z *zoneWriter) setWhole(whole bool) {
+	z.whole.Store(whole)
+	z.inStep.Set(0)
+	if whole {
+		z.inStep.Set(1)
+		z.pause = 0
+	}
+}
+
 // write does a zone's part as long as its Northbound is there. After an error of the connection it is to be claimed and
-// written as a whole.
+// written as a whole, with ever longer pauses between tries.
 func (z *zoneWriter) write(ctx context.Context, do func(context.Context, Northbound) error) error {
-	ctx, stop := context.WithCancel(ctx)
+	within, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		if cutOff(ctx, 0, z.connected) {
+		if cutOff(within, 0, z.connected) {
 			stop()
 		}
 	}()
 	err := errors.New("its Northbound is away")
 	if z.connected() {
-		err = do(ctx, z.database.Writer(z.cluster))
+		err = do(within, z.database.Writer(z.cluster))
 	}
-	if lost(err) {
-		z.claimed = false
-		z.whole.Store(false)
+	if !lost(err) {
+		return err
 	}
-	if err != nil {
-		err = fmt.Errorf("zone %s: %w", z.Name, err)
+	z.claimed = false
+	z.setWhole(false)
+	z.pause = min(max(2*z.pause, firstPause), lastPause)
+	z.next.Store(time.Now().Add(z.pause).UnixNano())
+	if ctx.Err() == nil {
+		z.failed()
+		z.log.Warn("a zone cannot be written; the others go on, and it is tried again", "error", err)
 	}
-	return err
+	return fmt.Errorf("zone %s: %w", z.Name, err)
 }
 
 // Claim is part of Northbound. It claims all zones that are there, and fails if none could be claimed.
 func (w *zonedWriter) Claim(ctx context.Context, entitled func(context.Context) error) error {
 	return w.all(func(z *zoneWriter) error {
-		z.whole.Store(false)
+		z.setWhole(false)
 		return z.claim(ctx, entitled)
 	})
 }
@@ -96,7 +120,10 @@ func (w *zonedWriter) Replace(ctx context.Context, changes []ovsdb.Change) error
 			rows[z] = z.view.Rows(changes)
 		}
 	}
-	return w.all(func(z *zoneWriter) error { return z.replace(ctx, rows[z]) })
+	if err := w.all(func(z *zoneWriter) error { return z.replace(ctx, rows[z]) }); err != nil {
+		return err
+	}
+	return w.refusals(changes)
 }
 
 func (z *zoneWriter) replace(ctx context.Context, rows []ovsdb.Change) error {
@@ -104,8 +131,25 @@ func (z *zoneWriter) replace(ctx context.Context, rows []ovsdb.Change) error {
 		return fmt.Errorf("zone %s: its Northbound is not claimed", z.Name)
 	}
 	err := z.write(ctx, func(ctx context.Context, n Northbound) error { return n.Replace(ctx, rows) })
-	z.whole.Store(!lost(err))
-	return err
+	if lost(err) {
+		return err
+	}
+	clear(z.refused)
+	z.note(rows, err)
+	z.setWhole(true)
+	return nil
+}
+
+// note remembers what a zone has refused of changes.
+func (z *zoneWriter) note(changes []ovsdb.Change, err error) {
+	var refused *ovsdb.RefusedError
+	errors.As(err, &refused)
+	for _, change := range changes {
+		delete(z.refused, change.Owner)
+		if refused != nil && refused.Owners[change.Owner] != nil {
+			z.refused[change.Owner] = refused.Owners[change.Owner]
+		}
+	}
 }
 
 // Apply is part of Northbound, for the zones that have all that there was before.
@@ -116,16 +160,23 @@ func (w *zonedWriter) Apply(ctx context.Context, changes []ovsdb.Change) error {
 			rows[z] = z.view.Rows(changes)
 		}
 	}
-	return w.all(func(z *zoneWriter) error {
+	if err := w.all(func(z *zoneWriter) error {
 		if !z.whole.Load() {
 			return fmt.Errorf("zone %s: its Northbound is to be written as a whole", z.Name)
 		}
-		return z.write(ctx, func(ctx context.Context, n Northbound) error { return n.Apply(ctx, rows[z]) })
-	})
+		err := z.write(ctx, func(ctx context.Context, n Northbound) error { return n.Apply(ctx, rows[z]) })
+		if lost(err) {
+			return err
+		}
+		z.note(rows[z], err)
+		return nil
+	}); err != nil {
+		return err
+	}
+	return w.refusals(changes)
 }
 
-// all has something done for all zones at the same time. The error is of owners that a zone refused, or, if nothing
-// was done for any zone, says why.
+// all has something done for all zones at the same time. If nothing was done for any zone, the error says why.
 func (w *zonedWriter) all(do func(*zoneWriter) error) error {
 	errs := make([]error, len(w.zones))
 	var done sync.WaitGroup
@@ -133,20 +184,19 @@ func (w *zonedWriter) all(do func(*zoneWriter) error) error {
 		done.Go(func() { errs[i] = do(z) })
 	}
 	done.Wait()
-	if !slices.ContainsFunc(errs, func(err error) bool { return !lost(err) }) {
-		return errors.Join(errs...)
+	if slices.Contains(errs, nil) {
+		return nil
 	}
-	return refusals(errs)
+	return errors.Join(errs...)
 }
 
-// refusals are the owners that some zones refused, nil for none. Other errors are left out.
-func refusals(errs []error) error {
+// refusals are the owners of changes that some zones refuse, nil for none.
+func (w *zonedWriter) refusals(changes []ovsdb.Change) error {
 	refused := map[ovsdb.Owner]error{}
-	for _, err := range errs {
-		var of *ovsdb.RefusedError
-		if errors.As(err, &of) {
-			for owner, cause := range of.Owners {
-				refused[owner] = errors.Join(refused[owner], cause)
+	for _, change := range changes {
+		for _, z := range w.zones {
+			if cause := z.refused[change.Owner]; cause != nil {
+				refused[change.Owner] = errors.Join(refused[change.Owner], fmt.Errorf("zone %s: %w", z.Name, cause))
 			}
 		}
 	}
@@ -156,27 +206,29 @@ func refusals(errs []error) error {
 	return &ovsdb.RefusedError{Owners: refused}
 }
 
-// returned is part of zonal.
-func (w *zonedWriter) returned() bool {
-	return slices.ContainsFunc(w.zones, func(z *zoneWriter) bool { return !z.whole.Load() && z.connected() })
+// isBack says whether the zone's Northbound is there, does not have all that it should, and may be tried again.
+func (z *zoneWriter) isBack() bool {
+	return !z.whole.Load() && z.connected() && time.Now().UnixNano() >= z.next.Load()
 }
+
+// returned is part of zonal.
+func (w *zonedWriter) returned() bool { return slices.ContainsFunc(w.zones, (*zoneWriter).isBack) }
 
 // bringBack is part of zonal. A zone that is lost again is no error.
 func (w *zonedWriter) bringBack(ctx context.Context, entitled func(context.Context) error,
 	everything func() []ovsdb.Change) error {
 	var changes []ovsdb.Change
-	var errs []error
 	for _, z := range w.zones {
-		if z.whole.Load() || !z.connected() || z.claim(ctx, entitled) != nil {
+		if !z.isBack() || z.claim(ctx, entitled) != nil {
 			continue
 		}
 		if changes == nil {
 			changes = everything()
 		}
 		z.view = z.newView()
-		errs = append(errs, z.replace(ctx, z.view.Rows(changes)))
+		_ = z.replace(ctx, z.view.Rows(changes)) // it is told, and tried again
 	}
-	return refusals(errs)
+	return w.refusals(changes)
 }
 
 // has is part of zonal.

@@ -13,6 +13,7 @@ import (
 	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/part"
+	"github.com/weftnet/weft/ovn/records"
 	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -110,6 +111,8 @@ type Node struct {
 	Subnets []netip.Prefix
 	// Joins are the addresses of the node's gateway router on the join switch.
 	Joins []netip.Prefix
+	// Gateway is the gateway router's port to the network outside, nil for none.
+	Gateway *nb.LogicalRouterPort
 }
 
 // NodeOf reads a node's rows.
@@ -119,6 +122,9 @@ func NodeOf(change ovsdb.Change) (n Node) {
 		case *nb.HAChassis:
 			n.Chassis = m.ChassisName
 		case *nb.LogicalRouterPort:
+			if row.Key == "external" {
+				n.Gateway = m
+			}
 			for _, text := range m.Networks {
 				address := netip.MustParsePrefix(text)
 				switch row.Key {
@@ -214,8 +220,12 @@ func (v *View) ofForeignNode(node string, change ovsdb.Change) ovsdb.Change {
 	port := &nb.LogicalSwitchPort{Name: contract.TransitPort(node), Type: "remote",
 		Addresses: []string{northbound.PortAddresses([]netip.Addr{at})}, Options: tunnelKey(number)}
 	port.Options["requested-chassis"] = n.Chassis
+	port.ExternalIDs = map[string]string{}
 	if end, ok := v.TunnelEnd(node); ok { // the remote chassis is made by it
-		port.ExternalIDs = map[string]string{contract.TunnelAddressesKey: end.String()}
+		port.ExternalIDs[contract.TunnelAddressesKey] = end.String()
+	}
+	if n.Gateway != nil {
+		port.ExternalIDs[contract.RemoteGatewayKey] = records.FormatGateway(n.Gateway)
 	}
 	r.SwitchPort(transitID, "transit", port)
 	ways := slices.Clone(n.Subnets)

@@ -158,8 +158,10 @@ func (b *Part) allocate(n *state) {
 
 	if err := b.joinZone(n); err != nil {
 		complain(unknownZone, "%v", err)
-		b.unplace(n)
-		return
+		if n.Zone == "" {
+			b.unplace(n)
+			return
+		}
 	}
 	chassis, windows := n.Chassis(), n.Windows()
 	for _, err := range n.takeFacts(b.settings) {

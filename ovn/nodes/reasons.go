@@ -33,7 +33,8 @@ var (
 	}
 	unknownZone = &reasons.Event{
 		Name: "UnknownZone", On: "Node",
-		Meaning: "The Node's label weft.net/zone names no zone of the cluster. The node's pods get no network.",
+		Meaning: "The Node's label weft.net/zone names no zone of the cluster. The node stays in the zone that it has been " +
+			"in. If it has been in none, its pods get no network.",
 		Remedy: "Correct the label, or name the zone and its Northbound in the controllers' ovn-northbound. Without the " +
 			"label, the node is in the first zone.",
 		See: "zones.md",

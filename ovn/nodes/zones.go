@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -10,17 +11,24 @@ import (
 	"github.com/weftnet/weft/ovn/objects"
 )
 
-// joinZone takes in a node's zone, and says why it has none.
+// joinZone takes in a node's zone, and says why it has not the one that its label names. A node whose label is wrong
+// stays in the zone that it has been in.
 func (b *Part) joinZone(n *state) error {
 	label, labelled := n.Object.Labels.Lookup(contract.ZoneLabel)
 	zone, ok := b.settings.Zone(label, labelled)
+	var err error
 	if !ok {
-		return fmt.Errorf("label %s: there is no zone %s; give the node one of the zones %s, which the controller's "+
+		had, _ := objects.ParseAnnotation[contract.NodeNetwork](contract.NodeNetworkAnnotation, n.Object.Network)
+		before := cmp.Or(n.Zone, had.Zone)
+		if zone, ok = b.settings.Zone(before, before != ""); before == "" || !ok {
+			zone = ""
+		}
+		err = fmt.Errorf("label %s: there is no zone %s; give the node one of the zones %s, which the controller's "+
 			"ovn-northbound names", contract.ZoneLabel, objects.Quoted(label), strings.Join(b.settings.ZoneNames(), ", "))
 	}
 	b.moved = b.moved || n.Zone != "" && n.Zone != zone
 	n.Zone = zone
-	return nil
+	return err
 }
 
 // TakeMoved says whether a node has come from one zone to another since it was asked last: all zones' rows change then.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/egress"
-	"github.com/weftnet/weft/ovn/ipam"
 	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/part"
@@ -111,44 +110,15 @@ func (b *Part) updatePod(name string, object *objects.Pod) {
 func (b *Part) removePod(name string, p *Pod) {
 	n := p.node
 	b.touchRivals(p)
-	if len(p.addresses) > 0 {
-		b.held = append(b.held, heldAddresses{n, n.pools, p.addresses})
-	}
+	b.giveUp(name, p)
 	b.around.PodEnds(p)
 	b.unindex(name, p)
 	delete(n.pods, name)
 	delete(n.waiting, name)
 	b.indexHostPorts(n, name, p.object, nil)
 	delete(b.all, name)
-	if len(b.settings.Zones) == 0 {
-		b.ReleaseHeld()
-	}
 	b.leaveNetworks(n)
 	b.forget(n)
-}
-
-// heldAddresses are those of a pod that has ended.
-type heldAddresses struct {
-	node      *nodePods
-	pools     []*ipam.SubnetPool
-	addresses []netip.Prefix
-}
-
-// ReleaseHeld frees the addresses of pods that have ended, and has those that wait for one look again: true if there
-// are any. In a cluster with zones it is called when all Northbounds know of these ends: one that does not would take a
-// new pod for the old one.
-func (b *Part) ReleaseHeld() (waiting bool) {
-	for _, h := range b.held {
-		for i, a := range h.addresses {
-			h.pools[i].Release(a.Addr())
-		}
-		for other := range h.node.waiting {
-			b.dirty[other] = struct{}{}
-			waiting = true
-		}
-	}
-	b.held = nil
-	return waiting
 }
 
 // recall finds the addresses that a pod has had. What stands in the pod itself is believed only of
@@ -182,7 +152,7 @@ func (b *Part) claim(p *Pod) (claimed []netip.Addr, problems []objects.Problem) 
 		addr := pick(p.had, pool.Subnet)
 		switch {
 		case !addr.IsValid():
-		case pool.Claim(addr):
+		case pool.Claim(addr), b.reclaims(p, addr):
 			claimed[i] = addr
 		default:
 			problems = append(problems, b.lostAddress(p, pool.Subnet, addr))

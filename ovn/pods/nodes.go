@@ -61,9 +61,11 @@ func (b *Part) Readdress(at *topology.Node) {
 		n.pools = append(n.pools, ipam.NewSubnetPool(subnet))
 	}
 	for key, p := range n.pods {
+		b.hold(key, p)
 		p.addresses = nil
 		b.dirty[key] = struct{}{}
 	}
+	b.holdIn(n)
 	b.drop(n)
 }
 

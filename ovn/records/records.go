@@ -35,6 +35,7 @@ type Node struct {
 	outside []netip.Prefix
 	mac     string
 	Tunnels []netip.Addr // where its tunnels may end
+	Remote  bool         // another zone has said this
 }
 
 // HasGateway says whether a node's gateway is what it has had, or there is none.
@@ -63,6 +64,11 @@ func Of(s *settings.Settings, ports []*nb.LogicalSwitchPort, routerPorts []*nb.L
 			n.Chassis = port.Options["requested-chassis"]
 			n.Tunnels = objects.ParseAddrs(port.ExternalIDs[contract.TunnelAddressesKey])
 			r.Nodes[name] = n
+		case word == objects.NodeKind.String() && port.Type == "remote":
+			n := Node{Remote: true, Chassis: port.Options["requested-chassis"]}
+			n.Tunnels = objects.ParseAddrs(port.ExternalIDs[contract.TunnelAddressesKey])
+			n.mac, n.outside = parseGateway(port.ExternalIDs[contract.RemoteGatewayKey])
+			r.Nodes[name] = n
 		}
 	}
 	for _, port := range routerPorts {
@@ -85,6 +91,25 @@ func Of(s *settings.Settings, ports []*nb.LogicalSwitchPort, routerPorts []*nb.L
 		r.Nodes[name] = n
 	}
 	return r
+}
+
+// parseGateway reads what [FormatGateway] has written.
+func parseGateway(text string) (mac string, outside []netip.Prefix) {
+	fields := strings.Fields(text)
+	if len(fields) == 0 {
+		return "", nil
+	}
+	for _, field := range fields[1:] {
+		if p, err := netip.ParsePrefix(field); err == nil {
+			outside = append(outside, p)
+		}
+	}
+	return fields[0], outside
+}
+
+// FormatGateway is a gateway router's port to the network outside, as other zones remember it: "MAC ADDRESS/LENGTH …".
+func FormatGateway(port *nb.LogicalRouterPort) string {
+	return strings.Join(append([]string{port.MAC}, port.Networks...), " ")
 }
 
 // RowOf is the owner and the key that a row's marks name.
