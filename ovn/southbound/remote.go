@@ -12,6 +12,7 @@ import (
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/sb"
@@ -28,6 +29,10 @@ type remotes struct {
 	log     *slog.Logger
 	said    map[string]string // by node: the problems that the log has
 	told    told
+
+	changed     rates // by node: what this guard has made and corrected
+	heldBack    rates // by node: what the log has of it
+	toldChanges told
 }
 
 const (
@@ -44,6 +49,8 @@ const (
 	remoteFailures = 9
 	// remoteAnswer is how long the server may take to answer.
 	remoteAnswer = 30 * time.Second
+	// remoteWarning is how often the log has at most that a node is held back.
+	remoteWarning = time.Hour
 )
 
 var (
@@ -54,28 +61,35 @@ var (
 
 // run looks after each change of the Southbound until ctx is done.
 func (k *remotes) run(ctx context.Context) {
-	paced(ctx, k.replica.Changed, func(failures int) (took time.Duration, err error) {
+	paced(ctx, k.replica.Changed, func(failures int) (took, again time.Duration, err error) {
 		if k.replica.WaitFor(ctx, k.replica.Connected) != nil {
-			return 0, nil
+			return 0, 0, nil
 		}
 		began := time.Now()
 		plan := k.replica.planRemotes()
+		changes, again := k.pace(plan.changes)
 		took = time.Since(began)
 		k.kept.Set(float64(plan.kept))
 		k.tell(plan.problems)
-		if err = k.make(ctx, plan.changes, remoteBatch>>failures); err != nil && ctx.Err() == nil {
+		if err = k.make(ctx, changes, remoteBatch>>failures); err != nil && ctx.Err() == nil {
 			k.fail(err, failures)
 		}
-		return took, err
+		return took, again, err
 	})
 }
 
 // paced looks at once and after each change, with pauses, until ctx is done. After a failure it looks again without a
-// change. A look is told how many failures there were before it, and says how long it has kept a processor busy.
-func paced(ctx context.Context, changed func() <-chan struct{}, look func(failures int) (time.Duration, error)) {
+// change. A look is told how many failures there were before it. It says how long it has kept a processor busy, and
+// after what time there is to be another one without a change, 0 if there need be none.
+func paced(ctx context.Context, changed func() <-chan struct{},
+	look func(failures int) (took, again time.Duration, err error)) {
 	for failures := 0; ctx.Err() == nil; {
 		next := changed()
-		took, err := look(failures)
+		took, again, err := look(failures)
+		var due <-chan time.Time
+		if again > 0 {
+			due = time.After(again)
+		}
 		pause := max(remoteSpacing, remoteShare*took)
 		if err != nil {
 			failures = min(failures+1, remoteFailures)
@@ -92,6 +106,7 @@ func paced(ctx context.Context, changed func() <-chan struct{}, look func(failur
 		}
 		select {
 		case <-next:
+		case <-due:
 		case <-ctx.Done():
 		}
 	}
@@ -127,7 +142,42 @@ func (k *remotes) tell(problems map[string][]string) {
 	}
 }
 
-// make makes changes, some in each transaction. What the server refuses holds no others up.
+// pace is what may be changed now. It says after what time more may be, 0 if that is all.
+//
+// A stolen node can have the controller write its port again and again, and with each new chassis ovn-northd and all
+// ovn-controllers compute everything. So a node has its chassis made and corrected as often as a node of this zone may
+// write its own. What removes a chassis waits for nothing: each has been made before, which counts. Each guard of a
+// Southbound counts what it has changed itself.
+func (k *remotes) pace(changes []remoteChange) (now []remoteChange, again time.Duration) {
+	for _, change := range changes {
+		var wait time.Duration
+		if change.node != nil {
+			wait = k.count(change.node.name, 0)
+		}
+		if wait <= 0 {
+			now = append(now, change)
+			continue
+		}
+		if again == 0 || wait < again {
+			again = wait
+		}
+		if k.heldBack.takes(change.node.name, rate.Every(remoteWarning), 1) {
+			k.log.Warn("a node of another zone changes its chassis or tunnels often, and its remote chassis follows once a "+
+				"minute", telemetry.Object("Node", "", change.node.name), "wait", wait.Round(time.Second))
+		}
+		if change.takesOver() {
+			now = append(now, remoteChange{old: change.old})
+		}
+	}
+	return now, again
+}
+
+// count counts so many changes of a node's chassis, and says how long the node's next one waits.
+func (k *remotes) count(node string, changes int) time.Duration {
+	return k.changed.take(node, changes, rate.Every(chassisTime), chassisBurst)
+}
+
+// make makes changes, some in each transaction. What the server refuses holds no others up, and does not count.
 func (k *remotes) make(ctx context.Context, changes []remoteChange, size int) error {
 	ctx, cancel := context.WithTimeout(ctx, remoteAnswer)
 	defer cancel()
@@ -141,7 +191,14 @@ func (k *remotes) make(ctx context.Context, changes []remoteChange, size int) er
 		var refused *ovsdb.OperationError
 		switch {
 		case err == nil:
-			k.log.Info("remote chassis of nodes of other zones are changed", "chassis", len(some))
+			for _, change := range some {
+				if change.node != nil {
+					k.count(change.node.name, 1)
+				}
+			}
+			if k.toldChanges.more("") {
+				k.log.Info("remote chassis of nodes of other zones are changed", "chassis", len(some))
+			}
 		case errors.As(err, &refused):
 			errs = append(errs, err)
 		default:

@@ -10,10 +10,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"golang.org/x/time/rate"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/sb"
@@ -24,13 +26,22 @@ import (
 
 // keepRemotes has a guard keep remote chassis until the end.
 func keepRemotes(t testing.TB, r *replica, log io.Writer) *remotes {
-	k := &remotes{replica: r, kept: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kept"}),
+	k := newRemotes(r, log)
+	k.start(t)
+	return k
+}
+
+func newRemotes(r *replica, log io.Writer) *remotes {
+	return &remotes{replica: r, kept: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kept"}),
 		log: slog.New(slog.NewTextHandler(log, nil))}
+}
+
+// start has it look until the end.
+func (k *remotes) start(t testing.TB) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	all.Go(func() { k.run(ctx) })
 	t.Cleanup(func() { cancel(); all.Wait() })
-	return k
 }
 
 // sbctl asks the server itself, by names.
@@ -361,6 +372,68 @@ func TestRemoteChassisOfThePast(t *testing.T) {
 	if was := s.synced().seen("l10"); was != remote("l10", "l10", "192.0.2.10") {
 		t.Errorf("one that is refused holds up the others: %s", was)
 	}
+}
+
+// TestRemoteChassisOfANodeThatFlips: a stolen node of another zone that has its port changed again and again costs so
+// many changes at once, and then one a minute. The other nodes lose nothing by it.
+func TestRemoteChassisOfANodeThatFlips(t *testing.T) {
+	s := newSouthbound(t)
+	var log transcript.Transcript
+	r := s.guard.replica
+	k := newRemotes(r, &log)
+	s.sbctl(foreign("l9", "l9", "192.0.2.9"))
+	const flips = 100
+	port, before, began := s.synced().portOf("l9").UUID, s.server.Transactions(), time.Now()
+	for i := range flips {
+		if _, err := r.Transact(t.Context(), libovsdb.Operation{Op: libovsdb.OperationUpdate, Table: sb.PortBindingTable,
+			Where: withUUID(port), Row: libovsdb.Row{"external_ids": mapOf(map[string]string{
+				contract.TunnelAddressesKey: zoneAddress(i + 1)})}}); err != nil {
+			t.Fatal(err)
+		}
+		changes, again := k.pace(s.synced().planRemotes().changes)
+		if err := k.make(t.Context(), changes, remoteBatch); err != nil {
+			t.Fatal(err)
+		}
+		if i <= chassisBurst && (len(changes) != 1 || again > 0) || i == flips-1 && again == 0 {
+			t.Fatalf("flip %d: %d changes, others %s later", i, len(changes), again)
+		}
+	}
+	minutes := int(time.Since(began)/chassisTime) + 1
+	if made := s.server.Transactions() - before - flips; made > chassisBurst+minutes {
+		t.Errorf("%d flips make %d changes", flips, made)
+	}
+	if n := strings.Count(log.String(), "are changed"); n > linesEach*minutes {
+		t.Errorf("%d lines in the log", n)
+	}
+	if n := strings.Count(log.String(), "often"); n != 1 || !strings.Contains(log.String(), "object=Node/l9") {
+		t.Errorf("not once in the log: %s", log.String())
+	}
+
+	held := strings.TrimSpace(s.sbctl("--bare --columns=ip find Encap chassis_name=l9"))
+	if minutes == 1 && held != zoneAddress(chassisBurst+1) {
+		t.Errorf("its tunnel ends at %s, not at the last address in time", held)
+	}
+	// A node of this zone does not wait for an address that a node which is held back has still.
+	s.sbctl(`set Port_Binding mgmt-l2 external_ids:weft.net/tunnel-addresses="` + held + `"`)
+	changes, _ := k.pace(s.synced().planRemotes().changes)
+	if len(changes) != 1 || changes[0].node != nil || changes[0].old.Name != "l9" {
+		t.Errorf("it keeps an address of a node of this zone: %+v", changes)
+	}
+
+	k.start(t)
+	s.sbctl(foreign("l8", "l8", "192.0.2.8"))
+	s.untilSeen(r, "l8", remote("l8", "l8", "192.0.2.8"))
+	// Its time comes, and nothing else does.
+	limit := rate.NewLimiter(rate.Every(time.Second), 1)
+	limit.ReserveN(time.Now(), 1)
+	limit.ReserveN(time.Now(), 1)
+	k.changed.mu.Lock()
+	k.changed.of["l9"] = limit
+	k.changed.mu.Unlock()
+	s.sbctl("destroy Port_Binding tstor-l8")
+	s.untilSeen(r, "l9", remote("l9", "l9", zoneAddress(flips)))
+	s.sbctl("destroy Port_Binding tstor-l9")
+	s.untilSeen(r, "l9", "none")
 }
 
 // transitPorts makes the ports of many nodes of another zone at once.

@@ -26,6 +26,11 @@ type remoteChange struct {
 	private *sb.ChassisPrivate // that is left of a node which has moved to another zone, nil if none is
 }
 
+// takesOver says whether a node gets the chassis that guards have made for another one, which has it no more.
+func (c *remoteChange) takesOver() bool {
+	return c.node != nil && c.old != nil && isKept(c.old) && c.old.ExternalIDs[contract.RemoteNodeKey] != c.node.name
+}
+
 // remotePlan is what there is to do, the removals first: what they set free others may have.
 type remotePlan struct {
 	changes  []remoteChange
@@ -41,6 +46,7 @@ type remotePlanner struct {
 	encaps   map[string]*sb.Encap          // by UUID
 	privates map[string]*sb.ChassisPrivate // by name
 	wanted   map[string]*remoteNode        // by chassis
+	own      map[string]string             // nodes of this zone, by address
 	claims   map[string]*remoteNode        // by address
 	problems map[string][]string
 }
@@ -48,8 +54,8 @@ type remotePlanner struct {
 // planRemotes compares the chassis with the ports of nodes of other zones.
 func (r *replica) planRemotes() remotePlan {
 	p := &remotePlanner{index: r.ports(), holders: map[string]*sb.Encap{}, encaps: map[string]*sb.Encap{},
-		privates: map[string]*sb.ChassisPrivate{}, wanted: map[string]*remoteNode{}, claims: map[string]*remoteNode{},
-		problems: map[string][]string{}}
+		privates: map[string]*sb.ChassisPrivate{}, wanted: map[string]*remoteNode{}, own: map[string]string{},
+		claims: map[string]*remoteNode{}, problems: map[string][]string{}}
 	for _, encap := range ovsdb.List[sb.Encap](r.Client, nil) {
 		p.encaps[encap.UUID] = encap
 		// Two may have one address if they are of different types. Those of guards come last.
@@ -128,10 +134,9 @@ func (p *remotePlanner) leaves(row *sb.Chassis) bool {
 
 // claim gives each address to one node: to the one that has it already, otherwise to the first.
 func (p *remotePlanner) claim() {
-	own := map[string]string{}
 	for _, port := range p.managed {
 		for address := range strings.SplitSeq(port.ExternalIDs[contract.TunnelAddressesKey], ",") {
-			own[address], _ = strings.CutPrefix(port.LogicalPort, contract.ManagementPort(""))
+			p.own[address], _ = strings.CutPrefix(port.LogicalPort, contract.ManagementPort(""))
 		}
 	}
 	names := slices.Sorted(maps.Keys(p.wanted))
@@ -143,7 +148,7 @@ func (p *remotePlanner) claim() {
 				if address == "" || holding != (holder != nil && holder.ChassisName == node.chassis) {
 					continue
 				}
-				if err := p.mayHave(node, address, holder, own[address]); err != nil {
+				if err := p.mayHave(node, address, holder); err != nil {
 					p.refuse(node, err)
 				} else if p.claims[address] == nil {
 					p.claims[address] = node
@@ -154,8 +159,9 @@ func (p *remotePlanner) claim() {
 	}
 }
 
-// mayHave says why a node does not get an address. owner is the node of this zone that has it.
-func (p *remotePlanner) mayHave(node *remoteNode, address string, holder *sb.Encap, owner string) error {
+// mayHave says why a node does not get an address.
+func (p *remotePlanner) mayHave(node *remoteNode, address string, holder *sb.Encap) error {
+	owner := p.own[address]
 	switch other := p.claims[address]; {
 	case !isTunnelAddress(address):
 		return fmt.Errorf("tunnel address %.60q is no unicast address as such are written", address)
@@ -179,6 +185,13 @@ func (p *remotePlanner) plan() remotePlan {
 	for address, node := range p.claims {
 		if holder := p.holders[address]; holder != nil && holder.ChassisName != node.chassis {
 			gone[holder.ChassisName] = true // the next look makes what it is to have then
+		}
+	}
+	for address := range p.own { // which a chassis may still have, since its correction has to wait
+		if holder := p.holders[address]; holder != nil {
+			if row := p.chassis[holder.ChassisName]; row != nil && isKept(row) {
+				gone[row.Name] = true
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.chassis)) {
