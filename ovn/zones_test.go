@@ -204,7 +204,8 @@ func TestHeldAddressesOutliveSubnets(t *testing.T) {
 	}
 	refused := true
 	release := func() {
-		c.pods.ReleaseHeld(func(owner ovsdb.Owner) bool { return refused && owner == northbound.PodOwner("default/ends") })
+		ended := northbound.PodOwner("default/ends")
+		c.pods.ReleaseHeld(func(owner ovsdb.Owner) bool { return refused && owner == ended })
 		update([]part.Event{part.Signal{What: addressesFree}})
 	}
 	release()

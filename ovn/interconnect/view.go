@@ -39,8 +39,8 @@ type View struct {
 	Settings *settings.Settings
 	// Zone is one of the settings' zones.
 	Zone settings.Zone
-	// Foreign says whether a node is in another zone. The answer for a node stays the same as long as there are rows of the
-	// node.
+	// Foreign says whether a node is in another zone. The answer for a node stays the same as long as there are rows of
+	// the node.
 	Foreign func(node string) bool
 	// Number is a node's, as [settings.JoinAddress] has it, 0 for none.
 	Number func(node string) int
