@@ -219,7 +219,7 @@ func TestHeldAddressesOutliveSubnets(t *testing.T) {
 	}
 }
 
-// TestAZoneThatCannotBeUsed: the others are used, and it is tried again. Without any that can be used there is an error.
+// TestAZoneThatCannotBeUsed: the others are used, and it is tried again. If none can be used there is an error.
 func TestAZoneThatCannotBeUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list := []northboundConfig{{Zone: settings.Zone{Name: "a"}, log: ovsdbtest.Logger(t)},

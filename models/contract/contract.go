@@ -258,9 +258,9 @@ func TransitPort(node string) string { return "tstor-" + node }
 // chassis host whose key zone is set labels its own Lease.
 const ZoneLabel = "weft.net/zone"
 
-// RemoteGatewayKey is the key in external_ids of the port of a node of another zone ([TransitPort], Logical_Switch_Port):
-// the MAC address and the addresses of the node's gateway. If the node's own zone is away when a controller begins, they
-// stay the node's.
+// RemoteGatewayKey is the key in external_ids of the port of a node of another zone ([TransitPort],
+// Logical_Switch_Port): the MAC address and the addresses of the node's gateway. If the node's own zone is away when a
+// controller begins, they stay the node's.
 const RemoteGatewayKey = "weft.net/remote-gateway"
 
 // TunnelAddressesKey is the key in external_ids of a node's management port (Logical_Switch_Port): the addresses at

@@ -85,8 +85,8 @@ func TestRemoteChassisAreLookedAtWithPauses(t *testing.T) {
 	}
 }
 
-// TestRemoteChassisArePaced: a node whose port is another one always has its chassis made or corrected so often at once,
-// and then once in a while. What is removed does not wait, and nobody else does.
+// TestRemoteChassisArePaced: a node whose port is another one always has its chassis made or corrected so often at
+// once, and then once in a while. What is removed does not wait, and nobody else does.
 func TestRemoteChassisArePaced(t *testing.T) {
 	kept := func(node string) *sb.Chassis {
 		return &sb.Chassis{OtherConfig: remoteConfig, ExternalIDs: map[string]string{contract.RemoteNodeKey: node}}
