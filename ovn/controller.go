@@ -185,7 +185,14 @@ type northboundConfig struct {
 	settings.Zone
 	registry prometheus.Registerer
 	latency  *latency.Meter
-	log      *slog.Logger
+}
+
+// logger names the zone.
+func (n northboundConfig) logger(log *slog.Logger) *slog.Logger {
+	if n.Name == "" {
+		return log
+	}
+	return log.With("zone", n.Name)
 }
 
 // configured are the Northbounds that the controller has. With zones, what is measured of each has the label zone.
@@ -195,12 +202,11 @@ func (c *controller) configured() (list []northboundConfig) {
 		zones = []settings.Zone{{Northbound: c.config.Northbound}}
 	}
 	for _, z := range zones {
-		n := northboundConfig{Zone: z, registry: c.metrics.registry, log: c.log}
+		n := northboundConfig{Zone: z, registry: c.metrics.registry}
 		if z.Name != "" {
 			n.registry = prometheus.WrapRegistererWith(prometheus.Labels{"zone": z.Name}, n.registry)
-			n.log = n.log.With("zone", z.Name)
 		}
-		n.latency = latency.New(c.config.LatencyInterval, n.log)
+		n.latency = latency.New(c.config.LatencyInterval, n.logger(c.log))
 		n.registry.MustRegister(n.latency.Metrics()...)
 		list = append(list, n)
 	}
@@ -244,7 +250,8 @@ func (c *controller) northbound(n northboundConfig) (ovsdb.Config, error) {
 	if err != nil {
 		return ovsdb.Config{}, fmt.Errorf("model of the Northbound: %w", err)
 	}
-	config := ovsdb.Config{Endpoints: strings.Join(n.Northbound, ","), Model: model, Probe: probe, Logger: n.log}
+	config := ovsdb.Config{Endpoints: strings.Join(n.Northbound, ","), Model: model, Probe: probe,
+		Logger: n.logger(c.log)}
 	if c.config.CA != "" {
 		config.TLS = &ovsdb.TLS{CertFile: c.config.Certificate, KeyFile: c.config.PrivateKey, CAFile: c.config.CA}
 	}
@@ -262,7 +269,7 @@ func (c *controller) measure(ctx context.Context) {
 				err = n.latency.Run(ctx, config)
 			}
 			if err != nil && ctx.Err() == nil {
-				n.log.Error("the latency of OVN is not measured", "error", err)
+				n.logger(c.log).Error("the latency of OVN is not measured", "error", err)
 			}
 		})
 	}
@@ -277,7 +284,7 @@ func (c *controller) dial(ctx context.Context) (database, func(), error) {
 	if len(c.settings.Zones) == 0 {
 		return c.dialOne(ctx, c.northbounds[0])
 	}
-	return dialZones(ctx, c.northbounds, zonePatience, c.metrics, c.dialOne)
+	return dialZones(ctx, c.northbounds, zonePatience, c.metrics, c.log, c.dialOne)
 }
 
 func (c *controller) dialOne(ctx context.Context, n northboundConfig) (database, func(), error) {
@@ -349,6 +356,7 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 	}()
 	c.metrics.leader.Set(1)
 	defer c.metrics.leader.Set(0)
+	defer c.metrics.inStep.Reset()
 	if !c.await(ctx) {
 		return
 	}

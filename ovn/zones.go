@@ -70,13 +70,13 @@ type zones struct {
 // start may take: what a Northbound holds of earlier terms counts for more than annotations. It fails if no zone has a
 // Northbound that would do. Otherwise one that would not is away.
 func dialZones(ctx context.Context, list []northboundConfig, patience time.Duration, m *metrics,
-	dial func(context.Context, northboundConfig) (database, func(), error)) (database, func(), error) {
+	log *slog.Logger, dial func(context.Context, northboundConfig) (database, func(), error)) (database, func(), error) {
 	ctx, stop := context.WithCancel(ctx)
 	all := zones{metrics: m}
 	failed := make([]atomic.Pointer[error], len(list))
 	var dialing sync.WaitGroup
 	for i, n := range list {
-		z := &zone{Zone: n.Zone, log: n.log, dialed: make(chan struct{})}
+		z := &zone{Zone: n.Zone, log: n.logger(log), dialed: make(chan struct{})}
 		all.list = append(all.list, z)
 		dialing.Go(func() {
 			for ; ctx.Err() == nil; signal.Sleep(ctx, lastPause) {
@@ -89,7 +89,7 @@ func dialZones(ctx context.Context, list []northboundConfig, patience time.Durat
 					return
 				}
 				if ctx.Err() == nil { // not that it is away, which is waited for
-					n.log.Error("the Northbound of a zone cannot be used; it is tried again", "error", err)
+					z.log.Error("the Northbound of a zone cannot be used; it is tried again", "error", err)
 					m.failed("northbound")
 				}
 				failed[i].Store(&err)

@@ -222,8 +222,8 @@ func TestHeldAddressesOutliveSubnets(t *testing.T) {
 // TestAZoneThatCannotBeUsed: the others are used, and it is tried again. If none can be used there is an error.
 func TestAZoneThatCannotBeUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		list := []northboundConfig{{Zone: settings.Zone{Name: "a"}, log: ovsdbtest.Logger(t)},
-			{Zone: settings.Zone{Name: "b"}, log: ovsdbtest.Logger(t)}}
+		list := []northboundConfig{{Zone: settings.Zone{Name: "a"}}, {Zone: settings.Zone{Name: "b"}}}
+		log := ovsdbtest.Logger(t)
 		old := errors.New("table Logical_Switch lacks a column")
 		var upgraded atomic.Bool
 		var closed atomic.Int32
@@ -234,7 +234,7 @@ func TestAZoneThatCannotBeUsed(t *testing.T) {
 			return away{connected: true}, func() { closed.Add(1) }, nil
 		}
 		m := newMetrics(watch.NewQueue())
-		all, closer, err := dialZones(t.Context(), list, zonePatience, m, dial)
+		all, closer, err := dialZones(t.Context(), list, zonePatience, m, log, dial)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,8 +255,8 @@ func TestAZoneThatCannotBeUsed(t *testing.T) {
 		if closed.Load() != 2 {
 			t.Errorf("%d connections closed, of two", closed.Load())
 		}
-		if _, _, err := dialZones(t.Context(), list[1:], zonePatience, m, func(context.Context, northboundConfig) (database,
-			func(), error) {
+		if _, _, err := dialZones(t.Context(), list[1:], zonePatience, m, log, func(context.Context, northboundConfig) (
+			database, func(), error) {
 			return nil, nil, old
 		}); !errors.Is(err, old) || !strings.Contains(err.Error(), "zone b") {
 			t.Errorf("no zone can be used: %v", err)
