@@ -139,9 +139,9 @@ func TestAStandbyThatIsUnfitAsksForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const duration = 8 * time.Second
 		api := fake.NewClientset()
-		requests := 0
+		var requests atomic.Int64
 		api.PrependReactor("*", "leases", func(kubetesting.Action) (bool, k8sruntime.Object, error) {
-			requests++
+			requests.Add(1)
 			return false, nil, nil
 		})
 		held := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "weft", Name: "leader"},
@@ -173,22 +173,22 @@ func TestAStandbyThatIsUnfitAsksForNothing(t *testing.T) {
 			time.Sleep(pause)
 			synctest.Wait()
 		}
-		if after(duration / 2); requests < 2 {
-			t.Errorf("a standby that is fit has asked %d times", requests)
+		if after(duration / 2); requests.Load() < 2 {
+			t.Errorf("a standby that is fit has asked %d times", requests.Load())
 		}
 		fit.Store(false)
 		after(time.Second)
-		before := requests
-		if after(time.Minute); requests != before || leads.Load() {
-			t.Errorf("a standby that is unfit has asked %d times, leads %t", requests-before, leads.Load())
+		before := requests.Load()
+		if after(time.Minute); requests.Load() != before || leads.Load() {
+			t.Errorf("a standby that is unfit has asked %d times, leads %t", requests.Load()-before, leads.Load())
 		}
 		fit.Store(true)
 		if after(4 * duration); !leads.Load() {
 			t.Error("a standby that is fit again does not lead")
 		}
 		fit.Store(false) // a leader's work ends by itself
-		before = requests
-		if after(2 * duration); requests == before {
+		before = requests.Load()
+		if after(2 * duration); requests.Load() == before {
 			t.Error("a leader does not renew its Lease")
 		}
 		stop()
