@@ -8,6 +8,12 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
+// heldAddress is one of a pod that has ended, or has lost it.
+type heldAddress struct {
+	owner ovsdb.Owner // of the pod's rows
+	node  string      // whose pool it is taken from
+}
+
 // giveUp frees a pod's addresses, and has those who wait for one look again. In a cluster with zones the addresses are
 // held until all Northbounds know of the pod's end: one that does not would take a new pod for the old one.
 func (b *Part) giveUp(name string, p *Pod) {
@@ -33,16 +39,18 @@ func (b *Part) hold(name string, p *Pod) bool {
 		return false
 	}
 	for _, a := range p.addresses {
-		b.held[a.Addr()] = northbound.PodOwner(name)
+		b.held[a.Addr()] = heldAddress{northbound.PodOwner(name), p.node.Name}
 	}
 	return true
 }
 
 // holdIn keeps the addresses that are held from the pods of a node with other subnets than before.
 func (b *Part) holdIn(n *nodePods) {
-	for addr := range b.held {
+	for addr, held := range b.held {
 		for _, pool := range n.pools {
-			pool.Claim(addr)
+			if pool.Claim(addr) {
+				b.held[addr] = heldAddress{held.owner, n.Name}
+			}
 		}
 	}
 }
@@ -50,7 +58,7 @@ func (b *Part) holdIn(n *nodePods) {
 // reclaims says whether an address is held since the pod itself has lost it. It has it again then.
 func (b *Part) reclaims(p *Pod, addr netip.Addr) bool {
 	name := objects.FullName(p.object.Namespace, p.object.Name)
-	if len(b.held) == 0 || b.held[addr] != northbound.PodOwner(name) {
+	if len(b.held) == 0 || b.held[addr].owner != northbound.PodOwner(name) {
 		return false
 	}
 	delete(b.held, addr)
@@ -60,22 +68,21 @@ func (b *Part) reclaims(p *Pod, addr netip.Addr) bool {
 // ReleaseHeld frees the addresses that are held, except those of owners whose change was refused. It is true if pods
 // wait for addresses: they are looked at in the next batch.
 func (b *Part) ReleaseHeld(refused func(ovsdb.Owner) bool) (waiting bool) {
-	for addr, owner := range b.held {
-		if refused(owner) {
+	for addr, held := range b.held {
+		if refused(held.owner) {
 			continue
 		}
 		delete(b.held, addr)
-		for _, n := range b.nodes {
-			for _, pool := range n.pools {
-				if !pool.Subnet.Contains(addr) {
-					continue
-				}
-				pool.Release(addr)
-				for other := range n.waiting {
-					b.dirty[other] = struct{}{}
-					waiting = true
-				}
-			}
+		n := b.nodes[held.node]
+		if n == nil {
+			continue
+		}
+		for _, pool := range n.pools {
+			pool.Release(addr)
+		}
+		for other := range n.waiting {
+			b.dirty[other] = struct{}{}
+			waiting = true
 		}
 	}
 	return waiting

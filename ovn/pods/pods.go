@@ -35,7 +35,7 @@ type Part struct {
 	dirty      map[string]struct{}
 	hostPorted map[numberedPort]map[string]struct{} // pods, by key
 	untold     map[string]struct{}                  // nodes whose PodNetworks may have to be written
-	held       map[netip.Addr]ovsdb.Owner           // addresses of pods that have ended, and are not free yet
+	held       map[netip.Addr]heldAddress           // addresses of pods that have ended, and are not free yet
 }
 
 // New knows of no pod yet.
@@ -46,7 +46,7 @@ func New(o *part.Outbox, s *settings.Settings, around Surroundings, nodes Nodes,
 		namespaces: map[string]map[string]*Pod{},
 		dirty:      map[string]struct{}{},
 		hostPorted: map[numberedPort]map[string]struct{}{},
-		untold:     map[string]struct{}{}, held: map[netip.Addr]ovsdb.Owner{}}
+		untold:     map[string]struct{}{}, held: map[netip.Addr]heldAddress{}}
 }
 
 // Take is part of [part.Part].

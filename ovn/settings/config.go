@@ -352,7 +352,7 @@ func (c Config) checkNorthbound() error {
 	var errs []error
 	tls := false
 	for _, endpoint := range c.Northbound {
-		_, endpoint = SplitEndpoint(endpoint)
+		_, endpoint = splitEndpoint(endpoint)
 		scheme, rest, _ := strings.Cut(endpoint, ":")
 		switch scheme {
 		case "unix":

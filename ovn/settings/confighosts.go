@@ -38,7 +38,7 @@ func (c Config) hostSettings(s *Settings) error {
 		}
 	}
 	for _, endpoint := range c.Northbound {
-		_, endpoint = SplitEndpoint(endpoint)
+		_, endpoint = splitEndpoint(endpoint)
 		_, rest, _ := strings.Cut(endpoint, ":")
 		host, _, err := net.SplitHostPort(rest)
 		if addr, err2 := netip.ParseAddr(host); err == nil && err2 == nil && !addr.IsLoopback() {

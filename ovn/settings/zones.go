@@ -32,8 +32,8 @@ const (
 	mostZones = 64
 )
 
-// SplitEndpoint takes the name of a zone off an endpoint like a=ssl:10.0.0.1:6641. It is "" for one without.
-func SplitEndpoint(text string) (zone, endpoint string) {
+// splitEndpoint takes the name of a zone off an endpoint like a=ssl:10.0.0.1:6641. It is "" for one without.
+func splitEndpoint(text string) (zone, endpoint string) {
 	scheme, _, _ := strings.Cut(text, ":")
 	if name, _, named := strings.Cut(scheme, "="); named && name != "" {
 		return name, text[len(name)+1:]
@@ -45,8 +45,8 @@ func SplitEndpoint(text string) (zone, endpoint string) {
 func (c Config) zones() (list []Zone, err error) {
 	const key = "ovn-northbound"
 	for _, text := range c.Northbound {
-		name, endpoint := SplitEndpoint(text)
-		if first, _ := SplitEndpoint(c.Northbound[0]); (name == "") != (first == "") {
+		name, endpoint := splitEndpoint(text)
+		if first, _ := splitEndpoint(c.Northbound[0]); (name == "") != (first == "") {
 			return nil, fmt.Errorf("%s: of %q and %q, one names a zone and one does not; put a zone's name in front of each "+
 				"endpoint, like a=ssl:10.0.0.1:6641, or of none", key, c.Northbound[0], text)
 		}

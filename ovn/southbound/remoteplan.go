@@ -74,7 +74,7 @@ func (r *replica) planRemotes() remotePlan {
 // isKept says whether a chassis is one that guards have made. A node may write external_ids of its own chassis, but not
 // that it is remote.
 func isKept(row *sb.Chassis) bool {
-	return isRemote(row) && row.ExternalIDs[contract.RemoteNodeKey] != ""
+	return IsRemote(row) && row.ExternalIDs[contract.RemoteNodeKey] != ""
 }
 
 // refuse notes why a node does not get what it asks for.
@@ -119,9 +119,9 @@ func (p *remotePlanner) mayBe(node *remoteNode) error {
 		return fmt.Errorf("chassis %s is that of a node of this zone", node.chassis)
 	case first != nil:
 		return fmt.Errorf("chassis %s is that of Node %s of another zone, too", node.chassis, first.name)
-	case row != nil && isRemote(row) && !isKept(row):
+	case row != nil && IsRemote(row) && !isKept(row):
 		return fmt.Errorf("an administrator has made a remote chassis %s", node.chassis)
-	case row != nil && !isRemote(row) && node.chassis != node.name:
+	case row != nil && !IsRemote(row) && node.chassis != node.name:
 		return fmt.Errorf("chassis %s is not remote, and no node of this name has moved to another zone", node.chassis)
 	}
 	return nil
@@ -129,7 +129,7 @@ func (p *remotePlanner) mayBe(node *remoteNode) error {
 
 // leaves says whether a chassis need not stay: guards have made it, or its node has moved to another zone.
 func (p *remotePlanner) leaves(row *sb.Chassis) bool {
-	return isKept(row) || !isRemote(row) && p.wanted[row.Name] != nil
+	return isKept(row) || !IsRemote(row) && p.wanted[row.Name] != nil
 }
 
 // claim gives each address to one node: to the one that has it already, otherwise to the first.

@@ -112,11 +112,11 @@ func (r *replica) isHere(node string) error {
 // hasChassis says whether a node has a chassis here that is remote, or one that is not.
 func (r *replica) hasChassis(node string, remote bool) bool {
 	row := r.ports().chassis[node]
-	return row != nil && isRemote(row) == remote
+	return row != nil && IsRemote(row) == remote
 }
 
-// isRemote says whether a chassis is that of a node of another zone. OVN reads the key so (lib/smap.c, smap_get_bool).
-func isRemote(row *sb.Chassis) bool { return strings.EqualFold(row.OtherConfig[remoteKey], "true") }
+// IsRemote says whether a chassis is that of a node of another zone. OVN reads the key so (lib/smap.c, smap_get_bool).
+func IsRemote(row *sb.Chassis) bool { return strings.EqualFold(row.OtherConfig[remoteKey], "true") }
 
 // is says whether a chassis, by its UUID, is a node.
 func (r *replica) is(chassis *string, node string) bool {

@@ -119,7 +119,7 @@ func named[T any](name func(*T) string) owner {
 // own chassis there.
 func ownChassis(r *replica, node, uuid string, _ object) (own, there bool) {
 	row, there := ovsdb.Get[sb.Chassis](r.Client, uuid)
-	return there && row.Name == node && !isRemote(row), there
+	return there && row.Name == node && !IsRemote(row), there
 }
 
 // ownEncap: so it is with the tunnels of a remote chassis.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
@@ -12,6 +11,7 @@ import (
 	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/models/sb"
+	"github.com/weftnet/weft/ovn/southbound"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -119,7 +119,7 @@ func (s *south) read(ctx context.Context, client *ovsdb.Client) error {
 	}
 	s.chassis, s.remote, s.unclaimed = map[string]int{}, map[string]struct{}{}, map[string]struct{}{}
 	for _, row := range ovsdb.List[sb.Chassis](client, nil) {
-		if strings.EqualFold(row.OtherConfig["is-remote"], "true") { // as OVN reads it (lib/smap.c)
+		if southbound.IsRemote(row) {
 			s.remote[row.Name] = struct{}{}
 		} else {
 			s.chassis[row.Name] = 0
