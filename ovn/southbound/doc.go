@@ -8,6 +8,8 @@
 //
 // What is whose it knows by a replica of the few columns that say it.
 //
+// While a node waits for the server, the guard tells it that it is there (alive.go).
+//
 // Beside that it makes the remote chassis of nodes of other zones, by the ports that the controller gives these nodes
 // on the transit switch (remote.go, and remoteplan.go, which decides).
 package southbound

@@ -114,11 +114,7 @@ func (g *Guard) client(ctx context.Context, conn *tls.Conn) (node string, err er
 			}
 		}
 	}()
-	err = g.carry(ctx, conn, node)
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	return node, err
+	return node, g.carry(ctx, conn, node)
 }
 
 // certificates are those that a client shows in its handshake.
@@ -162,9 +158,12 @@ func (g *Guard) carry(ctx context.Context, conn net.Conn, node string) error {
 	defer server.Close()
 	g.metrics.clients.Inc()
 	defer g.metrics.clients.Dec()
+	ctx, quit := context.WithCancelCause(ctx)
+	defer quit(nil)
 	defer context.AfterFunc(ctx, func() { conn.Close(); server.Close() })()
 	s := &session{guard: g, node: node, peer: peer, client: conn, server: server, answered: signal.New(),
 		over: make(chan struct{})}
+	s.life = newLifeline(func() (enough bool) { return s.tellLife(quit) })
 	ended := make(chan error, 2)
 	go func() {
 		defer close(s.over)
@@ -172,6 +171,9 @@ func (g *Guard) carry(ctx context.Context, conn net.Conn, node string) error {
 	}()
 	go func() { ended <- s.requests(ctx) }()
 	err = <-ended
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
 	conn.Close()
 	server.Close()
 	<-ended

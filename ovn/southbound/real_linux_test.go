@@ -1,13 +1,17 @@
 package southbound
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,4 +137,56 @@ func TestHealth(t *testing.T) {
 	if code := status("/healthz"); code != http.StatusServiceUnavailable {
 		t.Errorf("it is alive without a server for long: %d", code)
 	}
+}
+
+// TestARealNodeStaysWithABusyServer: an ovn-controller that has no answer for several times its probe interval keeps
+// its connection.
+func TestARealNodeStaysWithABusyServer(t *testing.T) {
+	const busy = 4 * time.Second
+	s := newSouthbound(t)
+	var connections, echoes atomic.Int64
+	direct := s.guard.dial
+	s.guard.dial = func(ctx context.Context) (net.Conn, error) {
+		connections.Add(1)
+		conn, err := direct(ctx)
+		return &slowConn{Conn: conn, busy: busy, echoes: &echoes}, err
+	}
+	vswitch := ovsdbtest.Server(t, ovsdbtest.OpenVSwitch(t))
+	ovsdbtest.Run(t, "ovs-vsctl", "--db="+vswitch.Endpoint, "--no-wait", "init", "--", "set", "Open_vSwitch", ".",
+		"external_ids:system-id=l2", "external_ids:hostname=l2", "external_ids:ovn-remote="+s.as("l2"),
+		"external_ids:ovn-remote-probe-interval=1000", "external_ids:ovn-encap-type=geneve",
+		"external_ids:ovn-encap-ip=192.0.2.2", "--", "add-br", "br-int")
+	ovsdbtest.Controller(t, vswitch)
+	s.until("ovn-controller does not see what changes", func() bool {
+		ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "set", "SB_Global", ".", "nb_cfg=7")
+		return strings.TrimSpace(ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "--bare", "--columns=nb_cfg",
+			"find", "Chassis_Private", "name=l2")) == "7"
+	})
+	s.until("the server is not asked for its echoes", func() bool { return echoes.Load() > 1 })
+	if n := connections.Load(); n != 1 {
+		t.Errorf("ovn-controller has connected %d times", n)
+	}
+}
+
+// slowConn is a connection to a server that is busy with others for some time before it answers an echo. Readings take
+// no time: the guard has a node pay for that.
+type slowConn struct {
+	net.Conn
+	busy   time.Duration
+	asked  atomic.Bool
+	echoes *atomic.Int64 // that the server has answered
+}
+
+func (c *slowConn) Write(p []byte) (int, error) {
+	c.asked.Store(bytes.Contains(p, []byte(`"method":"echo"`)))
+	return c.Conn.Write(p)
+}
+
+func (c *slowConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.asked.Swap(false) {
+		time.Sleep(c.busy)
+		c.echoes.Add(1)
+	}
+	return n, err
 }

@@ -88,7 +88,8 @@ func (c Config) guard(ctx context.Context, files *credentials, m *metrics) error
 	if err != nil {
 		return err
 	}
-	client, err := ovsdb.Connect(ctx, ovsdb.Config{Endpoints: c.Database, Model: model, Tables: tables, AnyMember: true})
+	client, err := ovsdb.Connect(ctx, ovsdb.Config{Endpoints: c.Database, Model: model, Tables: tables, AnyMember: true,
+		Probe: restart / 2})
 	switch {
 	case ctx.Err() != nil:
 		return nil

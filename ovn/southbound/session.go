@@ -35,6 +35,7 @@ type session struct {
 	written        time.Time
 	blocked        atomic.Int64 // nanoseconds that the client has let the guard wait
 	turn           atomic.Pointer[turn]
+	life           *lifeline
 }
 
 // slowest is how many bytes a second a client reads at least, when it lets the server wait at all.
@@ -116,6 +117,7 @@ func (s *session) end() {
 // requests passes on what the client asks for, if the node may. One may be under way when it returns.
 func (s *session) requests(ctx context.Context) error {
 	defer s.endTurn()
+	defer s.life.end()
 	m := &messages{from: s.client, large: func() error {
 		s.begin()
 		if err := s.sleep(ctx, s.guard.requests.take(s.node, 0, requestRate, requestBurst)); err != nil {
@@ -134,6 +136,7 @@ func (s *session) requests(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		s.life.begin()
 		if err := s.sleep(ctx, s.guard.requests.take(s.node, requestCost+len(text), requestRate, requestBurst)); err != nil {
 			return err
 		}
@@ -150,6 +153,7 @@ func (s *session) requests(ctx context.Context) error {
 			return err
 		}
 		s.end()
+		s.life.end()
 		if err := s.client.SetReadDeadline(time.Time{}); err != nil {
 			return err
 		}
@@ -236,7 +240,7 @@ func (s *session) request(ctx context.Context, request object, bytes int, large 
 		}
 	}
 	method, asks, err := request.kind()
-	if err != nil {
+	if err != nil || method == "" && request.answersLife() {
 		return err
 	}
 	if !slices.Contains(reading, method) {
