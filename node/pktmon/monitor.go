@@ -196,16 +196,17 @@ func (s *Session) Close() error {
 	return s.monitor.end(context.Background())
 }
 
-// end leaves nothing of ours. Before the first capture there is no folder, and nothing to end.
+// end leaves nothing of ours, except filters that somebody else's stand beside. Before the first capture there is no
+// folder, and nothing to end.
 func (m *Monitor) end(ctx context.Context) error {
 	if _, err := os.Stat(m.folder); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	_, err := m.stop(ctx)
-	if err = errors.Join(err, m.removeFilters(ctx)); err != nil {
-		return err
+	if err == nil { // the log is no longer written
+		err = errors.Join(remove(m.log()), remove(m.packets()))
 	}
-	return errors.Join(remove(m.log()), remove(m.packets()))
+	return errors.Join(err, m.removeFilters(ctx))
 }
 
 func remove(file string) error {

@@ -107,6 +107,11 @@ func (s *scene) nothingIsLeft() {
 	if said := s.somebody("filter", "list"); !strings.Contains(said, "None") {
 		s.t.Errorf("filters are left: %s", said)
 	}
+	s.noFilesAreLeft()
+}
+
+func (s *scene) noFilesAreLeft() {
+	s.t.Helper()
 	for _, file := range []string{s.monitor.log(), s.monitor.packets()} {
 		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 			s.t.Errorf("%s is left: %v", file, err)
@@ -185,6 +190,7 @@ func TestSomebodyElse(t *testing.T) {
 	if said := s.somebody("status"); strings.Contains(said, "Logger") {
 		t.Errorf("the session goes on: %s", said)
 	}
+	s.noFilesAreLeft()
 	s.somebody("filter", "remove")
 	if err := s.mustStart().Close(); err != nil {
 		t.Errorf("afterwards: %v", err)
