@@ -241,7 +241,7 @@ func connectKubernetes(access *rest.Config) (kubernetes.Interface, dynamic.Inter
 }
 
 // probe is the silence of the Northbound after which it is asked for a sign of life; a server that is lost is
-// left after twice that, while another controller waits for the Lease.
+// left after twice that, while another controller waits for the Lease. A large one has more time ([ovsdb.Config]).
 const probe = 3 * time.Second
 
 // northbound says how a Northbound is reached.

@@ -24,6 +24,7 @@ type Client struct {
 	ended     chan struct{}
 	ready     chan struct{} // closed once the first replica is complete
 	fatal     error         // set before ended is closed
+	probe     time.Duration // what Config.Probe has become; of the goroutine that connects
 
 	mu       sync.RWMutex // of all below
 	cache    *cache
@@ -73,7 +74,7 @@ func Connect(ctx context.Context, config Config) (*Client, error) {
 		config: config, endpoints: endpoints, stop: stop,
 		log:   config.Logger.With("database", config.Model.Name()),
 		ended: make(chan struct{}), ready: make(chan struct{}), changed: make(chan struct{}),
-		cache: newCache(), since: zeroUUID, stats: newStats(config.Model.Name()),
+		cache: newCache(), since: zeroUUID, probe: config.Probe, stats: newStats(config.Model.Name()),
 	}
 	for _, t := range config.Tables {
 		table, err := newTable(t, config.Model)
@@ -140,6 +141,8 @@ const (
 	// replica to its last byte.
 	connecting = 5 * time.Second
 	reading    = 60 * time.Second
+	// longestProbe bounds what a client learns of its server: one that is lost is to be left.
+	longestProbe = 10 * time.Second
 )
 
 // run connects, and connects again, until the client is closed.
@@ -241,7 +244,7 @@ func (c *Client) try(ctx context.Context, endpoint Endpoint) (*session, error) {
 		return nil, err
 	}
 	c.stats.shown(conn)
-	s := newSession(conn, endpoint, c.config.Probe)
+	s := newSession(conn, endpoint, c.probe)
 	s.notify = func(method string, params []byte) error { return c.notified(s, method, params) }
 	s.start()
 	if err := c.begin(ctx, s); err != nil {
@@ -282,7 +285,7 @@ func (c *Client) look(ctx context.Context, s *session) {
 
 // begin makes a session useful: the leader's, with a fitting schema, and watched.
 func (c *Client) begin(ctx context.Context, s *session) error {
-	limit, cancel := context.WithTimeout(ctx, 2*c.config.Probe)
+	limit, cancel := context.WithTimeout(ctx, 2*c.probe)
 	defer cancel()
 	if err := c.follow(limit, s); err != nil {
 		return err
@@ -294,9 +297,22 @@ func (c *Client) begin(ctx context.Context, s *session) error {
 	if err := c.fit(text); err != nil {
 		return err
 	}
-	limit, cancel = context.WithTimeout(ctx, reading)
+	return c.replicate(ctx, s)
+}
+
+// replicate reads the replica, and learns from that how long the server may be silent. As long as a server reads out
+// its database to one client, it says nothing to the others. That takes milliseconds in a small database, and many
+// seconds in a large one. A client that left the server then would have it read out the database once more.
+func (c *Client) replicate(ctx context.Context, s *session) error {
+	limit, cancel := context.WithTimeout(ctx, reading)
 	defer cancel()
-	return c.monitor(limit, s)
+	began := time.Now()
+	if err := c.monitor(limit, s); err != nil {
+		return err
+	}
+	c.probe = max(c.probe, min(time.Since(began), longestProbe))
+	s.bear(c.probe)
+	return nil
 }
 
 // fit takes the server's schema; the replica starts anew where it has changed.

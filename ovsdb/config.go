@@ -33,7 +33,7 @@ type Config struct {
 	// TLS is needed for ssl endpoints.
 	TLS *TLS
 	// Probe is the time of silence after which the server is asked for a sign of life; 5 s
-	// when zero.
+	// when zero. It becomes longer, up to 10 s, if it takes longer to read the replica.
 	Probe time.Duration
 	// LookInterval is how often the certificate of a server is looked at again, by a connection of its own; 1 h when zero.
 	LookInterval time.Duration

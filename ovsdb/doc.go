@@ -24,7 +24,7 @@
 //
 // Nothing waits for a server that has stopped: requests lie in the session's outbox until its
 // writer gets rid of them, a call ends with its context, and a server that for two intervals of
-// the probe says or takes nothing is left (session.go).
+// the probe says or takes nothing is left (session.go). The probe follows the time in which the replica was read.
 //
 // The connection and the replica are weft's own and not libovsdb's client, from whose project the
 // models, the schemas and the server in memory come: that client refuses a server whose schema

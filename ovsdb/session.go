@@ -24,8 +24,6 @@ var errSilent = errors.New("the server gives no sign of life")
 type session struct {
 	conn     net.Conn
 	endpoint Endpoint
-	// interval is the silence after which the server is asked for a sign of life.
-	interval time.Duration
 	// notify is called by the reader for each notification, in the server's order.
 	notify func(method string, params []byte) error
 	posted signal.Signal // wakes the writer
@@ -35,8 +33,12 @@ type session struct {
 	outbox  []message // not yet written
 	pending map[uint64]func(reply)
 	err     error // why the session ended
-	heard   time.Time
 	done    chan struct{}
+	// interval is the silence after which the server is asked for a sign of life. The silence begins when the server was
+	// heard, or when the reader began to listen. While the reader works, the server may say what it wants.
+	interval  time.Duration
+	heard     time.Time
+	listening bool
 }
 
 // message is what is to be written; id is that of a request, 0 of an answer.
@@ -136,7 +138,7 @@ const writeChunk = 64 << 10
 
 func (s *session) put(text []byte) error {
 	for chunk := range slices.Chunk(text, writeChunk) {
-		if err := s.conn.SetWriteDeadline(time.Now().Add(2 * s.interval)); err != nil {
+		if err := s.conn.SetWriteDeadline(time.Now().Add(2 * s.patience())); err != nil {
 			return err
 		}
 		if _, err := s.conn.Write(chunk); err != nil {
@@ -149,7 +151,7 @@ func (s *session) put(text []byte) error {
 // fail ends the session after a failed write.
 func (s *session) fail(err error) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		s.close(fmt.Errorf("%w: it has read nothing for %v", errSilent, 2*s.interval))
+		s.close(fmt.Errorf("%w: it has read nothing for %v", errSilent, 2*s.patience()))
 		return
 	}
 	// The reader learns better why, such as a certificate that the server does not like.
@@ -226,15 +228,44 @@ func (s *session) read() {
 	}
 }
 
-// ear reads from the connection and notes when: a message that takes long is no silence.
+// ear reads from the connection and notes when: neither a message that takes long, nor the work that it makes, is
+// silence of the server.
 type ear struct{ *session }
 
 func (e ear) Read(b []byte) (int, error) {
-	n, err := e.conn.Read(b)
-	e.mu.Lock()
-	e.heard = time.Now()
-	e.mu.Unlock()
-	return n, err
+	e.listen(true)
+	defer e.listen(false)
+	return e.conn.Read(b)
+}
+
+func (s *session) listen(now bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard, s.listening = time.Now(), now
+}
+
+// silent says how long the server has said nothing to a reader that listened, and since when.
+func (s *session) silent() (long time.Duration, since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.listening {
+		return 0, time.Now()
+	}
+	return time.Since(s.heard), s.heard
+}
+
+// patience is the interval.
+func (s *session) patience() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.interval
+}
+
+// bear sets the interval.
+func (s *session) bear(interval time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.interval = interval
 }
 
 func (s *session) receive(text []byte) error {
@@ -308,7 +339,8 @@ func (s *session) request(method string, id, params []byte) error {
 // probe asks a silent server for a sign of life, and ends the session when none comes within a
 // second interval.
 func (s *session) probe() {
-	timer := time.NewTimer(s.interval)
+	interval := s.patience()
+	timer := time.NewTimer(interval)
 	defer timer.Stop()
 	var asked time.Time
 	for {
@@ -317,14 +349,11 @@ func (s *session) probe() {
 			return
 		case <-timer.C:
 		}
-		s.mu.Lock()
-		heard := s.heard
-		s.mu.Unlock()
-		wait := s.interval
-		switch silent := time.Since(heard); {
-		case silent < s.interval:
+		wait := interval
+		switch silent, since := s.silent(); {
+		case silent < interval:
 			wait -= silent
-		case asked.After(heard):
+		case asked.After(since):
 			s.close(fmt.Errorf("%w: it has said nothing for %v", errSilent, silent.Round(time.Millisecond)))
 			return
 		default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"strings"
@@ -83,40 +84,120 @@ func TestAServerThatTakesNothing(t *testing.T) {
 	})
 }
 
+// player is a server of sessions that a test plays: it answers each request after a while, and never if that is zero.
+type player struct {
+	net.Conn
+	after func(method string) time.Duration
+}
+
+// play returns when the connection is closed.
+func (p player) play() {
+	questions := &framer{reader: p}
+	for text, err := questions.next(); err == nil; text, err = questions.next() {
+		var question struct {
+			ID     uint64
+			Method string
+		}
+		if json.Unmarshal(text, &question) != nil {
+			return
+		}
+		after, result := p.after(question.Method), "[]"
+		if after == 0 {
+			continue
+		}
+		time.Sleep(after)
+		if question.Method == "monitor_cond_since" {
+			result = `[false,"11111111-1111-4111-8111-111111111111",{}]`
+		}
+		fmt.Fprintf(p, `{"id":%d,"result":%s,"error":null}`, question.ID, result)
+	}
+}
+
 func TestProbing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, server := pipe(t, time.Second)
+		s, conn := pipe(t, time.Second)
 		s.start()
 		go s.probe()
 		// A server that answers is kept, for many intervals.
-		questions := &framer{reader: server}
-		for range 10 {
-			question, err := questions.next()
-			if err != nil {
-				t.Fatalf("%v; the session has ended: %v", err, s.cause())
+		const answered = 10
+		asked := make(chan string, 100)
+		server := player{Conn: conn, after: func(method string) time.Duration {
+			if asked <- method; len(asked) > answered {
+				return 0
 			}
-			var echo struct {
-				ID     uint64
-				Method string
-			}
-			if err := json.Unmarshal(question, &echo); err != nil || echo.Method != "echo" {
-				t.Fatalf("asked %s, %v", question, err)
-			}
-			answer := map[string]any{"id": echo.ID, "result": []any{}, "error": nil}
-			if err := json.NewEncoder(server).Encode(answer); err != nil {
-				t.Fatal(err)
-			}
-		}
+			return time.Second / 2
+		}}
+		go server.play()
 		// One that takes the question and says nothing is not.
-		go func() {
-			for _, err := questions.next(); err == nil; _, err = questions.next() {
-			}
-		}()
 		await(t, "the end of the session", s.done)
-		if !errors.Is(s.cause(), errSilent) {
+		if !errors.Is(s.cause(), errSilent) || len(asked) != answered+1 || <-asked != "echo" {
+			t.Errorf("the session ends with %v after %d questions", s.cause(), len(asked))
+		}
+	})
+}
+
+// A client that has much to do with what a server has said does not hear the server meanwhile.
+func TestABusyClientIsNoSilentServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, conn := pipe(t, time.Second)
+		worked := make(chan struct{})
+		s.notify = func(string, []byte) error {
+			time.Sleep(time.Minute)
+			close(worked)
+			return nil
+		}
+		s.start()
+		go s.probe()
+		server := player{Conn: conn, after: func(string) time.Duration { return time.Millisecond }}
+		go server.play()
+		fmt.Fprint(server, `{"id":null,"method":"update3","params":[]}`)
+		await(t, "the end of the work", worked)
+		time.Sleep(10 * time.Second)
+		if s.cause() != nil {
 			t.Errorf("the session ends with %v", s.cause())
 		}
 	})
+}
+
+// TestProbesFollowTheDatabase: a client gives a server as much time for a sign of life as it took to read the replica.
+func TestProbesFollowTheDatabase(t *testing.T) {
+	model, err := nb.FullDatabaseModel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ reading, want time.Duration }{
+		"small": {30 * time.Millisecond, 3 * time.Second}, "large": {8 * time.Second, 8 * time.Second},
+		"the server had other work, too": {50 * time.Second, longestProbe},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const configured = 3 * time.Second
+				client := &Client{config: Config{Model: model}, probe: configured, log: slog.Default(),
+					changed: make(chan struct{}), cache: newCache()}
+				for range 2 { // what was learned stays
+					s, conn := pipe(t, client.probe)
+					server := player{Conn: conn, after: func(method string) time.Duration {
+						if method == "monitor_cond_since" {
+							return c.reading
+						}
+						return 0
+					}}
+					go server.play()
+					s.start()
+					if err := client.replicate(t.Context(), s); err != nil {
+						t.Fatal(err)
+					}
+					began := time.Now()
+					go s.probe()
+					await(t, "the end of the session", s.done)
+					if left := time.Since(began); left != 2*c.want || !errors.Is(s.cause(), errSilent) {
+						t.Errorf("the server is left after %v with %v, not after %v", left, s.cause(), 2*c.want)
+					}
+					c.reading = time.Millisecond
+				}
+			})
+		})
+	}
 }
 
 func TestWithdrawnRequestsAreNotSent(t *testing.T) {

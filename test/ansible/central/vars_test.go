@@ -3,6 +3,7 @@
 package central
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,16 +18,29 @@ import (
 // first.
 func valueOf(t *testing.T, role, expression, others string) string {
 	t.Helper()
+	return evaluate(t, "localhost ansible_connection=local\n", []string{role + "/vars"}, expression, others)
+}
+
+// evaluate gives what Ansible makes of an expression at the host localhost of an inventory. Files are those of roles,
+// such as weft_common/defaults.
+func evaluate(t *testing.T, inventory string, files []string, expression, others string) string {
+	t.Helper()
 	dir := t.TempDir()
 	value := filepath.Join(dir, "value")
-	play := "- hosts: localhost\n  gather_facts: false\n  vars_files: [" +
-		filepath.Join(ovsdbtest.Repository(), "ansible/roles", role, "vars/main.yml") + "]\n  tasks:\n" +
-		"  - ansible.builtin.copy: {content: \"{{ " + expression + " }}\", dest: " + value + "}\n"
-	file := filepath.Join(dir, "play.yml")
-	if err := os.WriteFile(file, []byte(play), 0o600); err != nil {
-		t.Fatal(err)
+	var roles []string
+	for _, file := range files {
+		roles = append(roles, filepath.Join(ovsdbtest.Repository(), "ansible/roles", file, "main.yml"))
 	}
-	if out, err := exec.Command("ansible-playbook", file, "--extra-vars", others).CombinedOutput(); err != nil {
+	play := "- hosts: localhost\n  gather_facts: false\n  vars_files: [" + strings.Join(roles, ", ") + "]\n  tasks:\n" +
+		"  - ansible.builtin.copy: {content: \"{{ " + expression + " }}\", dest: " + value + "}\n"
+	for name, text := range map[string]string{"play.yml": play, "hosts.ini": inventory} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("ansible-playbook", "--inventory", filepath.Join(dir, "hosts.ini"), filepath.Join(dir, "play.yml"),
+		"--extra-vars", others)
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
 	text, err := os.ReadFile(value)
@@ -34,6 +48,34 @@ func valueOf(t *testing.T, role, expression, others string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// TestTimesFollowTheNumberOfNodes, as docs/scale.md has them.
+func TestTimesFollowTheNumberOfNodes(t *testing.T) {
+	const times = "[weft_election_timer, weft_northd_probe_interval, weft_inactivity_probe, weft_sb_relay] | join(' ')"
+	for _, c := range []struct {
+		linux, windows int
+		others, want   string
+	}{
+		{10, 0, "{}", "1000 2000 60000 False"},
+		{30, 20, "{}", "1000 2000 60000 False"},
+		{31, 20, "{}", "4000 4000 60000 False"},
+		{100, 1, "{}", "4000 4000 60000 True"},
+		{251, 0, "{}", "10000 10000 180000 True"},
+		{700, 300, "{}", "10000 10000 180000 True"},
+		// northd is as patient as the members of the clusters, and each variable has the operator's value.
+		{10, 0, `{"weft_election_timer": 5000}`, "5000 5000 60000 False"},
+		{1000, 0, `{"weft_northd_probe_interval": 3000, "weft_inactivity_probe": 90000}`, "10000 3000 90000 True"},
+	} {
+		inventory := fmt.Sprintf("localhost ansible_connection=local\n[weft_linux_nodes]\nl[1:%d]\n", c.linux)
+		if c.windows > 0 {
+			inventory += fmt.Sprintf("[weft_windows_nodes]\nw[1:%d]\n", c.windows)
+		}
+		got := evaluate(t, inventory, []string{"weft_common/defaults", "weft_common/vars"}, times, c.others)
+		if got != c.want {
+			t.Errorf("%d Linux and %d Windows nodes with %s: %s, not %s", c.linux, c.windows, c.others, got, c.want)
+		}
+	}
 }
 
 // TestMetricsAddresses: the playbooks ask each program at its metrics-address. One without a host, as programs take it,
