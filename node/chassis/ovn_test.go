@@ -395,7 +395,8 @@ func TestAnOVNControllerThatTakesTooMuchMemory(t *testing.T) {
 		}
 		f.ovn.Run("ovs-vsctl", set...)
 	}
-	want := fmt.Sprintf("(%d MiB); if the node is sound, raise the key ovn-controller-memory", config.OVNControllerMemory>>20)
+	want := fmt.Sprintf("(%d MiB); if the node is sound, raise the key ovn-controller-memory",
+		config.OVNControllerMemory>>20)
 	nodetest.Eventually(t, 30*time.Second, func() error {
 		events, err := f.admin.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
 		if err != nil {

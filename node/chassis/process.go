@@ -58,8 +58,8 @@ func (p *controller) end() error {
 		return *cause
 	}
 	if status, ok := p.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signal() == syscall.SIGKILL {
-		return errors.New("it was killed, and not by weft chassis: perhaps by the kernel, for want of memory; see the " +
-			"kernel's log")
+		return errors.New("it was killed, and not by weft chassis: perhaps by the kernel, when the host had no memory " +
+			"left; see the kernel's log")
 	}
 	return fmt.Errorf("it ended by itself: %v", p.ProcessState)
 }
