@@ -26,8 +26,9 @@ func chassisCommand() *cobra.Command {
 	f.String("run-dir", defaults.RunDir, "folder with a folder for each node that this host holds")
 	f.String("ovn-controller", defaults.OVNController, "the program ovn-controller: a path, or a name that is found in "+
 		"PATH")
-	f.Int("ovn-controller-memory", defaults.OVNControllerMemory, "how many bytes of data the ovn-controller of each node "+
-		"may have before it is ended, 1 MiB at least; 0: half of the host's memory")
+	f.String("ovn-controller-memory", "0", "how much data the ovn-controller of each node may have before it is ended, "+
+		"such as 2Gi, or a number of bytes; 32Mi at least; 0: half of the host's memory, or of the limit of the host's "+
+		"cgroup, such as MemoryMax= of its unit")
 	f.String("tunnel-ca", "", "PEM file of the CA that signed the agents' certificates"+unlessSecret)
 	f.String("tunnel-certificate", "", "PEM file of the chassis hosts' certificate, with the DNS name chassis.weft.net"+
 		unlessSecret)
@@ -61,7 +62,7 @@ func chassisConfig(s *settings) (chassis.Config, error) {
 		RunDir:        s.text("run-dir"),
 		OVNController: s.text("ovn-controller"),
 
-		OVNControllerMemory: s.integer("ovn-controller-memory"),
+		OVNControllerMemory: s.bytes("ovn-controller-memory"),
 
 		CA:             s.text("tunnel-ca"),
 		Certificate:    s.text("tunnel-certificate"),

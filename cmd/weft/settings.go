@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cast"
 	"github.com/spf13/cobra"
 	"github.com/spf13/viper"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // settings reads a command's keys from, in this order, its flags, the environment (WEFT_ and the
@@ -105,6 +106,18 @@ func (s *settings) boolean(key string) bool {
 
 func (s *settings) duration(key string) time.Duration {
 	return scalar(s, key, cast.ToDurationE, "a duration such as 15s")
+}
+
+// bytes is an amount of memory as Kubernetes writes it; a plain number is one of bytes.
+func (s *settings) bytes(key string) int64 {
+	amount := scalar(s, key, func(value any) (resource.Quantity, error) {
+		text, err := cast.ToStringE(value)
+		if err != nil {
+			return resource.Quantity{}, err
+		}
+		return resource.ParseQuantity(text)
+	}, "an amount of memory such as 2Gi or 512Mi")
+	return amount.Value()
 }
 
 // interval is how long to wait between two questions to weft observe.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/viper"
 
 	"github.com/weftnet/weft/node/nodetest"
 )
@@ -100,5 +101,25 @@ func TestMistakesAreNamed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestAnAmountOfMemory(t *testing.T) {
+	for value, want := range map[any]int64{"0": 0, "2Gi": 2 << 30, "1500M": 1_500_000_000, 2147483648: 2 << 30,
+		2.147483648e9: 2 << 30, "1.5Gi": 3 << 29, "-1": -1} {
+		s := &settings{viper: viper.New()}
+		s.viper.Set("memory", value)
+		if got := s.bytes("memory"); got != want || s.err() != nil {
+			t.Errorf("%v: %d, want %d: %v", value, got, want, s.err())
+		}
+	}
+	for _, value := range []any{"", "2 GB", "2GiB", "much", []string{"2Gi"}} {
+		s := &settings{viper: viper.New()}
+		s.viper.Set("memory", value)
+		s.bytes("memory")
+		if err := s.err(); err == nil || !strings.HasPrefix(err.Error(), "memory: ") ||
+			!strings.Contains(err.Error(), "such as 2Gi or 512Mi") {
+			t.Errorf("%v: %v", value, err)
+		}
 	}
 }

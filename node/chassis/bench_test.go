@@ -4,6 +4,7 @@ package chassis
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,16 +25,17 @@ import (
 // an agent, and a logical switch with one pod on a router that all share.
 type fleet struct {
 	*world
-	ovn  *nodetest.OVN
-	kube string
+	ovn       *nodetest.OVN
+	kube      string
+	databases map[string]string // of the nodes' Open vSwitches
 }
 
-func newFleet(b *testing.B, n int) *fleet {
-	b.Helper()
-	f := &fleet{ovn: nodetest.StartOVN(b)}
+func newFleet(tb testing.TB, n int) *fleet {
+	tb.Helper()
+	f := &fleet{ovn: nodetest.StartOVN(tb), databases: map[string]string{}}
 	f.ovn.Kill(nodetest.OVNController)
-	f.world = &world{tb: b, ca: newAuthority(b), api: newAPI(b)}
-	f.admin, f.kube = f.api.client(newLink()), f.api.serveHTTP(b)
+	f.world = &world{tb: tb, ca: newAuthority(tb), api: newAPI(tb)}
+	f.admin, f.kube = f.api.client(newLink()), f.api.serveHTTP(tb)
 	f.ovn.NB("lr-add", "cluster")
 	for i, name := range names(n) {
 		f.ovn.NB("ls-add", name, "--", "lrp-add", "cluster", "rtos-"+name, fmt.Sprintf("0a:58:0a:f4:%02x:01", i),
@@ -57,6 +59,7 @@ func (f *fleet) startSwitch(name string, i int) {
 	}
 	bin := nodetest.Programs(f.tb)
 	db := "unix:" + filepath.Join(dir, "db.sock")
+	f.databases[name] = db
 	f.ovn.Run("ovsdb-tool", "create", filepath.Join(dir, "db"), filepath.Join(filepath.Dir(bin), "share",
 		"openvswitch/vswitch.ovsschema"))
 	f.daemon(dir, "ovsdb-server", filepath.Join(dir, "db"), "--remote=p"+db, "--unixctl="+filepath.Join(dir, "db.ctl"))
@@ -67,8 +70,9 @@ func (f *fleet) startSwitch(name string, i int) {
 	f.ovn.Run("ovs-vsctl", "--db="+db, "--no-wait", "init", "--", "set", "open_vswitch", ".", "external_ids:system-id="+
 		name, "external_ids:hostname="+name,
 		"external_ids:ovn-remote="+f.ovn.Southbound(), "external_ids:ovn-encap-type=geneve",
-		fmt.Sprintf("external_ids:ovn-encap-ip=127.0.1.%d", i+1),
-		"external_ids:ovn-bridge=br-int", "external_ids:ovn-bridge-datapath-type=dummy", "external_ids:ovn-monitor-all=true",
+		fmt.Sprintf("external_ids:ovn-encap-ip=192.0.2.%d", i+1),
+		"external_ids:ovn-bridge=br-int", "external_ids:ovn-bridge-datapath-type=dummy",
+		"external_ids:ovn-monitor-all="+cmp.Or(os.Getenv(monitorVariable), "true"),
 		"--", "add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type=dummy", "fail_mode=secure",
 		"--", "add-port", "br-int", "pod", "--", "set", "interface", "pod", "type=dummy", "external_ids:iface-id="+name+
 			"_pod")
@@ -102,12 +106,17 @@ func (f *fleet) daemon(dir, program string, args ...string) {
 
 func (f *fleet) host(identity string) *hostProgram {
 	f.tb.Helper()
+	return startProgram(f.tb, f.config(identity))
+}
+
+func (f *fleet) config(identity string) Config {
+	f.tb.Helper()
 	c := DefaultConfig()
 	c.Identity, c.Kubeconfig, c.RunDir = identity, f.kube, newRunDir()
 	c.Southbound = f.ovn.Southbound()
 	c.OVNController = filepath.Join(nodetest.Programs(f.tb), "ovn-controller")
 	f.ca.useHost(&c, time.Now().Add(time.Hour))
-	return startProgram(f.tb, c)
+	return c
 }
 
 // connectedCount are the nodes that a host has in order; held, those it holds.
@@ -121,7 +130,7 @@ func (p *hostProgram) connectedCount() (held, inOrder int) {
 
 func (p *hostProgram) awaitConnected(n int) {
 	p.tb.Helper()
-	nodetest.Eventually(p.tb, 3*time.Minute, func() error {
+	nodetest.Eventually(p.tb, 3*time.Minute+time.Duration(n)*2*time.Second, func() error {
 		if held, ok := p.connectedCount(); ok != n {
 			return fmt.Errorf("%d held, %d connected of %d", held, ok, n)
 		}
@@ -175,9 +184,33 @@ func memory(tb testing.TB, pid int, key string) float64 {
 	return 0
 }
 
+// The environment chooses what to measure. Since all switches are on one router, each node's ovn-controller and
+// ovs-vswitchd have the flows of all nodes, with each value of ovn-monitor-all.
+const (
+	hostedVariable  = "WEFT_BENCH_HOSTED"      // numbers of hosted nodes; 1,10,50
+	monitorVariable = "WEFT_BENCH_MONITOR_ALL" // their ovn-monitor-all; true
+)
+
+// mostHosted is how many addresses startSwitch has.
+const mostHosted = 254
+
+// hostedNumbers are of nodes.
+func hostedNumbers(b *testing.B) []int {
+	b.Helper()
+	var all []int
+	for text := range strings.SplitSeq(cmp.Or(os.Getenv(hostedVariable), "1,10,50"), ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > mostHosted {
+			b.Fatalf("%s: %q is not a number of nodes from 1 to %d", hostedVariable, text, mostHosted)
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
 // BenchmarkHostedNodes is what a chassis host costs at rest.
 func BenchmarkHostedNodes(b *testing.B) {
-	for _, n := range []int{1, 10, 50} {
+	for _, n := range hostedNumbers(b) {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			f := newFleet(b, n)
 			for range b.N {
@@ -208,13 +241,14 @@ func BenchmarkHostedNodes(b *testing.B) {
 }
 
 // settle returns once the processes have nothing more to do, with the time that this took, or after a
-// minute.
+// minute and a second for each.
 func settle(b *testing.B, pids []int) time.Duration {
 	b.Helper()
+	patience := time.Minute + time.Duration(len(pids))*time.Second
 	for begun, before := time.Now(), usageOf(b, pids...).cpu; ; {
 		idle(b, 2*time.Second)
 		now := usageOf(b, pids...).cpu
-		if took := time.Since(begun); now-before < time.Duration(2+len(pids)/2)*10*time.Millisecond || took > time.Minute {
+		if took := time.Since(begun); now-before < time.Duration(2+len(pids)/2)*10*time.Millisecond || took > patience {
 			return took
 		}
 		before = now

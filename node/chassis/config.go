@@ -28,9 +28,9 @@ type Config struct {
 	RunDir string
 	// OVNController is the program, a path or a name to be found in PATH. Key: ovn-controller.
 	OVNController string
-	// OVNControllerMemory is how many bytes of data each node's ovn-controller may have; 0 is half of the host's memory.
-	// Key: ovn-controller-memory.
-	OVNControllerMemory int
+	// OVNControllerMemory is how many bytes of data each node's ovn-controller may have; 0 is half of the memory of the
+	// host, or of the cgroup in which this process runs. Key: ovn-controller-memory.
+	OVNControllerMemory int64
 
 	// CA, Certificate and PrivateKey are PEM files for the tunnels to the nodes' agents; the
 	// certificate's name is [tunnel.HostName]. Keys: tunnel-ca, tunnel-certificate, tunnel-private-key.
@@ -76,8 +76,8 @@ func DefaultConfig() Config {
 // longestIdentity leaves room for the rest of the host's Lease's name.
 const longestIdentity = validation.DNS1123SubdomainMaxLength - len(hostLeasePrefix)
 
-// leastMemory tells bytes from larger units: no ovn-controller does with so little.
-const leastMemory = 1 << 20
+// leastMemory tells bytes from larger units: no ovn-controller has room for its threads' stacks in less.
+const leastMemory = 32 << 20
 
 // longestRunDir leaves room for a node's name, or its beginning and a hash, and a socket's in
 // the 107 bytes of a unix socket's address.
@@ -103,8 +103,8 @@ func (c Config) Validate() error {
 		bad("ovn-controller", "%w; install OVN's host package (ovn-host), or give the program's path", err)
 	}
 	if c.OVNControllerMemory != 0 && c.OVNControllerMemory < leastMemory {
-		bad("ovn-controller-memory", "%d bytes are too few for any node; use %d or more, or 0 for half of the host's memory",
-			c.OVNControllerMemory, leastMemory)
+		bad("ovn-controller-memory", "%d bytes are too few for any node; use %dMi or more, or 0 for half of the memory that "+
+			"is there", c.OVNControllerMemory, leastMemory>>20)
 	}
 	if problems := validation.IsDNS1123Label(c.LeaseNamespace); len(problems) > 0 {
 		bad("lease-namespace", "%q is not a namespace: %s", c.LeaseNamespace, strings.Join(problems, "; "))

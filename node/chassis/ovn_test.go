@@ -365,12 +365,14 @@ func TestAFrozenHost(t *testing.T) {
 	}
 }
 
-// TestAnOVNControllerThatTakesTooMuchMemory is ended by its bound, and the Node has an Event that names the key.
+// TestAnOVNControllerThatTakesTooMuchMemory is ended by its bound. The log and an Event of the Node say so, with the
+// remedy. The other node's ovn-controller goes on.
 func TestAnOVNControllerThatTakesTooMuchMemory(t *testing.T) {
-	m := newMixed(t)
-	config := m.config("a")
+	const grows, stays = "win00", "win01"
+	f := newFleet(t, 2)
+	config := f.config("a")
 	a := startProgram(t, config)
-	a.awaitState(windows, "connected")
+	a.awaitConnected(2)
 	bound := 0
 	for _, pid := range processesIn(config.RunDir) {
 		var limit unix.Rlimit
@@ -382,31 +384,65 @@ func TestAnOVNControllerThatTakesTooMuchMemory(t *testing.T) {
 	}
 	a.terminate()
 
-	config.OVNControllerMemory = bound + 8<<20
+	config.OVNControllerMemory = int64(bound) + 8<<20
 	b := startProgram(t, config)
-	b.awaitState(windows, "connected")
-	for set := range 8 {
-		var addresses strings.Builder
-		for i := range 9000 {
-			fmt.Fprintf(&addresses, ",10.%d.%d.%d", set, i/250, i%250)
+	b.awaitConnected(2)
+	ended, kept := b.controllerOf(grows), b.controllerOf(stays)
+	for part := range 12 {
+		set := []string{"--db=" + f.databases[grows], "set", "interface", "pod"}
+		for i := range 10 {
+			set = append(set, fmt.Sprintf("external_ids:%d-%d=%s", part, i, strings.Repeat("x", 100_000)))
 		}
-		m.ovn.Run("ovn-nbctl", "--db="+m.ovn.Northbound(), "create", "Address_Set",
-			fmt.Sprintf("name=as%d", set), "addresses="+addresses.String()[1:])
+		f.ovn.Run("ovs-vsctl", set...)
 	}
-	b.awaitState(windows, string(backoff), "ovn-controller-memory")
-	want := fmt.Sprintf("(%d MiB, key ovn-controller-memory)", config.OVNControllerMemory>>20)
+	want := fmt.Sprintf("(%d MiB); if the node is sound, raise the key ovn-controller-memory",
+		config.OVNControllerMemory>>20)
 	nodetest.Eventually(t, 30*time.Second, func() error {
-		events, err := m.admin.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+		events, err := f.admin.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
 		for _, e := range events.Items {
-			if e.InvolvedObject.Name == windows && e.Reason == "ChassisControllerEnded" && strings.Contains(e.Message, want) {
+			if e.InvolvedObject.Name == grows && e.Reason == "ChassisControllerEnded" && strings.Contains(e.Message, want) {
 				return nil
 			}
 		}
 		return fmt.Errorf("Events %v", events.Items)
 	})
+	if unix.Kill(ended, 0) == nil {
+		t.Errorf("process %d goes on", ended)
+	}
+	log, err := os.ReadFile(b.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(strings.Split(string(log), "\n"), func(line string) bool {
+		return strings.Contains(line, "ovn-controller has ended") && strings.Contains(line, grows) &&
+			strings.Contains(line, want)
+	}) {
+		t.Errorf("no line of the log says that the ovn-controller of %s needs more than %q", grows, want)
+	}
+	b.awaitState(stays, "connected")
+	if now := b.controllerOf(stays); now != kept {
+		t.Errorf("the ovn-controller of %s is process %d now, and was %d", stays, now, kept)
+	}
+	if text, err := b.get("metrics"); err != nil || !strings.Contains(text, `weft_chassis_restarts_total{node="`+grows) ||
+		strings.Contains(text, `weft_chassis_restarts_total{node="`+stays) {
+		t.Errorf("restarts, %v: %s", err, text)
+	}
+}
+
+// controllerOf is the process of a node's ovn-controller.
+func (p *hostProgram) controllerOf(node string) (pid int) {
+	p.tb.Helper()
+	socket, err := os.Readlink(filepath.Join(p.config.RunDir, node, controlSocket))
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	if _, err := fmt.Sscanf(socket, ownSocket, &pid); err != nil {
+		p.tb.Fatalf("%s: %v", socket, err)
+	}
+	return pid
 }
 
 // awaitThreads waits until an ovn-controller has the threads that it starts in its first rounds: the stack of each is

@@ -18,8 +18,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/weftnet/weft/node/unixctl"
 )
 
@@ -59,6 +57,10 @@ func (p *controller) end() error {
 	if cause := p.cause.Load(); cause != nil {
 		return *cause
 	}
+	if status, ok := p.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signal() == syscall.SIGKILL {
+		return errors.New("it was killed, and not by weft chassis: perhaps by the kernel, when the host had no memory " +
+			"left; see the kernel's log")
+	}
 	return fmt.Errorf("it ended by itself: %v", p.ProcessState)
 }
 
@@ -94,7 +96,7 @@ func (c Config) startController(s *spawner, lock *os.File, node, folder string, 
 	// Whoever has a node can have its ovn-controller take any amount of memory, so it has a bound. When there is none
 	// left before, the kernel must end that one, and not this process, whose end is that of all.
 	most := c.controllerMemory()
-	if err := unix.Prlimit(p.Process.Pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: most, Max: most}, nil); err != nil {
+	if err := limitMemory(p.Process.Pid, most); err != nil {
 		log.Warn("ovn-controller may take all memory", "error", err)
 	}
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", p.Process.Pid), []byte("500"), 0); err != nil {
@@ -130,27 +132,16 @@ func (c Config) startController(s *spawner, lock *os.File, node, folder string, 
 // vSwitch, lib/util.c, out_of_memory), or for the stack of a new thread (lib/ovs-thread.c). A thread is also refused,
 // with the same error, when there are too many (pthread_create(3), EAGAIN).
 func refusal(line string, most uint64) error {
-	tooMuch := fmt.Sprintf("it needed more memory than it may have (%d MiB, key ovn-controller-memory)", most>>20)
+	tooMuch := fmt.Sprintf("it needed more memory than it may have (%d MiB)", most>>20)
+	const remedy = "if the node is sound, raise the key ovn-controller-memory of this host"
 	switch {
 	case strings.HasSuffix(line, ": virtual memory exhausted"):
-		return errors.New(tooMuch)
+		return fmt.Errorf("%s; %s", tooMuch, remedy)
 	case strings.HasSuffix(line, ": pthread_create failed: Resource temporarily unavailable"):
 		return fmt.Errorf("it was refused a thread: %s, or all chassis of this host have too many threads (TasksMax of "+
-			"the host's unit)", tooMuch)
+			"the host's unit); %s", tooMuch, remedy)
 	}
 	return nil
-}
-
-// controllerMemory is how many bytes of data an ovn-controller may have.
-func (c Config) controllerMemory() uint64 {
-	if c.OVNControllerMemory > 0 {
-		return uint64(c.OVNControllerMemory)
-	}
-	var host unix.Sysinfo_t
-	if err := unix.Sysinfo(&host); err != nil {
-		return unix.RLIM_INFINITY
-	}
-	return uint64(host.Totalram) * uint64(host.Unit) / 2
 }
 
 func (c Config) controllerArgs(node, folder string) []string {

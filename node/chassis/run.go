@@ -105,7 +105,7 @@ func run(ctx context.Context, config Config, client, beats kubernetes.Interface,
 	}
 	began(h)
 	h.log.Info("chassis host started", "run-dir", config.RunDir, "lease-duration", config.LeaseDuration, "zone",
-		config.Zone, "instance", instance)
+		config.Zone, "instance", instance, "ovn-controller-memory", config.controllerMemory())
 	if cache.WaitForCacheSync(ctx.Done(), synced...) {
 		beats, stop := context.WithCancel(life)
 		beating := make(chan struct{})

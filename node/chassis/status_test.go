@@ -160,11 +160,11 @@ func TestWhatADatabaseHasIsToldOnceAndNotAsOftenAsItLikes(t *testing.T) {
 
 func TestWhatRefusesMemory(t *testing.T) {
 	for line, want := range map[string]string{
-		"ovn-controller: virtual memory exhausted": "it needed more memory than it may have (3 MiB, key " +
-			"ovn-controller-memory)",
+		"ovn-controller: virtual memory exhausted": "it needed more memory than it may have (3 MiB); if the " +
+			"node is sound, raise the key ovn-controller-memory of this host",
 		"ovn-controller(ovn_pinctrl0): pthread_create failed: Resource temporarily unavailable": "it was refused a thread: " +
-			"it needed more memory than it may have (3 MiB, key ovn-controller-memory), or all chassis of this host have " +
-			"too many threads (TasksMax of the host's unit)",
+			"it needed more memory than it may have (3 MiB), or all chassis of this host have too many threads (TasksMax of " +
+			"the host's unit); if the node is sound, raise the key ovn-controller-memory of this host",
 		"ovn-controller: pthread_create failed: Invalid argument":  "<nil>",
 		"ovn-controller: could not open database: not a directory": "<nil>",
 	} {
