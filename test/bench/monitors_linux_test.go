@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -344,7 +345,7 @@ type measurement struct {
 }
 
 // measureSessions has so many nodes start at the same time, be quiet, hear of pods, and come again at the same time:
-// to a server that starts, and to a guard that starts.
+// to a guard that starts, and to a server that starts.
 func (m *measurement) measureSessions(b *testing.B, monitors []string, relayed bool) {
 	b.Helper()
 	m.replaceServer(b)
@@ -374,9 +375,10 @@ func (m *measurement) measureSessions(b *testing.B, monitors []string, relayed b
 		return began
 	}
 	// Nothing comes after a phase in which sessions have not come. A session whose connection was a short one waits longer
-	// until it comes again, so that each phase begins when they have been quiet.
-	_ = m.come(b, "all start at once", begin) && m.measureQuiet(b) && m.measurePods(b) && m.measureServer(b) &&
-		m.measureQuiet(b) && m.measureGuard(b)
+	// until it comes again, so that each phase begins when they have been quiet. The new guard does not remember how much
+	// they have read, which would have them wait for the new server.
+	_ = m.come(b, "all start at once", begin) && m.measureQuiet(b) && m.measurePods(b) && m.measureGuard(b) &&
+		m.measureQuiet(b) && m.measureServer(b)
 	if len(m.echoes) > 0 {
 		const name = "from an echo request to the next byte, "
 		m.add(name+"p50", "ms", percentile(m.echoes, 50))
@@ -461,18 +463,17 @@ func (m *measurement) tell(b *testing.B, name string, from work) {
 }
 
 // tellFates reports what has become of connections.
-func (m *measurement) tellFates(b *testing.B, name string) {
-	b.Helper()
+func (m *measurement) tellFates(name string) {
 	f := m.sessions.fate()
 	m.echoes = append(m.echoes, f.echoes...)
-	failed := 0
-	for why, times := range f.failed {
-		failed += times
-		b.Logf("%s: %s: %d connections failed: %s", m.scenario, name, times, why)
-	}
 	m.add(name+", echo requests that were answered", "times", float64(len(f.echoes)))
 	m.add(name+", connections given up for a lost probe", "times", float64(f.lost))
 	m.add(name+", connections given up before they began", "times", float64(f.late))
+	failed := 0
+	for _, why := range slices.Sorted(maps.Keys(f.failed)) {
+		failed += f.failed[why]
+		m.add(name+", connections that failed, "+why, "times", float64(f.failed[why]))
+	}
 	m.add(name+", connections that failed otherwise", "times", float64(failed))
 	m.add(name+", connections that read everything", "times", float64(f.everything))
 }
@@ -487,7 +488,7 @@ func (m *measurement) come(b *testing.B, name string, begin func() time.Time) bo
 		m.add(name, "s", m.sessions.last.Sub(began).Seconds())
 	}
 	m.tell(b, name, from)
-	m.tellFates(b, name)
+	m.tellFates(name)
 	m.addPeaks(b, name)
 	return came
 }
@@ -502,7 +503,7 @@ func (m *measurement) measureQuiet(b *testing.B) bool {
 		b.Fatalf("the guard is gone\n%s", m.guard.tail())
 	}
 	m.tell(b, name, from)
-	m.tellFates(b, name)
+	m.tellFates(name)
 	return true
 }
 
@@ -513,7 +514,7 @@ func (m *measurement) measurePods(b *testing.B) bool {
 	for round := 0; round < monitorRounds && heard; round++ {
 		heard = m.measurePod(b)
 	}
-	m.tellFates(b, "pods")
+	m.tellFates("pods")
 	m.addPeaks(b, "pods")
 	return heard
 }
@@ -546,6 +547,17 @@ func (m *measurement) measurePod(b *testing.B) bool {
 	return true
 }
 
+// measureGuard has all come to a guard that starts, and ask for what they lack, which is little.
+func (m *measurement) measureGuard(b *testing.B) bool {
+	b.Helper()
+	return m.come(b, "all come again to a guard that starts", func() time.Time {
+		m.guard.stop(b)
+		m.sessions.expect(expectation{})
+		m.guard = startGuard(b, m.credentials, m.front().remote)
+		return m.guard.started
+	})
+}
+
 // measureServer has all come to a server, or a relay, that starts. They read everything again: as from a server whose
 // history begins later than what they know.
 func (m *measurement) measureServer(b *testing.B) bool {
@@ -556,17 +568,6 @@ func (m *measurement) measureServer(b *testing.B) bool {
 		m.sessions.expect(forget)
 		m.front().serveAgain(b)
 		return m.front().server.started
-	})
-}
-
-// measureGuard has all come to a guard that starts, and ask for what they lack, which is little.
-func (m *measurement) measureGuard(b *testing.B) bool {
-	b.Helper()
-	return m.come(b, "all come again to a guard that starts", func() time.Time {
-		m.guard.stop(b)
-		m.sessions.expect(expectation{})
-		m.guard = startGuard(b, m.credentials, m.front().remote)
-		return m.guard.started
 	})
 }
 

@@ -62,7 +62,7 @@ func (p *peer) says(t *testing.T, text string) {
 	}
 }
 
-const rowsAnswer = `{"id":4,"error":null,"result":[false,"%s",{"SB_Global":{"x":{"initial":{"name":"}]\"{"}}}}]}`
+const rowsAnswer = `{"id":3,"error":null,"result":[false,"%s",{"SB_Global":{"x":{"initial":{"name":"}]\"{"}}}}]}`
 
 func id(n int) string { return fmt.Sprintf("00000000-0000-0000-0000-%012d", n) }
 
@@ -72,10 +72,9 @@ func (p *peer) begins(t *testing.T, since string) {
 	p.gets(t, "get_schema")
 	p.says(t, `{"id":1,"result":{},"error":null}`)
 	p.gets(t, `"_Server"`)
-	p.says(t, `{"id":2,"result":[false,"`+id(9)+`",{}],"error":null}`)
-	p.gets(t, "set_db_change_aware")
-	p.says(t, `{"id":3,"result":{},"error":null}`)
+	p.says(t, `{"id":2,"result":{"Database":{}},"error":null}`)
 	p.gets(t, `{"SB_Global":{}},"`+since+`"]`)
+	p.gets(t, "set_db_change_aware")
 }
 
 func TestASilentServerIsLeft(t *testing.T) {
@@ -83,6 +82,7 @@ func TestASilentServerIsLeft(t *testing.T) {
 		p := next()
 		p.begins(t, id(0))
 		p.says(t, fmt.Sprintf(rowsAnswer, id(1)))
+		p.says(t, `{"id":4,"result":{},"error":null}`)
 		<-c.all
 		quiet := time.Now()
 		for range 3 {

@@ -230,20 +230,20 @@ const (
 	headSize   = 256 // tells what a message is
 )
 
-// Requests of ovn-controller at the beginning of a connection: the first ones are about the server, see
-// lib/ovsdb-cs.c of Open vSwitch.
+// Requests of ovn-controller at the beginning of a connection, see lib/ovsdb-cs.c of Open vSwitch. The second one waits
+// for the answer to the first, and the others for that to the second.
 const (
 	askSchema = `{"id":1,"method":"get_schema","params":["_Server"]}`
-	askServer = `{"id":2,"method":"monitor_cond_since","params":["_Server",["monid","_Server"],{"Database":[{"columns":` +
-		`["cid","connected","index","leader","model","name","schema","sid"]}]},"` + noTransaction + `"]}`
-	tellAware = `{"id":3,"method":"set_db_change_aware","params":[true]}`
-	askRows   = `{"id":4,"method":"monitor_cond_since","params":["OVN_Southbound",["monid","OVN_Southbound"],%s,%q]}`
+	askServer = `{"id":2,"method":"monitor_cond","params":["_Server",["monid","_Server"],{"Database":[{"columns":` +
+		`["name","model","connected","leader","schema","cid","index"]}]}]}`
+	askRows   = `{"id":3,"method":"monitor_cond_since","params":["OVN_Southbound",["monid","OVN_Southbound"],%s,%q]}`
+	tellAware = `{"id":4,"method":"set_db_change_aware","params":[true]}`
 	askEcho   = `{"id":"echo","method":"echo","params":[]}`
 	giveEcho  = `{"id":"echo","result":[],"error":null}`
 )
 
 func (c *connection) read() error {
-	if _, err := io.WriteString(c.conn, askSchema); err != nil {
+	if err := c.send(askSchema); err != nil {
 		return err
 	}
 	buffer, kept := make([]byte, bufferSize), 0
@@ -282,7 +282,7 @@ func (c *connection) receive(buffer []byte) (int, error) {
 			return 0, errLost
 		}
 		last = time.Now()
-		if _, err := io.WriteString(c.conn, askEcho); err != nil {
+		if err := c.send(askEcho); err != nil {
 			return 0, err
 		}
 	}
@@ -353,8 +353,8 @@ func (c *connection) message(head string) error {
 	case 1:
 		return c.send(askServer)
 	case 2:
-		return c.send(tellAware + fmt.Sprintf(askRows, c.tables, c.since))
-	case 4:
+		return c.send(fmt.Sprintf(askRows, c.tables, c.since) + tellAware)
+	case 3:
 		return c.rows(head)
 	}
 	return nil
