@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"os"
@@ -21,13 +19,12 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/test/bench/load"
-	"github.com/weftnet/weft/test/bench/ovsdblog"
 	"github.com/weftnet/weft/test/lab/pki"
 )
 
 const (
 	sessionsVariable = "WEFT_BENCH_SESSIONS" // how many nodes are connected; 1,50,200
-	relayVariable    = "WEFT_BENCH_RELAY"    // whether there is a relay between the guard and the Southbound's server; false
+	relayVariable    = "WEFT_BENCH_RELAY"    // whether a relay is between the guard and the Southbound's server; false
 	guardAddress     = "127.0.0.1:9642"
 	// monitorRounds is how often a pod comes.
 	monitorRounds = 5
@@ -35,11 +32,11 @@ const (
 	quiet = 5 * probeInterval
 )
 
-// BenchmarkMonitors is what the Southbound's server and its guard have to do for many nodes: with nodes that read all,
-// for which the server has the same text, and with nodes that read their part, for each of which it looks at its
-// conditions. A real ovn-controller says what it monitors. As many synthetic ones then monitor the same of their
-// nodes, through the guard, and give up connections as it does. The cluster is that of BenchmarkScale, with as many
-// nodes as the most sessions. With WEFT_BENCH_RELAY=true there is a relay between the guard and the server.
+// BenchmarkMonitors is what the Southbound's server and its guard have to do for many nodes. They read all, for which
+// the server has the same text, or each its part, for which it looks at the conditions of each. A real ovn-controller
+// says what it monitors. As many synthetic ones then monitor the same of their nodes, through the guard, and give up
+// connections as it does. The cluster is that of BenchmarkScale, with as many nodes as the most sessions. With
+// WEFT_BENCH_RELAY=true a relay is between the guard and the server.
 func BenchmarkMonitors(b *testing.B) {
 	var r report
 	sizes, values, relayed := numbers(b, sessionsVariable, "1,50,200"), monitorValues(b), relayed(b)
@@ -98,161 +95,6 @@ func allowFiles(b *testing.B, sessions int) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		b.Fatalf("allow %d open files: %v", limit.Max, err)
 	}
-}
-
-// recording is what an ovn-controller asks the Southbound for: the tables of its monitor, with their columns and last
-// conditions.
-type recording struct {
-	mutex  sync.Mutex
-	ended  bool
-	most   int // the most clauses that a table has had
-	tables map[string]map[string]json.RawMessage
-}
-
-// record runs the first node's ovn-controller through a proxy until it has all flows.
-func (c *largeCluster) record(b *testing.B, node *chassis, all string) *recording {
-	b.Helper()
-	rec := &recording{}
-	path := filepath.Join(node.dir, "recorded-"+all+".sock")
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer listener.Close()
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go rec.carry(client, strings.TrimPrefix(c.sb.remote, "unix:"))
-		}
-	}()
-	node.vsctl(b, "--no-wait", "set", "Open_vSwitch", ".", "external_ids:ovn-remote=unix:"+path)
-	c.restart(b, node, all)
-	rec.mutex.Lock()
-	defer rec.mutex.Unlock()
-	rec.ended = true
-	if len(rec.tables["Logical_Flow"]) == 0 {
-		b.Fatalf("ovn-controller monitors no logical flows: %v", rec.tables)
-	}
-	return rec
-}
-
-// carry passes a client's requests on to a server, and notes its monitors.
-func (rec *recording) carry(client net.Conn, server string) {
-	defer client.Close()
-	conn, err := net.Dial("unix", server)
-	if err != nil {
-		return
-	}
-	defer conn.Close()
-	go func() {
-		_, _ = io.Copy(client, conn)
-		client.Close()
-	}()
-	decoder := json.NewDecoder(client)
-	for {
-		var text json.RawMessage
-		if decoder.Decode(&text) != nil {
-			return
-		}
-		rec.note(text)
-		if _, err := conn.Write(text); err != nil {
-			return
-		}
-	}
-}
-
-func (rec *recording) note(text []byte) {
-	var request struct {
-		Method string
-		Params []json.RawMessage
-	}
-	if json.Unmarshal(text, &request) != nil || len(request.Params) < 3 {
-		return
-	}
-	begins := request.Method == "monitor_cond_since" && string(request.Params[0]) == `"OVN_Southbound"`
-	if !begins && request.Method != "monitor_cond_change" {
-		return
-	}
-	var tables map[string][]map[string]json.RawMessage
-	if json.Unmarshal(request.Params[2], &tables) != nil {
-		return
-	}
-	rec.mutex.Lock()
-	defer rec.mutex.Unlock()
-	if rec.ended {
-		return
-	}
-	if rec.tables == nil || begins {
-		rec.tables = map[string]map[string]json.RawMessage{}
-	}
-	for table, requests := range tables {
-		if rec.tables[table] == nil {
-			rec.tables[table] = map[string]json.RawMessage{}
-		}
-		for key, value := range requests[0] {
-			rec.tables[table][key] = value
-		}
-	}
-	rec.most = max(rec.most, rec.clauses())
-}
-
-// clauses is how many the longest condition has.
-func (rec *recording) clauses() int {
-	most := 0
-	for _, request := range rec.tables {
-		var list []json.RawMessage
-		if json.Unmarshal(request["where"], &list) == nil {
-			most = max(most, len(list))
-		}
-	}
-	return most
-}
-
-// monitors are what the ovn-controllers of so many nodes ask for, as the first one's has: each of its own chassis, switch
-// and routers.
-func (c *largeCluster) monitors(b *testing.B, content *ovsdblog.Database, rec *recording, nodes int) []string {
-	b.Helper()
-	text, err := json.Marshal(rec.tables)
-	if err != nil {
-		b.Fatal(err)
-	}
-	named, ofFirst := map[string][2]string{}, map[string][2]string{} // the UUID and the key of what a node has
-	note := func(name, uuid, key string) {
-		named[name] = [2]string{uuid, key}
-		if strings.Contains(name, load.NodeName(0)) {
-			ofFirst[name] = named[name]
-		}
-	}
-	for uuid, row := range content.Tables["Datapath_Binding"] {
-		note("datapath "+row["external_ids"]["name"], uuid, onlyValue(row["tunnel_key"]))
-	}
-	for uuid, row := range content.Tables["Chassis"] {
-		note("chassis "+onlyValue(row["name"]), uuid, "")
-	}
-	var all []string
-	for i := range nodes {
-		pairs := []string{load.NodeName(0), load.NodeName(i)}
-		for name, first := range ofFirst {
-			own, ok := named[strings.ReplaceAll(name, load.NodeName(0), load.NodeName(i))]
-			if !ok || own == first { // a Windows node has not all of it
-				continue
-			}
-			pairs = append(pairs, first[0], own[0], `"dp_key","==",`+first[1]+`]`, `"dp_key","==",`+own[1]+`]`)
-		}
-		all = append(all, strings.NewReplacer(pairs...).Replace(string(text)))
-	}
-	return all
-}
-
-// onlyValue is the one value of a column.
-func onlyValue(value ovsdblog.Value) string {
-	for one := range value {
-		return one
-	}
-	return ""
 }
 
 // credentials are those of nodes, and of the guard before the Southbound.
@@ -319,8 +161,8 @@ func (c *largeCluster) startRelay(b *testing.B) *database {
 	return serveDatabase(b, "relay", c.sb.dir, "relay:OVN_Southbound:"+c.sb.remote)
 }
 
-// cluster has the Southbound be one of one server, as the playbooks make it. Only such a server, or a relay, knows which
-// changes a client lacks that comes again.
+// cluster has the Southbound be a cluster of one server, as the playbooks make it. Only such a server, or a relay,
+// knows what a client lacks that comes again.
 func (c *largeCluster) cluster(b *testing.B) {
 	b.Helper()
 	c.sb.server.stop(b)
@@ -354,7 +196,7 @@ func (m *measurement) measureSessions(b *testing.B, monitors []string, relayed b
 		m.relay = m.startRelay(b)
 		defer func() { m.relay.server.stop(b) }()
 	}
-	m.guard = startGuard(b, m.credentials, m.front().remote) // another one would remember how much these nodes have read
+	m.guard = startGuard(b, m.credentials, m.front().remote) // an older one would remember how much nodes have read
 	defer func() { m.guard.stop(b) }()
 	ctx, end := context.WithCancel(b.Context())
 	var all sync.WaitGroup
@@ -374,9 +216,9 @@ func (m *measurement) measureSessions(b *testing.B, monitors []string, relayed b
 		}
 		return began
 	}
-	// Nothing comes after a phase in which sessions have not come. A session whose connection was a short one waits longer
-	// until it comes again, so that each phase begins when they have been quiet. The new guard does not remember how much
-	// they have read, which would have them wait for the new server.
+	// Nothing follows a phase in which sessions have not come. Each begins when they have been quiet, since a session whose
+	// connection was short waits longer. The new guard does not remember how much they have read: for this it would have
+	// them wait when the new server comes.
 	_ = m.come(b, "all start at once", begin) && m.measureQuiet(b) && m.measurePods(b) && m.measureGuard(b) &&
 		m.measureQuiet(b) && m.measureServer(b)
 	if len(m.echoes) > 0 {
