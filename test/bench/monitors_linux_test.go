@@ -216,9 +216,9 @@ func (m *measurement) measureSessions(b *testing.B, monitors []string, relayed b
 		}
 		return began
 	}
-	// Nothing follows a phase in which sessions have not come. Each begins when they have been quiet, since a session whose
-	// connection was short waits longer. The new guard does not remember how much they have read: for this it would have
-	// them wait when the new server comes.
+	// Nothing follows a phase in which sessions have not come. Each begins when they have been quiet, since a session
+	// whose connection was short waits longer. The new guard does not remember how much they have read: for this it
+	// would have them wait when the new server comes.
 	_ = m.come(b, "all start at once", begin) && m.measureQuiet(b) && m.measurePods(b) && m.measureGuard(b) &&
 		m.measureQuiet(b) && m.measureServer(b)
 	if len(m.echoes) > 0 {

@@ -19,7 +19,7 @@ type peer struct {
 }
 
 // live runs a session against a story, in which each connection comes from next.
-func live(t *testing.T, story func(c *crowd, next func() *peer)) {
+func live(t *testing.T, story func(t *testing.T, c *crowd, next func() *peer)) {
 	synctest.Test(t, func(t *testing.T) {
 		conns := make(chan net.Conn)
 		c := &crowd{number: 1}
@@ -36,7 +36,7 @@ func live(t *testing.T, story func(c *crowd, next func() *peer)) {
 			}
 		}}
 		go func() { s.run(ctx); close(ended) }()
-		story(c, func() *peer {
+		story(t, c, func() *peer {
 			conn := <-conns
 			t.Cleanup(func() { conn.Close() })
 			return &peer{conn, json.NewDecoder(conn)}
@@ -78,7 +78,7 @@ func (p *peer) begins(t *testing.T, since string) {
 }
 
 func TestASilentServerIsLeft(t *testing.T) {
-	live(t, func(c *crowd, next func() *peer) {
+	live(t, func(t *testing.T, c *crowd, next func() *peer) {
 		p := next()
 		p.begins(t, id(0))
 		p.says(t, fmt.Sprintf(rowsAnswer, id(1)))
@@ -127,7 +127,7 @@ func TestASilentServerIsLeft(t *testing.T) {
 // TestHalfAnAnswerIsNone: the session then has nothing of what it was told. It waits longer, since its connections are
 // short.
 func TestHalfAnAnswerIsNone(t *testing.T) {
-	live(t, func(c *crowd, next func() *peer) {
+	live(t, func(t *testing.T, c *crowd, next func() *peer) {
 		for _, wait := range []time.Duration{0, 1, 2, 4, 8, 8} {
 			before := time.Now()
 			p := next()
@@ -147,7 +147,7 @@ func TestHalfAnAnswerIsNone(t *testing.T) {
 }
 
 func TestAConnectionThatDoesNotBegin(t *testing.T) {
-	live(t, func(c *crowd, _ func() *peer) {
+	live(t, func(t *testing.T, c *crowd, _ func() *peer) {
 		time.Sleep(leastBackoff + leastBackoff + leastBackoff + time.Millisecond)
 		if f := c.fate(); f.late != 2 { // from 0 to 1 s, and from 2 to 3 s
 			t.Errorf("fates %+v, want two that did not begin", f)
@@ -156,7 +156,7 @@ func TestAConnectionThatDoesNotBegin(t *testing.T) {
 }
 
 func TestWhatIsForgottenIsReadAgain(t *testing.T) {
-	live(t, func(c *crowd, next func() *peer) {
+	live(t, func(t *testing.T, c *crowd, next func() *peer) {
 		p := next()
 		p.begins(t, id(0))
 		p.says(t, fmt.Sprintf(rowsAnswer, id(1)))
