@@ -263,7 +263,7 @@ bench-zones: ovn ## the same of a zone of 100 and of 250 nodes, beside 900 and 7
 	go test -run '^$$' -bench BenchmarkZones -benchtime 1x -timeout 3h ./test/bench
 
 .PHONY: bench-monitors
-bench-monitors: ovn ## what the Southbound's server and guard do for 1 to 200 nodes that read all of it, or their part
+bench-monitors: ovn ## what the Southbound's server and guard do for 1 to 200 nodes that read all of it, or their part, start, and come again
 	go test -run '^$$' -bench BenchmarkMonitors -benchtime 1x -timeout 3h ./test/bench
 
 generate: ## models from their schemas, and from the code docs/reference and the schema of the chart's values

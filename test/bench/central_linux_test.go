@@ -52,6 +52,12 @@ func serveDatabase(b testing.TB, name, dir, file string) *database {
 	return d
 }
 
+// serveAgain starts another server of the database, in the place of one that has ended.
+func (d *database) serveAgain(b testing.TB) {
+	b.Helper()
+	*d = *serveDatabase(b, d.server.name, d.dir, d.file)
+}
+
 func startNorthbound(b testing.TB) *database { return startDatabase(b, "nb", "ovn-nb.ovsschema") }
 
 func (d *database) size() (int64, error) {

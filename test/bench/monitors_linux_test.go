@@ -1,13 +1,12 @@
 package bench
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,45 +14,57 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/weftnet/weft/test/bench/load"
-	"github.com/weftnet/weft/test/bench/ovsdblog"
 	"github.com/weftnet/weft/test/lab/pki"
 )
 
 const (
 	sessionsVariable = "WEFT_BENCH_SESSIONS" // how many nodes are connected; 1,50,200
+	relayVariable    = "WEFT_BENCH_RELAY"    // whether a relay is between the guard and the Southbound's server; false
 	guardAddress     = "127.0.0.1:9642"
 	// monitorRounds is how often a pod comes.
 	monitorRounds = 5
+	// quiet is how long nothing happens: each session asks for some echoes.
+	quiet = 5 * probeInterval
 )
 
-// BenchmarkMonitors is what the Southbound's server and its guard have to do for many nodes: with nodes that read all,
-// for which the server has the same text, and with nodes that read their part, for each of which it looks at its
-// conditions. A real ovn-controller says what it monitors. As many synthetic ones then monitor the same of their
-// nodes, through the guard. The cluster is that of BenchmarkScale, with as many nodes as the most sessions.
+// BenchmarkMonitors is what the Southbound's server and its guard have to do for many nodes. They read all, for which
+// the server has the same text, or each its part, for which it looks at the conditions of each. A real ovn-controller
+// says what it monitors. As many synthetic ones then monitor the same of their nodes, through the guard, and give up
+// connections as it does. The cluster is that of BenchmarkScale, with as many nodes as the most sessions. With
+// WEFT_BENCH_RELAY=true a relay is between the guard and the server.
 func BenchmarkMonitors(b *testing.B) {
 	var r report
-	sizes, monitors := numbers(b, sessionsVariable, "1,50,200"), monitorValues(b)
-	nodes := max(slices.Max(sizes), 3)
-	scenario := scaleScenario(nodes)
-	c := &largeCluster{load: large(nodes, sharedNumbers(b))}
+	sizes, values, relayed := numbers(b, sessionsVariable, "1,50,200"), monitorValues(b), relayed(b)
+	most := slices.Max(sizes)
+	allowFiles(b, most)
+	scenario := scaleScenario(max(most, 3))
+	c := &largeCluster{load: large(b, max(most, 3))}
 	c.begin(b, &r, scenario)
 	node := c.startNode(b)
 	recorded := map[string]*recording{}
-	for _, all := range monitors {
+	for _, all := range values {
 		recorded[all] = c.record(b, node, all)
+	}
+	content, monitors := c.sb.read(b), map[string][]string{}
+	for _, all := range values {
+		monitors[all] = c.monitors(b, content, recorded[all], most)
+		r.add(monitorScenario(scenario, all), "most clauses of a table, at the start", "clauses", float64(recorded[all].most))
+		r.add(monitorScenario(scenario, all), "most clauses of a table, then", "clauses", float64(recorded[all].clauses()))
 	}
 	node.leave(b)
 	c.nodes = nil
-	for _, all := range monitors {
-		r.add(monitorScenario(scenario, all), "most clauses of a table, at the start", "clauses", float64(recorded[all].most))
-		r.add(monitorScenario(scenario, all), "most clauses of a table, then", "clauses", float64(recorded[all].clauses()))
+	c.cluster(b)
+	credentials := newCredentials(b, most)
+	for _, all := range values {
 		for _, n := range sizes {
-			c.measureSessions(b, &r, monitorScenario(fmt.Sprintf("%d sessions", n), all), recorded[all], n)
+			m := &measurement{largeCluster: c, report: &r, credentials: credentials,
+				scenario: monitorScenario(fmt.Sprintf("%d sessions", n), all)}
+			m.measureSessions(b, monitors[all][:n], relayed)
 		}
 	}
 	r.publish(b)
@@ -62,163 +73,37 @@ func BenchmarkMonitors(b *testing.B) {
 	c.nb.server.stop(b)
 }
 
-// recording is what an ovn-controller asks the Southbound for: the tables of its monitor, with their columns and last
-// conditions.
-type recording struct {
-	mutex  sync.Mutex
-	ended  bool
-	most   int // the most clauses that a table has had
-	tables map[string]map[string]json.RawMessage
+func relayed(b *testing.B) bool {
+	b.Helper()
+	text := cmp.Or(os.Getenv(relayVariable), "false")
+	relayed, err := strconv.ParseBool(text)
+	if err != nil {
+		b.Fatalf("%s: %q is neither true nor false", relayVariable, text)
+	}
+	return relayed
 }
 
-// record runs the first node's ovn-controller through a proxy until it has all flows.
-func (c *largeCluster) record(b *testing.B, node *chassis, all string) *recording {
+// allowFiles has each process that is started later have two connections for each session, as the guard does.
+func allowFiles(b *testing.B, sessions int) {
 	b.Helper()
-	rec := &recording{}
-	path := filepath.Join(node.dir, "recorded-"+all+".sock")
-	listener, err := net.Listen("unix", path)
-	if err != nil {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		b.Fatal(err)
 	}
-	defer listener.Close()
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go rec.carry(client, strings.TrimPrefix(c.sb.remote, "unix:"))
-		}
-	}()
-	node.vsctl(b, "--no-wait", "set", "Open_vSwitch", ".", "external_ids:ovn-remote=unix:"+path)
-	c.restart(b, node, all)
-	rec.mutex.Lock()
-	defer rec.mutex.Unlock()
-	rec.ended = true
-	if len(rec.tables["Logical_Flow"]) == 0 {
-		b.Fatalf("ovn-controller monitors no logical flows: %v", rec.tables)
-	}
-	return rec
-}
-
-// carry passes a client's requests on to a server, and notes its monitors.
-func (rec *recording) carry(client net.Conn, server string) {
-	defer client.Close()
-	conn, err := net.Dial("unix", server)
-	if err != nil {
-		return
-	}
-	defer conn.Close()
-	go func() {
-		_, _ = io.Copy(client, conn)
-		client.Close()
-	}()
-	decoder := json.NewDecoder(client)
-	for {
-		var text json.RawMessage
-		if decoder.Decode(&text) != nil {
-			return
-		}
-		rec.note(text)
-		if _, err := conn.Write(text); err != nil {
-			return
-		}
+	limit.Max = max(limit.Max, uint64(2*sessions+1000))
+	limit.Cur = limit.Max // which processes inherit only if it is set here
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		b.Fatalf("allow %d open files: %v", limit.Max, err)
 	}
 }
 
-func (rec *recording) note(text []byte) {
-	var request struct {
-		Method string
-		Params []json.RawMessage
-	}
-	if json.Unmarshal(text, &request) != nil || len(request.Params) < 3 {
-		return
-	}
-	begins := request.Method == "monitor_cond_since" && string(request.Params[0]) == `"OVN_Southbound"`
-	if !begins && request.Method != "monitor_cond_change" {
-		return
-	}
-	var tables map[string][]map[string]json.RawMessage
-	if json.Unmarshal(request.Params[2], &tables) != nil {
-		return
-	}
-	rec.mutex.Lock()
-	defer rec.mutex.Unlock()
-	if rec.ended {
-		return
-	}
-	if rec.tables == nil || begins {
-		rec.tables = map[string]map[string]json.RawMessage{}
-	}
-	for table, requests := range tables {
-		if rec.tables[table] == nil {
-			rec.tables[table] = map[string]json.RawMessage{}
-		}
-		for key, value := range requests[0] {
-			rec.tables[table][key] = value
-		}
-	}
-	rec.most = max(rec.most, rec.clauses())
+// credentials are those of nodes, and of the guard before the Southbound.
+type credentials struct {
+	dir   string
+	nodes []*tls.Config
 }
 
-// clauses is how many the longest condition has.
-func (rec *recording) clauses() int {
-	most := 0
-	for _, request := range rec.tables {
-		var list []json.RawMessage
-		if json.Unmarshal(request["where"], &list) == nil {
-			most = max(most, len(list))
-		}
-	}
-	return most
-}
-
-// requests are what the ovn-controllers of so many nodes ask for, as the first one's has: each of its own chassis,
-// switch and routers.
-func (c *largeCluster) requests(b *testing.B, rec *recording, nodes int) []string {
-	b.Helper()
-	text, err := json.Marshal(rec.tables)
-	if err != nil {
-		b.Fatal(err)
-	}
-	named := map[string][2]string{} // the UUID and the key of what a node has
-	content := c.sb.read(b)
-	for uuid, row := range content.Tables["Datapath_Binding"] {
-		named["datapath "+row["external_ids"]["name"]] = [2]string{uuid, onlyValue(row["tunnel_key"])}
-	}
-	for uuid, row := range content.Tables["Chassis"] {
-		named["chassis "+onlyValue(row["name"])] = [2]string{uuid, ""}
-	}
-	var all []string
-	for i := range nodes {
-		pairs := []string{load.NodeName(0), load.NodeName(i)}
-		for name, first := range named {
-			own, ok := named[strings.ReplaceAll(name, load.NodeName(0), load.NodeName(i))]
-			if !ok || own == first { // what all nodes have, and what a Windows node has not
-				continue
-			}
-			pairs = append(pairs, first[0], own[0], `"dp_key","==",`+first[1]+`]`, `"dp_key","==",`+own[1]+`]`)
-		}
-		all = append(all, strings.NewReplacer(pairs...).Replace(string(text)))
-	}
-	return all
-}
-
-// onlyValue is the one value of a column.
-func onlyValue(value ovsdblog.Value) string {
-	for one := range value {
-		return one
-	}
-	return ""
-}
-
-// guard is the shipped binary before the Southbound.
-type guard struct {
-	*process
-	authority *pki.Authority
-}
-
-func (c *largeCluster) startGuard(b *testing.B) *guard {
+func newCredentials(b *testing.B, nodes int) *credentials {
 	b.Helper()
 	authority, err := pki.NewAuthority("nodes")
 	if err != nil {
@@ -228,229 +113,309 @@ func (c *largeCluster) startGuard(b *testing.B) *guard {
 	if err != nil {
 		b.Fatal(err)
 	}
-	dir := runDir(b, "guard")
-	if err := errors.Join(pair.Write(dir, "guard"), authority.Write(dir, "nodes")); err != nil {
+	c := &credentials{dir: runDir(b, "guard")}
+	if err := errors.Join(pair.Write(c.dir, "guard"), authority.Write(c.dir, "nodes")); err != nil {
 		b.Fatal(err)
 	}
-	file := func(name string) string { return filepath.Join(dir, name) }
-	g := &guard{authority: authority, process: start(b, "weft", dir, filepath.Join(os.Getenv(sandboxDir), "weft"),
-		"southbound", "--listen="+guardAddress, "--ovn-southbound="+c.sb.remote, "--certificate="+file("guard.crt"),
-		"--private-key="+file("guard.key"), "--node-ca="+file("nodes.crt"), "--metrics-address=")}
-	until(b, time.Minute, "the guard listening", g.process, func(context.Context) error {
+	for i := range nodes {
+		pair, err := authority.Issue(pki.Subject{Name: load.NodeName(i)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		certificate, err := tls.X509KeyPair(pair.Cert, pair.Key)
+		if err != nil {
+			b.Fatal(err)
+		}
+		c.nodes = append(c.nodes, &tls.Config{Certificates: []tls.Certificate{certificate}, InsecureSkipVerify: true})
+	}
+	return c
+}
+
+// connect is how node i connects to the guard: from an address of its own, since the guard bounds what one may begin.
+func (c *credentials) connect(i int) func(context.Context) (net.Conn, error) {
+	dialer := &tls.Dialer{Config: c.nodes[i], NetDialer: &net.Dialer{LocalAddr: &net.TCPAddr{
+		IP: net.IPv4(127, 1, byte(i/250), byte(i%250+1))}}}
+	return func(ctx context.Context) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", guardAddress) }
+}
+
+// startGuard runs the shipped binary before a server.
+func startGuard(b *testing.B, c *credentials, database string) *process {
+	b.Helper()
+	file := func(name string) string { return filepath.Join(c.dir, name) }
+	guard := start(b, "weft", c.dir, filepath.Join(os.Getenv(sandboxDir), "weft"), "southbound", "--listen="+guardAddress,
+		"--ovn-southbound="+database, "--certificate="+file("guard.crt"), "--private-key="+file("guard.key"),
+		"--node-ca="+file("nodes.crt"), "--metrics-address=")
+	until(b, 5*time.Minute, "the guard listening", guard, func(context.Context) error {
 		conn, err := net.Dial("tcp", guardAddress)
 		if err == nil {
 			conn.Close()
 		}
 		return err
 	})
-	return g
+	return guard
 }
 
-// client is how a node connects.
-func (g *guard) client(b *testing.B, node string) *tls.Config {
+// startRelay runs a relay of the Southbound, as the playbooks do with weft_sb_relay.
+func (c *largeCluster) startRelay(b *testing.B) *database {
 	b.Helper()
-	pair, err := g.authority.Issue(pki.Subject{Name: node})
-	if err != nil {
-		b.Fatal(err)
-	}
-	certificate, err := tls.X509KeyPair(pair.Cert, pair.Key)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{certificate}, InsecureSkipVerify: true}
+	return serveDatabase(b, "relay", c.sb.dir, "relay:OVN_Southbound:"+c.sb.remote)
 }
 
-// sessions are synthetic ovn-controllers, which wait for a text from the server.
-type sessions struct {
-	number   int
-	heard    atomic.Int64 // bytes
-	failures atomic.Int64
-	wanted   atomic.Pointer[string]
-
-	mutex       sync.Mutex
-	found       int // sessions that have heard it
-	first, last time.Time
-	all         chan struct{} // is closed when all have
-}
-
-// expect has the sessions wait for another text.
-func (s *sessions) expect(text string) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	s.found, s.all = 0, make(chan struct{})
-	s.wanted.Store(&text)
-}
-
-// hear waits until all sessions have heard the text.
-func (s *sessions) hear(b *testing.B, server *process) {
+// cluster has the Southbound be a cluster of one server, as the playbooks make it. Only such a server, or a relay,
+// knows what a client lacks that comes again.
+func (c *largeCluster) cluster(b *testing.B) {
 	b.Helper()
-	select {
-	case <-s.all:
-	case <-server.exited:
-		b.Fatalf("the Southbound's server is gone\n%s", server.tail())
-	case <-time.After(20 * time.Minute):
-		s.mutex.Lock()
-		defer s.mutex.Unlock()
-		b.Fatalf("%d of %d sessions have heard %s", s.found, s.number, *s.wanted.Load())
-	}
+	c.sb.server.stop(b)
+	file := filepath.Join(c.sb.dir, "cluster.db")
+	run(b, ovnProgram(b, "ovsdb-tool"), "create-cluster", file, c.sb.file, "unix:"+filepath.Join(c.sb.dir, "sb.raft"))
+	c.sb.file = file
+	c.sb.serveAgain(b)
+	c.wait(b, "sb")
 }
 
-// hears notes that a session has heard a text.
-func (s *sessions) hears(text *string) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if text != s.wanted.Load() {
-		return
-	}
-	s.last = time.Now()
-	if s.found++; s.found == 1 {
-		s.first = s.last
-	}
-	if s.found == s.number {
-		close(s.all)
-	}
+// measurement is of so many sessions.
+type measurement struct {
+	*largeCluster
+	report      *report
+	scenario    string
+	credentials *credentials
+	relay       *database // nil without one
+	guard       *process
+	sessions    *crowd
+	watch       *crowd // a session at the Southbound's server itself, which hears of a change first
+	echoes      []time.Duration
 }
 
-// run has a session connect again and again, as ovn-controller does.
-func (s *sessions) run(ctx context.Context, i int, config *tls.Config, request string) {
-	for ctx.Err() == nil {
-		if err := s.connect(ctx, i, config, request); !errors.Is(err, io.EOF) && ctx.Err() == nil {
-			s.failures.Add(1)
-		}
-		select {
-		case <-time.After(time.Second): // the least that ovn-controller waits
-		case <-ctx.Done():
-		}
-	}
-}
-
-// connect reads until the connection ends: what the node monitors, the answer to an echo with the text that is waited
-// for, and what changes.
-func (s *sessions) connect(ctx context.Context, i int, config *tls.Config, request string) error {
-	dialer := &tls.Dialer{Config: config, NetDialer: &net.Dialer{LocalAddr: &net.TCPAddr{
-		IP: net.IPv4(127, 1, byte(i/250), byte(i%250+1))}}}
-	conn, err := dialer.DialContext(ctx, "tcp", guardAddress)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	request = `{"id":1,"method":"monitor_cond_since","params":["OVN_Southbound","m",` + request +
-		`,"00000000-0000-0000-0000-000000000000"]}{"id":` + strconv.Quote(*s.wanted.Load()) + `,"method":"echo","params":[]}`
-	if _, err := io.WriteString(conn, request); err != nil {
-		return err
-	}
-	var had *string
-	buffer, kept := make([]byte, 64<<10), 0
-	for {
-		n, err := conn.Read(buffer[kept:])
-		s.heard.Add(int64(n))
-		wanted := s.wanted.Load()
-		if wanted != had && bytes.Contains(buffer[:kept+n], []byte(*wanted)) {
-			had = wanted
-			s.hears(wanted)
-		}
-		if err != nil {
-			return err
-		}
-		// The beginning of the text may be at the end of the buffer.
-		rest := min(kept+n, len(*wanted)-1)
-		copy(buffer, buffer[kept+n-rest:kept+n])
-		kept = rest
-	}
-}
-
-// work is what the Southbound's server and the guard have done, and what sessions have heard, since a moment.
-type work struct {
-	at            time.Time
-	server, guard time.Duration
-	heard         int64
-}
-
-func (c *largeCluster) worked(b *testing.B, g *guard, s *sessions) work {
+// measureSessions has so many nodes start at the same time, be quiet, hear of pods, and come again at the same time:
+// to a guard that starts, and to a server that starts.
+func (m *measurement) measureSessions(b *testing.B, monitors []string, relayed bool) {
 	b.Helper()
-	return work{time.Now(), c.cpu(b, c.sb.server), c.cpu(b, g.process), s.heard.Load()}
-}
-
-// tell reports the work until all sessions have heard, as often as it was done.
-func (c *largeCluster) tell(b *testing.B, r *report, scenario, name string, g *guard, s *sessions, from work) {
-	b.Helper()
-	now := c.worked(b, g, s)
-	r.add(scenario, name+", CPU of the server", "s", (now.server - from.server).Seconds())
-	r.add(scenario, name+", CPU of the guard", "s", (now.guard - from.guard).Seconds())
-	r.add(scenario, name+", heard by each", "kB", float64(now.heard-from.heard)/1e3/float64(s.number))
-}
-
-// measureSessions has so many nodes start at the same time, then hear of pods, and come again at the same time after
-// the server has started anew. It knows nothing of what they have, so that they read everything again: as from a relay
-// that starts, or from a server whose history begins later.
-func (c *largeCluster) measureSessions(b *testing.B, r *report, scenario string, rec *recording, number int) {
-	b.Helper()
-	g := c.startGuard(b) // another one would remember how much these nodes have read, and have them wait
-	defer g.stop(b)
+	m.replaceServer(b)
+	m.wait(b, "sb")
+	if relayed {
+		m.relay = m.startRelay(b)
+		defer func() { m.relay.server.stop(b) }()
+	}
+	m.guard = startGuard(b, m.credentials, m.front().remote) // an older one would remember how much nodes have read
+	defer func() { m.guard.stop(b) }()
 	ctx, end := context.WithCancel(b.Context())
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer end()
-	s := &sessions{number: number}
-	c.restartSouthbound(b)
-	s.expect("all-start")
-	from := c.worked(b, g, s)
-	for i, request := range c.requests(b, rec, number) {
-		config := g.client(b, load.NodeName(i))
-		all.Go(func() { s.run(ctx, i, config, request) })
+	m.sessions, m.watch = &crowd{number: len(monitors)}, &crowd{number: 1}
+	m.watch.expect(expectation{})
+	all.Go(func() { (&session{crowd: m.watch, dial: m.connect, tables: watched}).run(ctx) })
+	if !m.watch.await(b, m.sb.server) {
+		return
 	}
-	s.hear(b, c.sb.server)
-	const start = "all start at once"
-	r.add(scenario, start, "s", s.last.Sub(from.at).Seconds())
-	c.tell(b, r, scenario, start, g, s, from)
-	for range monitorRounds {
-		c.measurePod(b, r, scenario, g, s)
+	begin := func() time.Time {
+		m.sessions.expect(expectation{})
+		began := time.Now()
+		for i, tables := range monitors {
+			all.Go(func() { (&session{crowd: m.sessions, dial: m.credentials.connect(i), tables: tables}).run(ctx) })
+		}
+		return began
 	}
-	r.add(scenario, "the server, peak memory until then", "MB", float64(c.sb.server.peak(b))/1e6)
-	s.expect("all-again")
-	c.replaceServer(b)
-	from = c.worked(b, g, s)
-	s.hear(b, c.sb.server)
-	const again = "all come again to a server that starts"
-	r.add(scenario, again, "s", s.last.Sub(c.sb.server.started).Seconds())
-	c.tell(b, r, scenario, again, g, s, from)
-	r.add(scenario, again+", its peak memory", "MB", float64(c.sb.server.peak(b))/1e6)
-	r.add(scenario, "the guard, peak memory", "MB", float64(g.peak(b))/1e6)
-	r.add(scenario, "connections that failed", "times", float64(s.failures.Load()))
+	// Nothing follows a phase in which sessions have not come. Each begins when they have been quiet, since a session
+	// whose connection was short waits longer. The new guard does not remember how much they have read: for this it
+	// would have them wait when the new server comes.
+	_ = m.come(b, "all start at once", begin) && m.measureQuiet(b) && m.measurePods(b) && m.measureGuard(b) &&
+		m.measureQuiet(b) && m.measureServer(b)
+	if len(m.echoes) > 0 {
+		const name = "from an echo request to the next byte, "
+		m.add(name+"p50", "ms", percentile(m.echoes, 50))
+		m.add(name+"p99", "ms", percentile(m.echoes, 99))
+		m.add(name+"longest", "ms", float64(slices.Max(m.echoes).Microseconds())/1000)
+	}
+}
+
+// watched is the column that the text of measurePod is of.
+const watched = `{"SB_Global":{"columns":["nb_cfg"]}}`
+
+// connect is to the Southbound's server itself.
+func (m *measurement) connect(ctx context.Context) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "unix", strings.TrimPrefix(m.sb.remote, "unix:"))
+}
+
+// front is what the guard is before.
+func (m *measurement) front() *database {
+	if m.relay != nil {
+		return m.relay
+	}
+	return m.sb
+}
+
+func (m *measurement) frontName() string {
+	if m.relay != nil {
+		return "relay"
+	}
+	return "server"
+}
+
+func (m *measurement) add(name, unit string, value float64) {
+	m.report.add(m.scenario, name, unit, value)
+}
+
+// station is a process between the Southbound's file and the sessions.
+type station struct {
+	name string
+	*process
+}
+
+func (m *measurement) stations() []station {
+	list := []station{{"server", m.sb.server}, {"guard", m.guard}}
+	if m.relay != nil {
+		list = append(list, station{"relay", m.relay.server})
+	}
+	return list
+}
+
+// addPeaks adds how much memory each of them has needed so far.
+func (m *measurement) addPeaks(b *testing.B, name string) {
+	b.Helper()
+	for _, p := range m.stations() {
+		m.add(name+", peak memory of the "+p.name, "MB", float64(p.peak(b))/1e6)
+	}
+}
+
+// work is what processes have done, and what sessions have heard, until a moment.
+type work struct {
+	cpu   map[*process]time.Duration
+	heard int64
+}
+
+func (m *measurement) worked(b *testing.B) work {
+	b.Helper()
+	w := work{map[*process]time.Duration{}, m.sessions.heard.Load()}
+	for _, p := range m.stations() {
+		w.cpu[p.process] = m.cpu(b, p.process)
+	}
+	return w
+}
+
+// tell reports the work since a moment, which may be done several times. All that a process has done since its start
+// counts if it is another one.
+func (m *measurement) tell(b *testing.B, name string, from work) {
+	b.Helper()
+	now := m.worked(b)
+	for _, p := range m.stations() {
+		m.add(name+", CPU of the "+p.name, "s", (now.cpu[p.process] - from.cpu[p.process]).Seconds())
+	}
+	m.add(name+", heard by each", "kB", float64(now.heard-from.heard)/1e3/float64(m.sessions.number))
+}
+
+// tellFates reports what has become of connections.
+func (m *measurement) tellFates(name string) {
+	f := m.sessions.fate()
+	m.echoes = append(m.echoes, f.echoes...)
+	m.add(name+", echo requests that were answered", "times", float64(len(f.echoes)))
+	m.add(name+", connections given up for a lost probe", "times", float64(f.lost))
+	m.add(name+", connections given up before they began", "times", float64(f.late))
+	failed := 0
+	for _, why := range slices.Sorted(maps.Keys(f.failed)) {
+		failed += f.failed[why]
+		m.add(name+", connections that failed, "+why, "times", float64(f.failed[why]))
+	}
+	m.add(name+", connections that failed otherwise", "times", float64(failed))
+	m.add(name+", connections that read everything", "times", float64(f.everything))
+}
+
+// come has all sessions connect, and says whether all have done so. Begin has them do it, and is asked since when.
+func (m *measurement) come(b *testing.B, name string, begin func() time.Time) bool {
+	b.Helper()
+	from := m.worked(b)
+	began := begin()
+	came := m.sessions.await(b, m.front().server)
+	if came {
+		m.add(name, "s", m.sessions.last.Sub(began).Seconds())
+	}
+	m.tell(b, name, from)
+	m.tellFates(name)
+	m.addPeaks(b, name)
+	return came
+}
+
+// measureQuiet has nothing happen, so that sessions ask for echoes.
+func (m *measurement) measureQuiet(b *testing.B) bool {
+	b.Helper()
+	name, from := fmt.Sprintf("nothing for %v", quiet), m.worked(b)
+	select {
+	case <-time.After(quiet):
+	case <-m.guard.exited:
+		b.Fatalf("the guard is gone\n%s", m.guard.tail())
+	}
+	m.tell(b, name, from)
+	m.tellFates(name)
+	return true
+}
+
+// measurePods has pods come.
+func (m *measurement) measurePods(b *testing.B) bool {
+	b.Helper()
+	heard := true
+	for round := 0; round < monitorRounds && heard; round++ {
+		heard = m.measurePod(b)
+	}
+	m.tellFates("pods")
+	m.addPeaks(b, "pods")
+	return heard
 }
 
 // measurePod has a pod come, until all sessions have heard of all that northd makes of it.
-func (c *largeCluster) measurePod(b *testing.B, r *report, scenario string, g *guard, s *sessions) {
+func (m *measurement) measurePod(b *testing.B) bool {
 	b.Helper()
-	c.wait(b, "sb")
-	c.members++
-	pod := c.load.Member(c.load.SidePolicies()[0].Namespace, fmt.Sprint("member-", c.members))
-	number := strings.TrimSpace(run(b, ovnProgram(b, "ovn-nbctl"), "--db="+c.nb.remote, "get", "NB_Global", ".", "nb_cfg"))
+	m.wait(b, "sb")
+	m.members++
+	pod := m.load.Member(m.load.SidePolicies()[0].Namespace, fmt.Sprint("member-", m.members))
+	number := strings.TrimSpace(run(b, ovnProgram(b, "ovn-nbctl"), "--db="+m.nb.remote, "get", "NB_Global", ".", "nb_cfg"))
 	now, err := strconv.Atoi(number)
 	if err != nil {
 		b.Fatalf("nb_cfg is %q: %v", number, err)
 	}
-	s.expect(fmt.Sprintf(`"nb_cfg":%d`, now+1)) // which northd writes with the rest
-	from := c.worked(b, g, s)
-	c.apply(b, pod)
-	c.wait(b, "sb")
-	s.hear(b, c.sb.server)
-	r.add(scenario, "a pod, from the first session that hears of it to the last", "ms",
-		float64(s.last.Sub(s.first).Microseconds())/1e3)
-	c.tell(b, r, scenario, "a pod", g, s, from)
+	next := expectation{text: fmt.Sprintf(`"nb_cfg":%d`, now+1)} // which northd writes with the rest, or after it
+	m.watch.expect(next)
+	m.sessions.expect(next)
+	from, began := m.worked(b), time.Now()
+	m.apply(b, pod)
+	m.wait(b, "sb")
+	if !m.watch.await(b, m.sb.server) || !m.sessions.await(b, m.front().server) {
+		return false
+	}
+	milliseconds := func(from, to time.Time) float64 { return float64(to.Sub(from).Microseconds()) / 1e3 }
+	m.add("a pod, until the last session hears of it", "ms", milliseconds(began, m.sessions.last))
+	m.add("a pod, from the server's word to the first session", "ms", milliseconds(m.watch.last, m.sessions.first))
+	m.add("a pod, from the server's word to the last session", "ms", milliseconds(m.watch.last, m.sessions.last))
+	m.tell(b, "a pod", from)
+	return true
 }
 
-// restartSouthbound has another server begin, and waits for northd.
-func (c *largeCluster) restartSouthbound(b *testing.B) {
+// measureGuard has all come to a guard that starts, and ask for what they lack, which is little.
+func (m *measurement) measureGuard(b *testing.B) bool {
 	b.Helper()
-	c.replaceServer(b)
-	c.wait(b, "sb")
+	return m.come(b, "all come again to a guard that starts", func() time.Time {
+		m.guard.stop(b)
+		m.sessions.expect(expectation{})
+		m.guard = startGuard(b, m.credentials, m.front().remote)
+		return m.guard.started
+	})
+}
+
+// measureServer has all come to a server, or a relay, that starts. They read everything again: as from a server whose
+// history begins later than what they know.
+func (m *measurement) measureServer(b *testing.B) bool {
+	b.Helper()
+	forget := expectation{forget: true}
+	return m.come(b, fmt.Sprintf("all come again to a %s that starts", m.frontName()), func() time.Time {
+		m.front().server.stop(b)
+		m.sessions.expect(forget)
+		m.front().serveAgain(b)
+		return m.front().server.started
+	})
 }
 
 // replaceServer has another server of the Southbound begin with the same file.
 func (c *largeCluster) replaceServer(b *testing.B) {
 	b.Helper()
 	c.sb.server.stop(b)
-	*c.sb = *serveDatabase(b, "sb", c.sb.dir, c.sb.file)
+	c.sb.serveAgain(b)
 }

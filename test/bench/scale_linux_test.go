@@ -31,6 +31,8 @@ const (
 	nodesVariable = "WEFT_BENCH_NODES" // sizes of clusters; 20,100,500,1000
 	// what all clusters have alike: Services of type ClusterIP, of type NodePort, and policies; 9900,100,2000
 	sharedVariable = "WEFT_BENCH_SHARED"
+	// pods per node, on average: 1 to 200; kubelet's limit, 110
+	podsVariable = "WEFT_BENCH_PODS"
 	// values of ovn-monitor-all with which the real node is measured, one after the other; true,false
 	monitorVariable = "WEFT_BENCH_MONITOR_ALL"
 )
@@ -51,9 +53,9 @@ const (
 // with each value of ovn-monitor-all: its flows must be the same.
 func BenchmarkScale(b *testing.B) {
 	var r report
-	sizes, shared, monitors := numbers(b, nodesVariable, "20,100,500,1000"), sharedNumbers(b), monitorValues(b)
+	sizes, monitors := numbers(b, nodesVariable, "20,100,500,1000"), monitorValues(b)
 	for _, nodes := range sizes {
-		measureScale(b, &r, scaleScenario(nodes), &largeCluster{load: large(nodes, shared)}, monitors...)
+		measureScale(b, &r, scaleScenario(nodes), &largeCluster{load: large(b, nodes)}, monitors...)
 	}
 	r.growScale(scaleScenario(sizes[0]), scaleScenario(sizes[len(sizes)-1]), monitors...)
 	r.publish(b)
@@ -86,12 +88,23 @@ func scaleScenario(nodes int) string { return fmt.Sprintf("%d nodes", nodes) }
 // monitorScenario is a scenario with a value of ovn-monitor-all.
 func monitorScenario(scenario, all string) string { return scenario + ", ovn-monitor-all=" + all }
 
-// podsPerNode is kubelet's limit.
-const podsPerNode = 110
+// mostPods leaves room in a node's subnet for pods that events make, and for the addresses of new endpoints.
+const mostPods = 200
 
-func large(nodes int, shared []int) load.Load {
-	l := mixed(nodes)
-	l.Pods, l.Services, l.NodePorts, l.Policies = podsPerNode*nodes, shared[0], shared[1], shared[2]/l.Namespaces
+func podsPerNode(b *testing.B) int {
+	b.Helper()
+	pods := numbers(b, podsVariable, "110")
+	if len(pods) != 1 || pods[0] > mostPods {
+		b.Fatalf("%s: needs one number, of pods per node, from 1 to %d", podsVariable, mostPods)
+	}
+	return pods[0]
+}
+
+// large is the load of a cluster of so many nodes.
+func large(b *testing.B, nodes int) load.Load {
+	b.Helper()
+	l, shared := mixed(nodes), sharedNumbers(b)
+	l.Pods, l.Services, l.NodePorts, l.Policies = podsPerNode(b)*nodes, shared[0], shared[1], shared[2]/l.Namespaces
 	return l
 }
 

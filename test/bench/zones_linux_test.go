@@ -32,7 +32,7 @@ const (
 // that has its nodes alone. The node reads all of the Southbound.
 func BenchmarkZones(b *testing.B) {
 	var r report
-	sizes, shared := numbers(b, zonesVariable, "100,900,250,750"), sharedNumbers(b)
+	sizes := numbers(b, zonesVariable, "100,900,250,750")
 	if len(sizes)%2 != 0 {
 		b.Fatalf("%s: needs pairs of numbers, of own and of foreign nodes", zonesVariable)
 	}
@@ -40,9 +40,9 @@ func BenchmarkZones(b *testing.B) {
 	for size := range slices.Chunk(sizes, 2) {
 		own, foreign := size[0], size[1]
 		alone := scaleScenario(own)
-		measureScale(b, &r, alone, &largeCluster{load: large(own, shared)}, all)
+		measureScale(b, &r, alone, &largeCluster{load: large(b, own)}, all)
 		beside := fmt.Sprintf("%s beside %d", alone, foreign)
-		measureScale(b, &r, beside, &largeCluster{load: large(own+foreign, shared), zone: newZone(own, foreign)}, all)
+		measureScale(b, &r, beside, &largeCluster{load: large(b, own+foreign), zone: newZone(own, foreign)}, all)
 		r.growScale(alone, beside, all)
 	}
 	r.publish(b)
@@ -155,7 +155,7 @@ func (c *largeCluster) nodesHere() int {
 	return c.zone.own
 }
 
-func (c *largeCluster) pods() int { return podsPerNode * c.nodesHere() }
+func (c *largeCluster) pods() int { return c.load.Pods / c.load.Nodes * c.nodesHere() }
 
 // foreignEvents are changes in other zones. Their pods are like those that there are.
 func (c *largeCluster) foreignEvents(b *testing.B) []event {

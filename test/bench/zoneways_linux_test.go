@@ -67,7 +67,7 @@ func (w *ways) pod(b *testing.B, which string, suits func(p *placed) bool) *plac
 		}
 		return p
 	}
-	b.Fatalf("no pod %s", which)
+	b.Fatalf("no pod %s among %d; with a larger %s there is one", which, w.load.Pods, podsVariable)
 	return nil
 }
 
