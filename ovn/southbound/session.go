@@ -75,7 +75,7 @@ func (s *session) answers() error {
 			}
 			n, ends := f.next(data)
 			if f.answer {
-				s.endTurn()
+				s.answerTurn()
 			}
 			err := s.write(data[:n])
 			if !f.inside() || err != nil {
@@ -85,6 +85,7 @@ func (s *session) answers() error {
 				return err
 			}
 			if ends && f.answer {
+				s.endTurn()
 				s.answered.Set()
 			}
 			data = data[n:]

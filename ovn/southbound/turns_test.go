@@ -2,6 +2,8 @@ package southbound
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -38,8 +40,67 @@ func TestWhoHasReadLeastGoesFirst(t *testing.T) {
 		if want := []string{"first", "starts", "starts too", "stolen", "busy"}; !slices.Equal(came, want) {
 			t.Errorf("they come in the order %v, want %v", came, want)
 		}
-		if p.turns.taken || len(p.turns.waiting) > 0 {
+		if p.turns.left() {
 			t.Error("a turn is somebody's that has left")
+		}
+	})
+}
+
+// left says whether somebody has a turn, or waits for one.
+func (q *turns) left() bool { return q.working || q.telling > 0 || len(q.waiting) > 0 }
+
+// TestFewAnswersAreUnderWay: the server keeps what nodes have not read yet, so it does not answer all of them at once.
+// A node that reads slowly keeps others for a while only.
+func TestFewAnswersAreUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &Guard{metrics: newMetrics()}
+		const nodes = mostTelling + 3
+		var servers []net.Conn
+		asked := make(chan int, nodes)
+		for i := range nodes {
+			client, server, _ := pipesOf(t, g, fmt.Sprint("l", i))
+			servers = append(servers, server)
+			go io.Copy(io.Discard, client)
+			requests := heard(t, server)
+			go func() {
+				<-requests
+				asked <- i
+			}()
+			go fmt.Fprint(client, `{"id":1,"method":"get_schema","params":["OVN_Southbound"]}`)
+		}
+		var came []int
+		next := func(want bool) {
+			t.Helper()
+			synctest.Wait()
+			if (len(asked) > 0) != want {
+				t.Fatalf("with %d answers under way, the server has another reading: %v", len(came), !want)
+			}
+			if want {
+				at := <-asked
+				came = append(came, at)
+				fmt.Fprint(servers[at], `{"id":1,"error":null,"result":{`)
+			}
+		}
+		for range mostTelling {
+			next(true)
+		}
+		next(false)
+		fmt.Fprint(servers[came[0]], `}}`)
+		next(true)
+		next(false)
+		servers[came[1]].Close()
+		next(true)
+		next(false)
+		time.Sleep(longestTurn)
+		next(true)
+		for _, at := range came[2:] {
+			fmt.Fprint(servers[at], `}}`)
+		}
+		synctest.Wait()
+		g.pace.mu.Lock()
+		defer g.pace.mu.Unlock()
+		if g.pace.turns.left() {
+			t.Errorf("a turn is left: %+v", g.pace.turns)
 		}
 	})
 }
@@ -117,7 +178,7 @@ func TestWhoDoesNotReadHasNoTurn(t *testing.T) {
 	}
 	s.endTurn()
 	gone.endTurn()
-	if g.pace.turns.taken || len(g.pace.turns.waiting) > 0 {
+	if g.pace.turns.left() {
 		t.Error("a turn is left")
 	}
 }

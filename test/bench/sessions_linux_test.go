@@ -239,7 +239,7 @@ const (
 	askRows   = `{"id":3,"method":"monitor_cond_since","params":["OVN_Southbound",["monid","OVN_Southbound"],%s,%q]}`
 	tellAware = `{"id":4,"method":"set_db_change_aware","params":[true]}`
 	askEcho   = `{"id":"echo","method":"echo","params":[]}`
-	giveEcho  = `{"id":"echo","result":[],"error":null}`
+	giveEcho  = `{"id":%q,"result":[],"error":null}`
 )
 
 func (c *connection) read() error {
@@ -339,7 +339,7 @@ func (c *connection) take(data []byte) error {
 func (c *connection) message(head string) error {
 	switch {
 	case strings.Contains(head, `"method":"echo"`):
-		return c.send(giveEcho)
+		return c.send(fmt.Sprintf(giveEcho, echoID(head)))
 	case strings.Contains(head, `"method":"update3"`):
 		if id, ok := transaction(head, `["monid","OVN_Southbound"],"`); ok {
 			c.since = id
@@ -358,6 +358,13 @@ func (c *connection) message(head string) error {
 		return c.rows(head)
 	}
 	return nil
+}
+
+// echoID is the ID of an echo request, which is a string: that of ovsdb-server is "echo".
+func echoID(head string) string {
+	_, rest, _ := strings.Cut(head, `"id":"`)
+	id, _, _ := strings.Cut(rest, `"`)
+	return id
 }
 
 // rows is told the beginning of the answer with what is monitored.
