@@ -28,7 +28,7 @@ const mostPasses = 7
 // datapath, in the translation of ovs-vswitchd.
 func TestPassesOfAWindowsNode(t *testing.T) {
 	g := newGatewayCluster(t)
-	// the datapath here is Linux', and does not bear it: see docs/windows-driver.md
+	// the datapath here is Linux', and needs no lookup
 	g.config.ConntrackLookup = nodeconfig.LookupOff
 	control := "--target=" + g.ovn.Control(nodetest.Vswitchd)
 	devices := g.takeLongestWays(func() {

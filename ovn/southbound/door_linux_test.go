@@ -157,8 +157,12 @@ func ask(conn net.Conn, method, params string) (string, error) {
 	if _, err := fmt.Fprintf(conn, `{"id":0,"method":%q,"params":%s}`, method, params); err != nil {
 		return "", err
 	}
-	answer, err := (&messages{from: conn}).next()
-	return string(answer), err
+	for m := (&messages{from: conn}); ; {
+		answer, err := m.next()
+		if err != nil || string(answer) != lifeRequest {
+			return string(answer), err
+		}
+	}
 }
 
 func count(t *testing.T, c prometheus.Counter) float64 {

@@ -85,11 +85,16 @@ var tunnels = func() []string {
 }()
 
 func newSouthbound(t testing.TB) *southbound {
+	return newSouthboundBy(t, func(server string) (endpoint string) { return server })
+}
+
+// newSouthboundBy has the guard reach the server in another way.
+func newSouthboundBy(t testing.TB, way func(server string) (endpoint string)) *southbound {
 	database := ovsdbtest.Southbound(t)
 	s := &southbound{TB: t, server: ovsdbtest.Server(t, database)}
-	endpoint := s.server.Endpoint
-	ovsdbtest.Run(t, "ovn-sbctl", append([]string{"--db=" + endpoint},
+	ovsdbtest.Run(t, "ovn-sbctl", append([]string{"--db=" + s.server.Endpoint},
 		strings.Fields(strings.Replace(populate, "{tunnels}", strings.Join(tunnels, ","), 1))...)...)
+	endpoint := way(s.server.Endpoint)
 	client := ovsdbtest.Connect(t, database, endpoint, tables...)
 	s.guard = &Guard{replica: &replica{Client: client}, metrics: newMetrics(), log: ovsdbtest.Logger(t),
 		patience: patience, dial: func(ctx context.Context) (net.Conn, error) {

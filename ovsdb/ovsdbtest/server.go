@@ -31,6 +31,15 @@ func Server(t testing.TB, d Database) *Process {
 	return p
 }
 
+// Relay starts an ovsdb-server that has the database of another one, as clients of it see it, and passes on what they
+// write; see ovsdb(7), Relay Service Model.
+func Relay(t testing.TB, name, endpoint string) *Process {
+	t.Helper()
+	p := newProcess(t, socketDir(t), "relay:"+name+":"+endpoint)
+	p.Start()
+	return p
+}
+
 func create(t testing.TB, d Database) *Process {
 	t.Helper()
 	dir := socketDir(t)

@@ -276,7 +276,7 @@ func (n windowsNode) agent() machine.Component {
 }
 
 // conntrackLookup is left to the agent, which has to find out what the emulated driver does. The Linux datapath needs
-// no lookup and does not bear it, so there it must not depend on a probe that fails.
+// no lookup, so there it must not depend on a probe that fails.
 func (n windowsNode) conntrackLookup() string {
 	if n.emulated {
 		return "auto"
