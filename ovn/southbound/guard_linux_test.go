@@ -106,8 +106,8 @@ func newSouthboundBy(t testing.TB, way func(server string) (endpoint string)) *s
 		{"Port_Binding", "logical_port,_uuid,datapath"},
 		{"MAC_Binding", "logical_port,_uuid"}, {"FDB", "mac,_uuid"}} {
 		kind := map[string]string{"Encap": "encap of ", "MAC_Binding": "neighbour of "}[list[0]]
-		for _, line := range strings.Split(strings.TrimSpace(ovsdbtest.Run(t, "ovn-sbctl", "--db="+endpoint, "--format=csv",
-			"--no-headings", "--data=bare", "--columns="+list[1], "list", list[0])), "\n") {
+		for _, line := range strings.Split(strings.TrimSpace(ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint,
+			"--format=csv", "--no-headings", "--data=bare", "--columns="+list[1], "list", list[0])), "\n") {
 			words := strings.Split(strings.TrimSpace(line), ",")
 			pairs = append(pairs, "{"+kind+words[0]+"}", words[1])
 			if len(words) > 2 {
