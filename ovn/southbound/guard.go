@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/weftnet/weft/models/signal"
@@ -144,6 +145,25 @@ func (g *Guard) certificates(ctx context.Context, conn *tls.Conn) ([]*x509.Certi
 // errNoCertificate is of who looks at the guard's certificate and shows none.
 var errNoCertificate = errors.New("it didn't provide a certificate")
 
+// reachEvery is how often a server that has no room for a connection is tried again.
+const reachEvery = 50 * time.Millisecond
+
+// reach connects to the server. While the server is busy, only a few connections wait for it to take them, and further
+// ones are refused (unix(7), EAGAIN): all nodes that come meanwhile wait here.
+func (g *Guard) reach(ctx context.Context) (net.Conn, error) {
+	for {
+		server, err := g.dial(ctx)
+		if !errors.Is(err, syscall.EAGAIN) || g.metrics.lives() != nil {
+			return server, err
+		}
+		select {
+		case <-time.After(reachEvery):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
 // carry is a node's connection from its handshake to its end.
 func (g *Guard) carry(ctx context.Context, conn net.Conn, node string) error {
 	peer, leave, err := g.door.enter(node)
@@ -151,19 +171,23 @@ func (g *Guard) carry(ctx context.Context, conn net.Conn, node string) error {
 		return err
 	}
 	defer leave()
-	server, err := g.dial(ctx)
-	if err != nil {
-		return fmt.Errorf("reach the Southbound: %w", err)
-	}
-	defer server.Close()
 	g.metrics.clients.Inc()
 	defer g.metrics.clients.Dec()
 	ctx, quit := context.WithCancelCause(ctx)
 	defer quit(nil)
-	defer context.AfterFunc(ctx, func() { conn.Close(); server.Close() })()
-	s := &session{guard: g, node: node, peer: peer, client: conn, server: server, answered: signal.New(),
-		over: make(chan struct{})}
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	s := &session{guard: g, node: node, peer: peer, client: conn, answered: signal.New(), over: make(chan struct{})}
 	s.life = newLifeline(func() (enough bool) { return s.tellLife(quit) })
+	s.life.begin()
+	defer s.life.end()
+	server, err := g.reach(ctx)
+	if err != nil {
+		return fmt.Errorf("reach the Southbound: %w", err)
+	}
+	defer server.Close()
+	defer context.AfterFunc(ctx, func() { server.Close() })()
+	s.server = server
+	s.life.end()
 	ended := make(chan error, 2)
 	go func() {
 		defer close(s.over)
