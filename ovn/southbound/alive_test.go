@@ -3,6 +3,7 @@ package southbound
 import (
 	"fmt"
 	"io"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +31,7 @@ func TestANodeThatWaitsHearsFromTheGuard(t *testing.T) {
 		g.metrics.lost.Store(nil)
 		client, server, _ := pipes(t, g)
 		requests := heard(t, server)
+		var mu sync.Mutex
 		signs, others := 0, []string{}
 		said := make(chan string, 1000) // one goroutine writes for the client
 		defer close(said)
@@ -39,6 +41,8 @@ func TestANodeThatWaitsHearsFromTheGuard(t *testing.T) {
 			}
 		}()
 		says(client, func(text string) {
+			mu.Lock()
+			defer mu.Unlock()
 			if text != lifeRequest {
 				others = append(others, text)
 				return
@@ -46,11 +50,16 @@ func TestANodeThatWaitsHearsFromTheGuard(t *testing.T) {
 			signs++
 			said <- `{"id":"weft","result":[],"error":null}`
 		})
-		pass := func(d time.Duration) (heard int) {
-			before := signs
-			time.Sleep(d)
+		told := func() int {
 			synctest.Wait()
-			return signs - before
+			mu.Lock()
+			defer mu.Unlock()
+			return signs
+		}
+		pass := func(d time.Duration) (heard int) {
+			before := told()
+			time.Sleep(d)
+			return told() - before
 		}
 		if n := pass(time.Minute); n > 0 {
 			t.Errorf("a node that waits for nothing hears %d times from the guard in a minute", n)
@@ -72,9 +81,11 @@ func TestANodeThatWaitsHearsFromTheGuard(t *testing.T) {
 		if n := pass(time.Minute); n > 0 {
 			t.Errorf("a node that has its answer hears %d times from the guard in a minute", n)
 		}
+		mu.Lock()
 		if len(others) != 1 || others[0] != `{"id":7,"result":[],"error":null}` {
 			t.Errorf("the node hears %q", others)
 		}
+		mu.Unlock()
 		if n := len(requests); n != 1 {
 			t.Errorf("the server gets %d messages", n)
 		}
@@ -91,8 +102,8 @@ func TestTheGuardInterruptsNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server, _ := pipes(t, &Guard{metrics: newMetrics()})
 		requests := heard(t, server)
-		var texts []string
-		says(client, func(text string) { texts = append(texts, text) })
+		texts := make(chan string, 10)
+		says(client, func(text string) { texts <- text })
 		go fmt.Fprint(client, `{"id":7,"method":"get_schema","params":["OVN_Southbound"]}`)
 		<-requests
 		for _, part := range []string{`{"id":7,"res`, `ult":{"a":"`, `b"},"error":`, `null}`} {
@@ -100,8 +111,8 @@ func TestTheGuardInterruptsNoAnswer(t *testing.T) {
 			time.Sleep(10 * lifeInterval)
 		}
 		synctest.Wait()
-		if len(texts) != 1 || texts[0] != `{"id":7,"result":{"a":"b"},"error":null}` {
-			t.Errorf("the node hears %q", texts)
+		if text := <-texts; text != `{"id":7,"result":{"a":"b"},"error":null}` || len(texts) > 0 {
+			t.Errorf("the node hears %q, and %d more", text, len(texts))
 		}
 	})
 }
