@@ -26,8 +26,8 @@ type peers struct {
 	failed  time.Time // when the last question without an answer was asked
 }
 
-// answer says whether a peer is a Windows node. If it seems to be none, its Node may not have the address of its tunnels
-// yet: this is asked again after pause.
+// answer says whether a peer is a Windows node. If it seems to be none, its Node may not have the address of its
+// tunnels yet: this is asked again after pause.
 type answer struct {
 	windows bool
 	asked   time.Time
