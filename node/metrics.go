@@ -22,7 +22,8 @@ func newRegistry(c nodeconfig.Config, bridged func() bool, attached, ready func(
 			Name: "weft_attached_interfaces", Help: "Interfaces of pods that are ports of br-int.",
 		}, attached),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "weft_node_ready", Help: "1 if the node can serve CNI ADD.",
+			Name: "weft_node_ready", Help: "1 while the agent has no problem of /readyz, else 0. With a problem it cannot " +
+				"attach new pods, or they would lack something, such as encryption.",
 		}, ready),
 		daemons.New(func() []daemons.Daemon { return daemonsOf(c, bridged()) }),
 	)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/weftnet/weft/node/unixctl"
 )
@@ -20,7 +20,7 @@ type Daemon struct {
 	Name string
 	// Node is the node that it works for, "" for one that works for all of them.
 	Node string
-	// Sockets are those at which it may answer. The first that answers is its own.
+	// Sockets are those at which it may answer. The first of the list that answers is its own.
 	Sockets []string
 }
 
@@ -28,9 +28,11 @@ type Daemon struct {
 const (
 	// Fresh is how old an answer may be that is told again: daemons are asked no more often, whoever scrapes.
 	Fresh = 10 * time.Second
-	// patience is how long one daemon may take for all questions, and patienceForAll how long all of them.
+	// patience is how long one daemon may take to answer at all, and again for all questions that follow.
+	// patienceForAll is how long all of them may take.
 	patience, patienceForAll = 2 * time.Second, 6 * time.Second
-	// together is how many daemons are asked at a time.
+	// together is how many daemons have further questions at a time. All are asked together whether they answer: none
+	// that hangs keeps another one waiting, which would be told as down without being asked.
 	together = 16
 )
 
@@ -71,16 +73,13 @@ func ask(daemons []Daemon) []prometheus.Metric {
 	ctx, cancel := context.WithTimeout(context.Background(), patienceForAll)
 	defer cancel()
 	told := make([]teller, len(daemons))
-	var group errgroup.Group
-	group.SetLimit(together)
+	turns := semaphore.NewWeighted(together)
+	var asked sync.WaitGroup
 	for i, d := range daemons {
 		told[i].daemon = d
-		group.Go(func() error {
-			told[i].ask(ctx)
-			return nil
-		})
+		asked.Go(func() { told[i].ask(ctx, turns) })
 	}
-	_ = group.Wait() // they return no errors
+	asked.Wait()
 	var all []prometheus.Metric
 	for _, t := range told {
 		all = append(all, t.metrics...)
@@ -95,10 +94,8 @@ type teller struct {
 	told    map[string]struct{} // descriptions with their labels
 }
 
-// ask puts all questions that are for the daemon. What one release of a daemon does not know is left out.
-func (t *teller) ask(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+// ask says whether the daemon answers, and has its turn of questions if it does.
+func (t *teller) ask(ctx context.Context, turns *semaphore.Weighted) {
 	socket, version, err := t.find(ctx)
 	if err != nil {
 		t.gauge(up, 0, t.daemon.Name, t.daemon.Node)
@@ -106,6 +103,17 @@ func (t *teller) ask(ctx context.Context) {
 	}
 	t.gauge(up, 1, t.daemon.Name, t.daemon.Node)
 	t.gauge(build, 1, t.daemon.Name, t.daemon.Node, unixctl.Version(version))
+	if turns.Acquire(ctx, 1) != nil {
+		return
+	}
+	defer turns.Release(1)
+	t.question(ctx, socket)
+}
+
+// question puts all questions that are for the daemon. What one release of a daemon does not know is left out.
+func (t *teller) question(ctx context.Context, socket string) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	for _, q := range questions[t.daemon.Name] {
 		answer, err := unixctl.Call(ctx, socket, q.command, q.arguments...)
 		if err == nil {
@@ -116,15 +124,31 @@ func (t *teller) ask(ctx context.Context) {
 	}
 }
 
-// find is the socket that answers.
+// find is the socket that answers. All are asked together, since one that hangs takes all the time that there is.
 func (t *teller) find(ctx context.Context) (socket, version string, err error) {
-	err = errors.New("it has no control socket")
-	for _, socket = range t.daemon.Sockets {
-		if version, err = unixctl.Call(ctx, socket, unixctl.VersionCommand); err == nil {
-			break
-		}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	type reply struct {
+		version string
+		err     error
 	}
-	return socket, version, err
+	replies := make([]chan reply, len(t.daemon.Sockets))
+	for i, socket := range t.daemon.Sockets {
+		replies[i] = make(chan reply, 1)
+		go func() {
+			version, err := unixctl.Call(ctx, socket, unixctl.VersionCommand)
+			replies[i] <- reply{version, err}
+		}()
+	}
+	err = errors.New("it has no control socket")
+	for i, socket := range t.daemon.Sockets {
+		r := <-replies[i]
+		if r.err == nil {
+			return socket, r.version, nil
+		}
+		err = r.err
+	}
+	return "", "", err
 }
 
 func (t *teller) gauge(d *prometheus.Desc, value float64, labels ...string) {

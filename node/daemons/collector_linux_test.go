@@ -76,15 +76,11 @@ func gathered(t *testing.T, c prometheus.Collector) string {
 
 // TestDaemonsAreNotAskedAgainAtOnce, however often they are scraped, and one that hangs costs the others nothing.
 func TestDaemonsAreNotAskedAgainAtOnce(t *testing.T) {
-	silent, err := net.Listen("unix", filepath.Join(t.TempDir(), "silent.ctl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
+	silent := silentSocket(t)
 	now, asked := time.Now(), 0
 	c := New(func() []Daemon {
 		asked++
-		return []Daemon{{Name: "ovn-northd", Sockets: []string{silent.Addr().String()}}, {Name: "ovs-vswitchd"}}
+		return []Daemon{{Name: "ovn-northd", Sockets: []string{silent}}, {Name: "ovs-vswitchd"}}
 	})
 	c.now = func() time.Time { return now }
 	scrape := func(want int) {
@@ -100,13 +96,43 @@ func TestDaemonsAreNotAskedAgainAtOnce(t *testing.T) {
 	scrape(2)
 }
 
-// TestTheSocketThatAnswersIsTaken: a process that has died leaves its socket.
+// silentSocket is that of a daemon that hangs.
+func silentSocket(t *testing.T) string {
+	t.Helper()
+	silent, err := net.Listen("unix", filepath.Join(t.TempDir(), "silent.ctl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { silent.Close() })
+	return silent.Addr().String()
+}
+
+// TestTheSocketThatAnswersIsTaken: a process that has died leaves its socket, and one that hangs keeps its own.
 func TestTheSocketThatAnswersIsTaken(t *testing.T) {
 	ovn := nodetest.StartOVS(t)
 	dead := filepath.Join(t.TempDir(), "ovs-vswitchd.1.ctl")
-	d := Daemon{Name: "ovs-vswitchd", Sockets: append([]string{dead},
+	d := Daemon{Name: "ovs-vswitchd", Sockets: append([]string{dead, silentSocket(t)},
 		unixctl.Sockets([]string{filepath.Dir(ovn.Control(nodetest.Vswitchd))}, "ovs-vswitchd")...)}
-	if got := testutil.CollectAndCount(New(func() []Daemon { return []Daemon{d} }), "weft_daemon_build_info"); got != 1 {
-		t.Errorf("%d of the sockets %v answer", got, d.Sockets)
+	told := gathered(t, New(func() []Daemon { return []Daemon{d} }))
+	for _, want := range []string{"weft_daemon_build_info", "weft_daemon_events_total"} {
+		if !strings.Contains(told, "\n"+want+"{") {
+			t.Errorf("none of the sockets %v tells %s:\n%s", d.Sockets, want, told)
+		}
+	}
+}
+
+// TestManyDaemonsThatHangMakeNoOtherDown: a chassis host may have hundreds of them.
+func TestManyDaemonsThatHangMakeNoOtherDown(t *testing.T) {
+	ovn, silent := nodetest.StartOVS(t), silentSocket(t)
+	var list []Daemon
+	for i := range 5 * together {
+		list = append(list, Daemon{Name: "ovn-controller", Node: fmt.Sprint(i), Sockets: []string{silent}})
+	}
+	list = append(list, Daemon{Name: "ovsdb-server", Node: "sound", Sockets: []string{ovn.Control(nodetest.OVSServer)}})
+	told := gathered(t, New(func() []Daemon { return list }))
+	if down := strings.Count(told, `weft_daemon_up{daemon="ovn-controller"`); down != 5*together ||
+		!strings.Contains(told, `weft_daemon_up{daemon="ovsdb-server",node="sound"} 1`) ||
+		!strings.Contains(told, `weft_daemon_objects{daemon="ovsdb-server",kind="cells",node="sound"}`) {
+		t.Errorf("%d of %d that hang are told:\n%s", down, 5*together, told)
 	}
 }

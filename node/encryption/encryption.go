@@ -83,7 +83,8 @@ func New(
 		}),
 		unencrypted: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "weft_unencrypted_peers", Help: "Nodes to which this node should send by ESP, and does not. If encryption " +
-				"is begin, a Windows node counts here only for its first minute.",
+				"is begin, a Windows node counts here only for its first minute. With hw-offload of Open vSwitch, all nodes " +
+				"count that would otherwise count as encrypted.",
 		}),
 		windows: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "weft_unencrypted_windows_peers", Help: "Windows nodes to which this node sends without ESP, as encryption " +
@@ -111,12 +112,17 @@ func (e *Tunnels) reconcileOnce(ctx context.Context) {
 	if !e.ovs.Connected() {
 		return // and who the peers are is not known
 	}
-	status, err := e.Keep(ctx, e.ovs.TunnelPeers())
+	peers := e.ovs.TunnelPeers()
+	status, err := e.Keep(ctx, peers)
 	if !e.wanted() {
 		e.health.Note(health.ClearTunnels, encryptionLeft, err)
 		return
 	}
-	e.report(ctx, status, errors.Join(e.offloaded(), err))
+	if offloaded := e.offloaded(); offloaded != nil {
+		// There may be SAs to all peers, and packets still pass by them.
+		status, err = ipsec.Status{Missing: peers}, errors.Join(offloaded, err)
+	}
+	e.report(ctx, status, err)
 }
 
 // report tells that the node cannot encrypt, or, if it can, which peers have gone without encryption for long.

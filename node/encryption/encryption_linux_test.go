@@ -3,24 +3,36 @@ package encryption
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/weftnet/weft/models/reasons"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/ipsec"
+	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/openvswitch"
 )
 
-// fakeTunnels guard when problem is nil.
-type fakeTunnels struct{ problem error }
+func TestMain(m *testing.M) { nodetest.Main(m) }
+
+// fakeTunnels guard when problem is nil. With encrypts, there are SAs to all peers.
+type fakeTunnels struct {
+	problem  error
+	encrypts bool
+}
 
 func (f *fakeTunnels) Guard() error { return f.problem }
 func (f *fakeTunnels) Keep(_ context.Context, peers []netip.Addr) (ipsec.Status, error) {
+	if f.encrypts {
+		return ipsec.Status{Encrypted: len(peers)}, f.problem
+	}
 	return ipsec.Status{Missing: peers}, f.problem
 }
 func (f *fakeTunnels) Problem(netip.Addr) error {
@@ -36,6 +48,14 @@ func (p *peers) later() {
 		p.since[peer] = p.since[peer].Add(-2 * peerPatience)
 	}
 	p.failed = p.failed.Add(-2 * peerPatience)
+}
+
+// age has so much time pass for all answers.
+func (p *peers) age(by time.Duration) {
+	for peer, a := range p.answers {
+		a.asked = a.asked.Add(-by)
+		p.answers[peer] = a
+	}
 }
 
 func TestUnencryptedPeersAreTold(t *testing.T) {
@@ -78,6 +98,65 @@ func TestANodeThatCannotEncryptIsToldInsteadOfItsPeers(t *testing.T) {
 	report(nil, health.EncryptedPeers)
 	report(errors.New("charon does not run"), health.ClearTunnels)
 	report(nil, health.EncryptedPeers)
+}
+
+// TestOffloadedTunnelsCountAsUnencrypted: charon has SAs to all peers, and what the device sends passes by them.
+func TestOffloadedTunnelsCountAsUnencrypted(t *testing.T) {
+	ovn := nodetest.StartOVS(t)
+	ovn.VS("add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type=netdev")
+	ovn.VS("add-port", "br-int", "peer", "--", "set", "interface", "peer", "type=geneve", "options:remote_ip=192.0.2.2")
+	ovs, err := openvswitch.Connect(t.Context(), ovn.OVSDatabase())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ovs.Close()
+	tracker := health.New(func(health.Condition, error) {}, func(*reasons.Event, string) {})
+	e := New(&fakeTunnels{encrypts: true}, ipsec.Begin, ovs, tracker, nil, nil)
+	counted := func(encrypted, unencrypted float64) {
+		t.Helper()
+		nodetest.Eventually(t, nodetest.Patience, func() error {
+			e.reconcileOnce(t.Context())
+			if a, b := testutil.ToFloat64(e.encrypted), testutil.ToFloat64(e.unencrypted); a != encrypted || b != unencrypted {
+				return fmt.Errorf("%v peers are encrypted, %v are not; want %v, %v", a, b, encrypted, unencrypted)
+			}
+			return nil
+		})
+	}
+	counted(1, 0)
+	ovn.VS("set", "open", ".", "other_config:hw-offload=true")
+	counted(0, 1)
+	ovn.VS("remove", "open", ".", "other_config", "hw-offload")
+	counted(1, 0)
+}
+
+// TestAWindowsNodeWithoutAddressIsAskedForAgain, in pauses that grow: its Node may get the address of its tunnels late.
+func TestAWindowsNodeWithoutAddressIsAskedForAgain(t *testing.T) {
+	peer := []netip.Addr{netip.MustParseAddr("192.0.2.2")}
+	asked, nodes := 0, map[netip.Addr]struct{}{}
+	p := newPeers(func(context.Context) (map[netip.Addr]struct{}, error) {
+		asked++
+		return nodes, nil
+	})
+	p.observe(peer)
+	p.later()
+	look := func(after time.Duration, questions, windows int) {
+		t.Helper()
+		p.age(after)
+		if _, apart := p.split(t.Context(), peer); asked != questions || apart != windows {
+			t.Errorf("%v later: asked %d times, %d Windows nodes; want %d, %d", after, asked, apart, questions, windows)
+		}
+	}
+	look(0, 1, 0)
+	look(peerPatience/2, 1, 0)
+	look(peerPatience/2, 2, 0)
+	look(peerPatience, 2, 0)
+	look(peerPatience, 3, 0)
+	for n := range 10 {
+		look(maxPause, 4+n, 0)
+	}
+	nodes[peer[0]] = struct{}{}
+	look(maxPause, 14, 1)
+	look(maxPause, 14, 1)
 }
 
 // TestWindowsNodesAreExpected to encrypt nothing while encryption begins: they are counted apart and no fault. They are

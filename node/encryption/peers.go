@@ -21,13 +21,24 @@ const askTime = 5 * time.Second
 type peers struct {
 	nodes WindowsNodes
 	since map[netip.Addr]time.Time // when one was first seen so
-	// windows says of those that are overdue whether they are Windows nodes.
-	windows map[netip.Addr]bool
+	// answers are what the API server has said of those that are overdue.
+	answers map[netip.Addr]answer
 	failed  time.Time // when the last question without an answer was asked
 }
 
+// answer says whether a peer is a Windows node. If it seems to be none, its Node may not have the address of its
+// tunnels yet: this is asked again after pause.
+type answer struct {
+	windows bool
+	asked   time.Time
+	pause   time.Duration
+}
+
+// maxPause bounds the pause, which doubles with each answer: a Linux node may stay without encryption for days.
+const maxPause = time.Hour
+
 func newPeers(nodes WindowsNodes) *peers {
-	return &peers{nodes: nodes, since: map[netip.Addr]time.Time{}, windows: map[netip.Addr]bool{}}
+	return &peers{nodes: nodes, since: map[netip.Addr]time.Time{}, answers: map[netip.Addr]answer{}}
 }
 
 // observe takes in which peers are not encrypted now.
@@ -35,7 +46,7 @@ func (p *peers) observe(missing []netip.Addr) {
 	for peer := range p.since {
 		if !slices.Contains(missing, peer) {
 			delete(p.since, peer)
-			delete(p.windows, peer)
+			delete(p.answers, peer)
 		}
 	}
 	for _, peer := range missing {
@@ -56,16 +67,14 @@ func (p *peers) overdue(missing []netip.Addr) (late []netip.Addr) {
 }
 
 // split tells the Windows nodes from others that encrypt nothing. A node does not change its system, so the API server
-// is asked only if a peer is newly overdue, and again a minute after it has not answered. Until then that peer is of
-// the others.
+// is asked only if a peer is newly overdue or its answer has aged, and again a minute after it has not answered. Until
+// then that peer is of the others.
 func (p *peers) split(ctx context.Context, missing []netip.Addr) (others []netip.Addr, windows int) {
-	late := p.overdue(missing)
-	if slices.ContainsFunc(late, func(peer netip.Addr) bool { _, known := p.windows[peer]; return !known }) &&
-		time.Since(p.failed) >= peerPatience {
-		p.ask(ctx, late)
+	if due := slices.DeleteFunc(p.overdue(missing), p.settled); len(due) > 0 && time.Since(p.failed) >= peerPatience {
+		p.ask(ctx, due)
 	}
 	for _, peer := range missing {
-		if p.windows[peer] {
+		if p.answers[peer].windows {
 			windows++
 		} else {
 			others = append(others, peer)
@@ -74,7 +83,13 @@ func (p *peers) split(ctx context.Context, missing []netip.Addr) (others []netip
 	return others, windows
 }
 
-func (p *peers) ask(ctx context.Context, late []netip.Addr) {
+// settled says whether the answer about a peer still counts.
+func (p *peers) settled(peer netip.Addr) bool {
+	a, known := p.answers[peer]
+	return known && (a.windows || time.Since(a.asked) < a.pause)
+}
+
+func (p *peers) ask(ctx context.Context, due []netip.Addr) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	nodes, err := p.nodes(ctx)
@@ -83,7 +98,9 @@ func (p *peers) ask(ctx context.Context, late []netip.Addr) {
 		slog.WarnContext(ctx, "it is not known which peers are Windows nodes; it is tried again", "error", err)
 		return
 	}
-	for _, peer := range late {
-		_, p.windows[peer] = nodes[peer]
+	for _, peer := range due {
+		_, windows := nodes[peer]
+		pause := min(max(2*p.answers[peer].pause, peerPatience), maxPause)
+		p.answers[peer] = answer{windows: windows, asked: time.Now(), pause: pause}
 	}
 }

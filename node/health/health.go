@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/models/reasons"
 )
 
-// Condition is something that must hold before a pod can be attached.
+// Condition is something without which new pods cannot be attached, or lack something. [Problems.Blocking] says which
+// problems refuse an ADD.
 type Condition string
 
 const (
