@@ -82,6 +82,7 @@ func dialZones(ctx context.Context, list []northboundConfig, patience time.Durat
 			for ; ctx.Err() == nil; signal.Sleep(ctx, lastPause) {
 				db, closer, err := dial(ctx, n)
 				if err == nil {
+					failed[i].Store(nil)
 					z.database = db
 					close(z.dialed)
 					<-ctx.Done()
