@@ -29,7 +29,9 @@ func (b *Part) policyProblems(p *policyState, refused int) []objects.Problem {
 			"%s; the policy is not in force until it is corrected", p.object.Wrong))
 	}
 	for _, wrong := range p.object.Problems {
-		found = append(found, objects.Fieldf(kind, meta, badPolicy, wrong.Field, "%s", wrong.Text))
+		problem := objects.Fieldf(kind, meta, badPolicy, wrong.Field, "%s", wrong.Text)
+		problem.Untold = wrong.Untold
+		found = append(found, problem)
 	}
 	if p.object.Policy == nil {
 		return found
