@@ -389,6 +389,7 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 		},
 		metrics: c.metrics, log: c.log, annotate: notes.Set, report: report, disputes: map[ovsdb.Owner]dispute{},
 	}
+	l.zones, _ = l.northbound.(zonal)
 	var parts sync.WaitGroup
 	parts.Go(func() { notes.Run(ctx) })
 	parts.Go(func() { c.measure(ctx) })
@@ -404,9 +405,11 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 			c.log.Error("watch for foreign changes in the Northbound", "error", err)
 		}
 	})
-	parts.Go(func() {
-		watchReturns(ctx, l.northbound, func() { c.queue.Add(part.Signal{What: zoneReturned}, false) })
-	})
+	if l.zones != nil {
+		parts.Go(func() {
+			watchReturns(ctx, l.zones, func() { c.queue.Add(part.Signal{What: zoneReturned}, false) })
+		})
+	}
 	c.leader.Store(l)
 	defer c.leader.Store(nil)
 	l.run(ctx)

@@ -43,7 +43,6 @@ type Northbound interface {
 // zonal is a Northbound that consists of those of zones, of which some may be away. Calls do the work of those that are
 // there.
 type zonal interface {
-	Northbound
 	// returned says whether a zone is back that does not have all that it should. It may be asked by any goroutine.
 	returned() bool
 	// bringBack writes such zones as a whole. everything is what they need. The error is of owners that were refused.
@@ -66,6 +65,7 @@ type leader struct {
 	source     source
 	queue      *watch.Queue
 	northbound Northbound
+	zones      zonal                       // the northbound, nil without zones
 	entitled   func(context.Context) error // asks who holds the Lease
 	// records are what earlier terms have decided. zone is the zone that a Node's label names.
 	records  func(zone func(node string) string) records.Records
@@ -221,12 +221,11 @@ func (l *leader) batch(ctx context.Context, entries map[part.Event]watch.Entry) 
 
 // bringBack writes the zones whose Northbound is back.
 func (l *leader) bringBack(ctx context.Context) {
-	zones, ok := l.northbound.(zonal)
-	if !ok || !zones.returned() {
+	if l.zones == nil || !l.zones.returned() {
 		return
 	}
 	var owners []ovsdb.Owner
-	err := zones.bringBack(ctx, l.entitled, func() []ovsdb.Change {
+	err := l.zones.bringBack(ctx, l.entitled, func() []ovsdb.Change {
 		l.cluster.pods.Seen(l.ports())
 		changes := l.cluster.takeEverything()
 		owners = ownersOf(changes)
@@ -237,8 +236,7 @@ func (l *leader) bringBack(ctx context.Context) {
 
 // awaits says whether the Northbound of a node's zone is away: its pods are told of no address that it does not have.
 func (l *leader) awaits(node string) bool {
-	zones, ok := l.northbound.(zonal)
-	return ok && !zones.has(node)
+	return l.zones != nil && !l.zones.has(node)
 }
 
 // all writes everything, and does not give up before it is written: with the connection or the claim lost, nobody
@@ -320,7 +318,7 @@ func (l *leader) afterWrite(ctx context.Context, owners []ovsdb.Owner, err error
 
 // written has statuses speak of rows that all Northbounds have.
 func (l *leader) written(owners []ovsdb.Owner, refused *ovsdb.RefusedError) {
-	if zones, ok := l.northbound.(zonal); ok && !zones.complete() {
+	if l.zones != nil && !l.zones.complete() {
 		if l.unreported == nil {
 			l.unreported = map[ovsdb.Owner]struct{}{}
 		}
@@ -338,8 +336,7 @@ func (l *leader) written(owners []ovsdb.Owner, refused *ovsdb.RefusedError) {
 
 // releaseHeld frees the addresses of pods whose end all Northbounds know, and has pods that wait for one looked at.
 func (l *leader) releaseHeld(refused *ovsdb.RefusedError) {
-	zones, ok := l.northbound.(zonal)
-	if !ok || !zones.complete() {
+	if l.zones == nil || !l.zones.complete() {
 		return
 	}
 	waiting := false

@@ -45,11 +45,17 @@ func TestAManifestIsYoungerThanWhatRuns(t *testing.T) {
 					"ClusterNetworkPolicy a; it is younger, and decides after this one",
 			}},
 		{"there is room for one", []*v1alpha2.ClusterNetworkPolicy{ofOnePriority("a", 0, 20), ofOnePriority("b", 60, 20)},
-			[]string{
-				"ClusterNetworkPolicy a: PriorityFull: ",
-				"ClusterNetworkPolicy b: SamePriority: spec.priority: 5 in the tier Admin is also the priority of " +
-					"ClusterNetworkPolicy a; it is younger",
-			}},
+			[]string{"ClusterNetworkPolicy a: PriorityFull: "}},
+		{"there is room for the older one", []*v1alpha2.ClusterNetworkPolicy{ofOnePriority("a", 60, 20),
+			ofOnePriority("b", 30, 20)}, []string{"ClusterNetworkPolicy b: PriorityFull: "}},
+		{"there is room for the oldest and the youngest", []*v1alpha2.ClusterNetworkPolicy{ofOnePriority("a", 60, 20),
+			ofOnePriority("b", 30, 20), ofOnePriority("c", 10, 1)}, []string{
+			"ClusterNetworkPolicy a: SamePriority: spec.priority: 5 in the tier Admin is also the priority of " +
+				"ClusterNetworkPolicy c; it is younger",
+			"ClusterNetworkPolicy b: PriorityFull: ",
+			"ClusterNetworkPolicy c: SamePriority: spec.priority: 5 in the tier Admin is also the priority of " +
+				"ClusterNetworkPolicy a; it is older",
+		}},
 		{"neither is applied", []*v1alpha2.ClusterNetworkPolicy{ofOnePriority("a", 0, 1), ofOnePriority("b", 0, 1)}, []string{
 			"ClusterNetworkPolicy a: SamePriority: spec.priority: 5 in the tier Admin is also the priority of " +
 				"ClusterNetworkPolicy b; the one that is applied first decides first",

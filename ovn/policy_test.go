@@ -394,3 +394,19 @@ func TestSCTPOnWindows(t *testing.T) {
 	s.do(w1)
 	s.wantReasons("Node w1 WindowsDatapath", "NetworkPolicy prod/calls NoSCTPOnWindows")
 }
+
+// TestManyWrongParts of a policy: the last Event has the number of those that the Events before it do not name.
+func TestManyWrongParts(t *testing.T) {
+	const wrong = 50
+	s := newScene(t, nil)
+	s.written(s.put(s.policies(t, fmt.Sprintf(
+		`{kind: NetworkPolicy, metadata: {name: web, namespace: default}, spec: {podSelector: {}, ingress: [{from: [%s]}]}}`,
+		strings.Repeat("{ipBlock: {cidr: none}},", wrong)))...))
+	if len(s.problems) != objects.MaxTold+1 {
+		t.Fatalf("%d are told: %v", len(s.problems), s.problems)
+	}
+	want := fmt.Sprintf("the same holds for %d more of its parts", wrong-objects.MaxTold)
+	if last := s.problems[objects.MaxTold].Message; last != want {
+		t.Errorf("the last Event is %q, want %q", last, want)
+	}
+}

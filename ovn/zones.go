@@ -47,11 +47,7 @@ var addressesFree = part.NewSignal("addresses that are free again", part.Patienc
 
 // watchReturns tells the leader when a zone's Northbound is back, until ctx is done. A zone that cannot be claimed is
 // tried again and again.
-func watchReturns(ctx context.Context, northbound Northbound, returned func()) {
-	zones, ok := northbound.(zonal)
-	if !ok {
-		return
-	}
+func watchReturns(ctx context.Context, zones zonal, returned func()) {
 	for ; ctx.Err() == nil; signal.Sleep(ctx, time.Second) {
 		if zones.returned() {
 			returned()
@@ -82,6 +78,7 @@ func dialZones(ctx context.Context, list []northboundConfig, patience time.Durat
 			for ; ctx.Err() == nil; signal.Sleep(ctx, lastPause) {
 				db, closer, err := dial(ctx, n)
 				if err == nil {
+					failed[i].Store(nil)
 					z.database = db
 					close(z.dialed)
 					<-ctx.Done()

@@ -219,6 +219,30 @@ func TestHeldAddressesOutliveSubnets(t *testing.T) {
 	}
 }
 
+// TestAZoneThatCanBeUsedLater is enough for a start, even if the last other one fails while it is waited for.
+func TestAZoneThatCanBeUsedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := []northboundConfig{{Zone: settings.Zone{Name: "a"}}, {Zone: settings.Zone{Name: "b"}}}
+		old := errors.New("table Logical_Switch lacks a column")
+		var tried atomic.Bool
+		_, closer, err := dialZones(t.Context(), list, zonePatience, newMetrics(watch.NewQueue()), ovsdbtest.Logger(t),
+			func(_ context.Context, n northboundConfig) (database, func(), error) {
+				if n.Name == "b" {
+					time.Sleep(lastPause + zonePatience/2)
+					return nil, nil, old
+				}
+				if !tried.Swap(true) {
+					return nil, nil, old
+				}
+				return away{connected: true}, func() {}, nil
+			})
+		if err != nil {
+			t.Fatalf("zone a is connected: %v", err)
+		}
+		closer()
+	})
+}
+
 // TestAZoneThatCannotBeUsed: the others are used, and it is tried again. If none can be used there is an error.
 func TestAZoneThatCannotBeUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

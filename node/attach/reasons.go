@@ -9,7 +9,7 @@ var (
 		Meaning: "The pod's network interface has not come in time, or has no flows (Windows). The message says " +
 			"what is missing. The agent tries again.",
 		Remedy: "Do what the message says.",
-		See:    "windows.md",
+		See:    "windows.md#what-to-expect",
 	}
 	networkAttached = &reasons.Event{
 		Name: "NetworkAttached", On: "Pod",

@@ -23,7 +23,7 @@ var (
 		Meaning: "bridge-mappings names a bridge that Open vSwitch does not have. The network outside of that bridge is " +
 			"not reached.",
 		Remedy: "Make the bridge, or correct bridge-mappings.",
-		See:    "gateways.md",
+		See:    "gateways.md#more-networks",
 	}
 	connectionsNotBounded = &reasons.Event{
 		Name: "ConnectionsNotBounded", On: "Node",

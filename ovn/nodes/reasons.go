@@ -34,10 +34,10 @@ var (
 	unknownZone = &reasons.Event{
 		Name: "UnknownZone", On: "Node",
 		Meaning: "The Node's label weft.net/zone names no zone of the cluster. The node stays in the zone that it has been " +
-			"in. If it has been in none, its pods get no network.",
+			"in. If it has been in none, or if ovn-northbound no longer names that zone, its pods get no network.",
 		Remedy: "Correct the label, or name the zone and its Northbound in the controllers' ovn-northbound. Without the " +
 			"label, the node is in the first zone.",
-		See: "zones.md",
+		See: "zones.md#who-decides-what",
 	}
 	duplicateChassis = &reasons.Event{
 		Name: "DuplicateChassis", On: "Node",

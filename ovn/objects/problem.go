@@ -22,8 +22,8 @@ type Problem struct {
 	// Lasting: it is so for as long as the object is, and no mistake. Its Event is not repeated when a
 	// controller starts.
 	Lasting bool
-	// untold are as many more of the object's parts with the same reason, see [Complaints].
-	untold int
+	// Untold are as many more of the object's parts with the same reason, see [Few].
+	Untold int
 }
 
 func Problemf(kind *Kind, meta *metav1.ObjectMeta, reason *reasons.Event, format string, args ...any) Problem {
@@ -42,7 +42,7 @@ const MaxTold = 8
 
 // Few are the problems, of each object and reason not more than somebody reads.
 func Few(found []Problem) []Problem {
-	if len(found) <= MaxTold && !slices.ContainsFunc(found, func(p Problem) bool { return p.untold > 0 }) {
+	if len(found) <= MaxTold && !slices.ContainsFunc(found, func(p Problem) bool { return p.Untold > 0 }) {
 		return found
 	}
 	type subject struct {
@@ -53,7 +53,7 @@ func Few(found []Problem) []Problem {
 	told, untold := map[subject]int{}, map[subject]int{}
 	var list []Problem
 	for _, p := range found {
-		untold[of(p)] += p.untold
+		untold[of(p)] += p.Untold
 		if told[of(p)]++; told[of(p)] <= MaxTold {
 			list = append(list, p)
 		} else {
@@ -111,7 +111,7 @@ func (c *Complaints) Problems() []Problem {
 	for i, p := range slices.Backward(c.List) {
 		if more := c.count[p.Reason] - MaxTold; more > 0 {
 			delete(c.count, p.Reason)
-			c.List[i].untold = more
+			c.List[i].Untold = more
 		}
 	}
 	return c.List

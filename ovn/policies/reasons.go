@@ -45,7 +45,7 @@ var (
 		Name: "BadAnnotation", On: "Namespace, " + clusterWide,
 		Meaning: "The annotation weft.net/acl-logging has a value that Weft does not know. Nothing is logged.",
 		Remedy:  "Correct the annotation.",
-		See:     "policies.md",
+		See:     "policies.md#logging",
 	}
 	tooManyPorts = &reasons.Event{
 		Name: "TooManyPorts", On: "Pod",

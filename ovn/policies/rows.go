@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"iter"
 	"net/netip"
 	"strings"
 
@@ -245,17 +246,29 @@ func (b *Part) slot(p *policyState) (slot int, room bool) {
 	case b.settings.Lacks.AclTiers:
 		return 0, false
 	}
-	used := 0
-	for _, o := range b.ranks[at] {
-		size := o.size()
+	for o, slot := range b.placed(at) {
 		if o == p {
-			return firstCluster - at.priority*rankSlots - used, used+size <= rankSlots
-		}
-		if used+size <= rankSlots {
-			used += size
+			return slot, true
 		}
 	}
 	return 0, false
+}
+
+// placed are the policies of a rank for which there is room, the oldest first, each with its slot.
+func (b *Part) placed(at rank) iter.Seq2[*policyState, int] {
+	return func(yield func(*policyState, int) bool) {
+		used := 0
+		for _, o := range b.ranks[at] {
+			size := o.size()
+			if used+size > rankSlots {
+				continue
+			}
+			if !yield(o, firstCluster-at.priority*rankSlots-used) {
+				return
+			}
+			used += size
+		}
+	}
 }
 
 // size is how many ACL priorities a cluster-wide policy takes.

@@ -29,7 +29,9 @@ func (b *Part) policyProblems(p *policyState, refused int) []objects.Problem {
 			"%s; the policy is not in force until it is corrected", p.object.Wrong))
 	}
 	for _, wrong := range p.object.Problems {
-		found = append(found, objects.Fieldf(kind, meta, badPolicy, wrong.Field, "%s", wrong.Text))
+		problem := objects.Fieldf(kind, meta, badPolicy, wrong.Field, "%s", wrong.Text)
+		problem.Untold = wrong.Untold
+		found = append(found, problem)
 	}
 	if p.object.Policy == nil {
 		return found
@@ -74,19 +76,22 @@ func (b *Part) rankProblems(p *policyState) []objects.Problem {
 	if b.settings.Lacks.AclTiers {
 		return []objects.Problem{objects.Problemf(kind, meta, lacksACLTiers, noACLTiers)}
 	}
-	list := b.ranks[at]
 	if _, room := b.slot(p); !room {
 		return []objects.Problem{objects.Fieldf(kind, meta, PriorityFull, "spec.priority",
 			"other policies of priority %d in the tier %s have so many rules that there is no room for this "+
 				"one's, which is not in force; give it another priority", at.priority, at.tier)}
 	}
-	i := slices.Index(list, p)
-	if len(list) == 1 {
-		return nil
+	var other *policyState
+	first := "it is older, and decides first"
+	for o := range b.placed(at) {
+		if o != p {
+			other = o
+			break
+		}
+		first = "it is younger, and decides after this one"
 	}
-	other, first := list[0], "it is older, and decides first"
-	if i == 0 {
-		other, first = list[1], "it is younger, and decides after this one"
+	if other == nil {
+		return nil
 	}
 	if p.object.CreationTimestamp.IsZero() && other.object.CreationTimestamp.IsZero() {
 		first = "the one that is applied first decides first"

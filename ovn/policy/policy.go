@@ -11,6 +11,7 @@ package policy
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -126,9 +127,17 @@ const (
 type Problem struct {
 	Field string // as "spec.ingress[0].from[1].ipBlock.cidr"
 	Text  string // what, what follows from it, and the remedy
+	// Untold are as many more of the policy's parts that are wrong. The last problem of a policy has them.
+	Untold int
 }
 
-func (p Problem) String() string { return p.Field + ": " + p.Text }
+func (p Problem) String() string {
+	text := p.Field + ": " + p.Text
+	if p.Untold > 0 {
+		text += fmt.Sprintf("; %d more of its parts are wrong", p.Untold)
+	}
+	return text
+}
 
 // Key names a policy among those of its kind.
 func (p *Policy) Key() string {
@@ -183,8 +192,9 @@ func (r *reader) told() []Problem {
 	if len(r.problems) <= maxProblems {
 		return r.problems
 	}
-	return append(r.problems[:maxProblems:maxProblems], Problem{"spec", fmt.Sprintf("%d more of its parts are wrong",
-		len(r.problems)-maxProblems)})
+	list := slices.Clone(r.problems[:maxProblems])
+	list[maxProblems-1].Untold = len(r.problems) - maxProblems
+	return list
 }
 
 // maxQuoted bounds what a problem quotes of a user's text.
@@ -198,5 +208,5 @@ func quoted(text string) string {
 }
 
 func (r *reader) wrong(field, format string, args ...any) {
-	r.problems = append(r.problems, Problem{field, fmt.Sprintf(format, args...)})
+	r.problems = append(r.problems, Problem{Field: field, Text: fmt.Sprintf(format, args...)})
 }

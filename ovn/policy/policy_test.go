@@ -125,6 +125,21 @@ func TestTooManyExceptions(t *testing.T) {
 	}
 }
 
+// TestManyWrongParts: the last problem that is told counts the others.
+func TestManyWrongParts(t *testing.T) {
+	_, problems := FromNetworkPolicy(read[networkingv1.NetworkPolicy](t, "{spec: {podSelector: {}, ingress: [{from: ["+
+		strings.Repeat("{ipBlock: {cidr: none}},", maxProblems+5)+"]}]}}"))
+	if len(problems) != maxProblems {
+		t.Fatalf("%d problems, want %d", len(problems), maxProblems)
+	}
+	const want = "; 5 more of its parts are wrong"
+	for i, p := range problems {
+		if last := i == maxProblems-1; strings.HasSuffix(p.String(), want) != last {
+			t.Errorf("problem %d is %q", i, p)
+		}
+	}
+}
+
 func wantProblems(t *testing.T, problems []Problem, fields []string) {
 	t.Helper()
 	var got []string

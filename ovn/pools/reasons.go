@@ -9,35 +9,35 @@ var (
 		Meaning: "The Service's address of an AddressPool is also that of another Service, which keeps it. The Service " +
 			"gets another one, if an AddressPool has one for it.",
 		Remedy: "Clients and DNS names must use the new address.",
-		See:    "loadbalancer.md",
+		See:    "loadbalancer.md#which-address-a-service-gets",
 	}
 	addressTaken = &reasons.Event{
 		Name: "AddressTaken", On: "Service",
 		Meaning: "The Service's address of an AddressPool has another user, such as a node, or is the first or the " +
 			"broadcast address of a node's subnet outside. The Service keeps the address, and nobody announces it.",
 		Remedy: "Take the address from the other user, or create the Service again.",
-		See:    "loadbalancer.md",
+		See:    "loadbalancer.md#is-a-pool-ready",
 	}
 	addressOfNoPool = &reasons.Event{
 		Name: "AddressOfNoPool", On: "Service",
 		Meaning: "The Service's address is in no AddressPool that is in force. The Service keeps it, and nobody announces " +
 			"it.",
 		Remedy: "Add the address to spec.ranges of an AddressPool, or create the Service again.",
-		See:    "loadbalancer.md",
+		See:    "loadbalancer.md#which-address-a-service-gets",
 	}
 	badLoadBalancerAddress = &reasons.Event{
 		Name: "BadLoadBalancerAddress", On: "Service",
 		Meaning: "The Service asks for an address that cannot be read or used, or for two of one address family. It " +
 			"gets any address, or keeps the one that it has.",
 		Remedy: "Correct the annotation weft.net/load-balancer-addresses, or spec.loadBalancerIP.",
-		See:    "loadbalancer.md",
+		See:    "loadbalancer.md#which-address-a-service-gets",
 	}
 	noLoadBalancerAddress = &reasons.Event{
 		Name: "NoLoadBalancerAddress", On: "Service",
 		Meaning: "No AddressPool can give the Service an address, or the one that it asks for. The message says why. If " +
 			"no AddressPool has the address that the Service asks for, the Service keeps the one that it has.",
 		Remedy: "Do what the message says. The Service gets an address as soon as one is free.",
-		See:    "loadbalancer.md",
+		See:    "loadbalancer.md#which-address-a-service-gets",
 	}
 )
 

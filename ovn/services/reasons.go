@@ -8,5 +8,5 @@ var nobodyGivesAddresses = &reasons.Event{
 	Meaning: "A Service of type LoadBalancer has no loadBalancerClass, and has had no address for a minute.",
 	Remedy: "Set allocate-load-balancer-addresses for the controller, or create the Service again with the class " +
 		"weft.net/address-pool. If a cloud must give the address, look at its controller.",
-	See: "loadbalancer.md",
+	See: "loadbalancer.md#a-service-that-waits",
 }

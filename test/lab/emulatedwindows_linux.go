@@ -25,6 +25,15 @@ func (l *Lab) EmulatedWindows(node string) (EmulatedWindows, error) {
 	return EmulatedWindows{l, node}, nil
 }
 
+// CheckExtension is an error if the lab's Windows nodes have no emulated extension.
+func (l *Lab) CheckExtension() error {
+	if !l.emulated() {
+		return fmt.Errorf("the Windows nodes of lab %q have no emulated extension: start one without "+
+			"--windows-datapath linux", l.Name)
+	}
+	return nil
+}
+
 // HNSCommand is the command that hands args to the control of the emulated HNS.
 func (w EmulatedWindows) HNSCommand(args ...string) ([]string, error) {
 	return w.lab.Enter(w.node, append([]string{w.lab.files.lab("hnsemu"), "ctl", "--control", hnsControl}, args...)...)
@@ -32,9 +41,8 @@ func (w EmulatedWindows) HNSCommand(args ...string) ([]string, error) {
 
 // HyperVCommand is the command that hands args to the control of the emulated extension.
 func (w EmulatedWindows) HyperVCommand(args ...string) ([]string, error) {
-	if !w.lab.emulated() {
-		return nil, fmt.Errorf("the Windows nodes of lab %q have no emulated extension: start one without "+
-			"--windows-datapath linux", w.lab.Name)
+	if err := w.lab.CheckExtension(); err != nil {
+		return nil, err
 	}
 	return w.lab.Enter(w.node, append([]string{w.lab.files.lab("hypervemu"), "ctl", "--control", hypervControl},
 		args...)...)

@@ -21,6 +21,9 @@ func executedCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := l.CheckExtension(); err != nil {
+				return err
+			}
 			var errs []error
 			for _, node := range l.WindowsNodes() {
 				windows, err := l.EmulatedWindows(node)
@@ -28,7 +31,9 @@ func executedCommand(o *options) *cobra.Command {
 					return err
 				}
 				names, err := windows.Executed(cmd.Context())
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", node, strings.Join(names, ", "))
+				if names != nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", node, strings.Join(names, ", "))
+				}
 				errs = append(errs, err, lab.Forbidden(node, names))
 			}
 			return errors.Join(errs...)
