@@ -454,7 +454,10 @@ func times(n int) string {
 func (j *judgement) certificates() {
 	for _, c := range j.status.Certificates {
 		left, object := c.Expires.Sub(j.now), "certificate "+c.Of
-		const remedy = "`certificates.yml` renews it"
+		remedy := "`certificates.yml` renews it, except in a Secret of the chart"
+		if c.Of == "tunnel-ca" {
+			remedy = "`certificates.yml` renews no authority: docs/operations.md says how to rotate it"
+		}
 		switch {
 		case left <= 0:
 			j.say(api.Failed, "CertificateExpired", object, remedy, "%s expired %s ago", c.Subject, j.ago(c.Expires.Time))

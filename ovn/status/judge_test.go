@@ -224,11 +224,16 @@ var wrongs = []struct {
 		warn(recent)(s)
 		s.Events[0].Reason = "WindowsDatapath"
 	}, "", "", ""},
-	{"a certificate has expired", func(s *api.NetworkStatus) { s.Certificates[0].Expires = before(time.Hour) },
-		"failed CertificateExpired certificate tunnel-ca", "tunnel expired 60m ago", "certificates.yml"},
-	{"a certificate expires soon", func(s *api.NetworkStatus) { s.Certificates[0].Expires = before(1 - expiring) },
-		"warning CertificateExpires certificate tunnel-ca", "tunnel expires in 29d", "certificates.yml"},
-	{"a certificate is good for a while", func(s *api.NetworkStatus) { s.Certificates[0].Expires = before(-expiring) },
+	{"an authority has expired", func(s *api.NetworkStatus) { s.Certificates[0].Expires = before(time.Hour) },
+		"failed CertificateExpired certificate tunnel-ca", "tunnel expired 60m ago", "rotate it"},
+	{"an authority expires soon", func(s *api.NetworkStatus) { s.Certificates[0].Expires = before(1 - expiring) },
+		"warning CertificateExpires certificate tunnel-ca", "tunnel expires in 29d", "rotate it"},
+	{"the door's own certificate expires soon", func(s *api.NetworkStatus) {
+		s.Certificates[0] = api.Certificate{Of: "tunnel-certificate", Subject: "observe.weft.net",
+			Expires: before(1 - expiring)}
+	}, "warning CertificateExpires certificate tunnel-certificate", "observe.weft.net expires in 29d",
+		"`certificates.yml` renews it"},
+	{"an authority is good for a while", func(s *api.NetworkStatus) { s.Certificates[0].Expires = before(-expiring) },
 		"", "", ""},
 }
 

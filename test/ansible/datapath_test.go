@@ -52,7 +52,7 @@ func TestADatapathThatDoesNotLastIsWarnedOf(t *testing.T) {
 			if strings.Contains(out, "WARNING") != test.warned {
 				t.Errorf("warned: %t, want %t:\n%s", !test.warned, test.warned, out)
 			}
-			for _, word := range []string{"weft_datapath_type of l1 is netdev", test.version, "conntrack.c:1063", "3.3 or newer",
+			for _, word := range []string{"weft_datapath_type of l1 is netdev", test.version, "conntrack.c:1063", "3.5 or newer",
 				"system"} {
 				if test.warned && !strings.Contains(out, word) {
 					t.Errorf("there is no %q in:\n%s", word, out)

@@ -19,6 +19,17 @@ import (
 // a script of sh, and returns what it was asked. Hosts are this machine, and no play is among those that change one.
 func plays(t *testing.T, playbook string, names []string, inventory, answers string, args ...string) string {
 	t.Helper()
+	asked, out, err := attempt(t, playbook, names, inventory, answers, args...)
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	return asked
+}
+
+// attempt is plays for those that may fail. It also returns what Ansible said.
+func attempt(t *testing.T, playbook string, names []string, inventory, answers string, args ...string) (asked,
+	out string, failure error) {
+	t.Helper()
 	dir, repository := t.TempDir(), ovsdbtest.Repository()
 	text, err := os.ReadFile(filepath.Join(repository, "ansible/playbooks", playbook))
 	if err != nil {
@@ -36,14 +47,17 @@ func plays(t *testing.T, playbook string, names []string, inventory, answers str
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := filepath.Join(dir, "asked")
+	if err := os.Symlink(filepath.Join(repository, "ansible/playbooks/tasks"), filepath.Join(dir, "tasks")); err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(dir, "asked")
 	for name, text := range map[string]string{
 		"plays.yml": string(chosen),
 		"hosts.ini": inventory + "[all:vars]\nansible_connection=local\nansible_become=false\n" +
 			"weft_pod_cidrs=['10.244.0.0/16']\nweft_service_cidrs=['10.96.0.0/16']\nweft_kubeconfig=/dev/null\n" +
 			"weft_definitions=" + filepath.Join(repository, "ansible/definitions") + "\nweft_kubectl=" +
 			filepath.Join(dir, "kubectl") + "\n",
-		"kubectl": "#!/bin/sh\necho \"$*\" >> " + asked + "\n" +
+		"kubectl": "#!/bin/sh\necho \"$*\" >> " + log + "\n" +
 			"case \"$*\" in *--filename=-*) cat > /dev/null;; esac\n" + answers,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
@@ -54,14 +68,12 @@ func plays(t *testing.T, playbook string, names []string, inventory, answers str
 		filepath.Join(dir, "plays.yml")}, args...)...)
 	cmd.Dir = repository
 	cmd.Env = append(os.Environ(), "ANSIBLE_NOCOLOR=1", "ANSIBLE_ROLES_PATH="+filepath.Join(repository, "ansible/roles"))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v:\n%s", err, out)
-	}
-	questions, err := os.ReadFile(asked)
+	said, failure := cmd.CombinedOutput()
+	questions, err := os.ReadFile(log)
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
-	return string(questions)
+	return string(questions), string(said), failure
 }
 
 // TestKubernetesForgetsWeftWithTheLastHost, and not while a host of the inventory goes on with it.
