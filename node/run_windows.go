@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,15 +44,22 @@ func captureBackend(c nodeconfig.Config) capture.Backend {
 	return capture.PacketMonitor(pktmon.New(pktmon.Program(), filepath.Join(c.StateDir, "capture")))
 }
 
-// windowsPlatform has nothing to release: HNS keeps no connections.
-type windowsPlatform struct{ *windows.Platform }
+// windowsPlatform is this process's alone until it is closed. HNS keeps no connections.
+type windowsPlatform struct {
+	*windows.Platform
+	lock *os.File
+}
 
-func (windowsPlatform) Close() error { return nil }
+func (w windowsPlatform) Close() error { return w.lock.Close() }
 
 func newPlatform(
 	c nodeconfig.Config, podSubnets func() []netip.Prefix, metrics prometheus.Registerer,
 ) (ownPlatform, error) {
 	if err := SecureFolder(c.StateDir); err != nil {
+		return nil, fmt.Errorf("state-dir: %w", err)
+	}
+	lock, err := lockState(c.StateDir)
+	if err != nil {
 		return nil, fmt.Errorf("state-dir: %w", err)
 	}
 	system, err := windows.New(windows.Config{
@@ -60,7 +68,8 @@ func newPlatform(
 		PodSubnets: podSubnets, Metrics: metrics,
 	})
 	if err != nil {
+		lock.Close()
 		return nil, err
 	}
-	return windowsPlatform{system}, nil
+	return windowsPlatform{system, lock}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/windows"
@@ -47,6 +48,9 @@ type service struct {
 // are for that, too.
 const failed = 1
 
+// stopProgress is how often the manager is told that a stop goes on: within the time that it was given as a hint.
+const stopProgress = 10 * time.Second
+
 // Execute runs the daemon until the manager asks it to stop, or it ends by itself.
 func (s *service) Execute(_ []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (specific bool,
 	code uint32) {
@@ -57,23 +61,33 @@ func (s *service) Execute(_ []string, requests <-chan svc.ChangeRequest, status 
 	go func() { ended <- s.run(ctx) }()
 	running := svc.Status{State: svc.Running, Accepts: svc.AcceptStop | svc.AcceptShutdown}
 	status <- running
+	var stopping <-chan time.Time
 	for {
 		select {
-		case s.failure = <-ended:
-			if s.failure == nil {
+		case err := <-ended:
+			switch {
+			case err == nil:
+				return false, 0
+			case ctx.Err() != nil: // a code would have Windows start again what it was told to stop
+				slog.Info("the agent was stopped at work that it does again at its next start", "error", err)
 				return false, 0
 			}
-			slog.Error("the agent has ended", "error", s.failure)
-			reportFailure(s.failure)
+			s.failure = err
+			slog.Error("the agent has ended", "error", err)
+			reportFailure(err)
 			return true, failed
+		case <-stopping:
+			running.CheckPoint++
+			status <- running
 		case request := <-requests:
 			switch request.Cmd {
 			case svc.Interrogate:
 				status <- running
 			case svc.Stop, svc.Shutdown:
-				running = svc.Status{State: svc.StopPending, WaitHint: 20_000}
+				running = svc.Status{State: svc.StopPending, WaitHint: 20_000, CheckPoint: running.CheckPoint}
 				status <- running
 				cancel()
+				stopping = time.Tick(stopProgress)
 			}
 		}
 	}

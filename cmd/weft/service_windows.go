@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sys/windows/svc/eventlog"
 	"golang.org/x/sys/windows/svc/mgr"
 
+	"github.com/weftnet/weft/models/signal"
 	"github.com/weftnet/weft/node"
 	"github.com/weftnet/weft/node/nodeconfig"
 )
@@ -31,8 +33,18 @@ var recovery = []mgr.RecoveryAction{
 
 const recoveryReset = 24 * 60 * 60 // seconds
 
-// serviceTime bounds the wait for a state of the service.
-const serviceTime = 45 * time.Second
+// Bounds of the waits for a state of the service. An agent that is told to stop first ends what it does to the host's
+// adapter: a call of HNS alone may take a minute, and to give the adapter back some 400 s.
+const (
+	startTime = 45 * time.Second
+	stopTime  = 10 * time.Minute
+)
+
+// stopNotice is after how long a person is told what a stop waits for.
+const stopNotice = 20 * time.Second
+
+// servicePoll is how often the service control manager is asked.
+const servicePoll = 100 * time.Millisecond
 
 func serviceCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "service", Short: "Install and run `weft node` as a Windows service", Args: cobra.NoArgs,
@@ -52,10 +64,10 @@ func serviceCommand() *cobra.Command {
 		},
 	}
 	installFlags(install.Flags())
-	verb := func(use, short string, run func(*mgr.Service) error) *cobra.Command {
+	verb := func(use, short string, run func(context.Context, *mgr.Service) error) *cobra.Command {
 		return &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 			cmd.SilenceUsage = true
-			return withService(run)
+			return withService(func(s *mgr.Service) error { return run(cmd.Context(), s) })
 		}}
 	}
 	start := &cobra.Command{
@@ -67,7 +79,7 @@ func serviceCommand() *cobra.Command {
 			}
 			cmd.SilenceUsage = true
 			return withService(func(s *mgr.Service) error {
-				if err := startService(s); err != nil || patience == 0 {
+				if err := startService(cmd.Context(), s); err != nil || patience == 0 {
 					return err
 				}
 				return awaitReady(cmd.Context(), s, patience)
@@ -84,7 +96,9 @@ func serviceCommand() *cobra.Command {
 	endsWith(status, statusExits...)
 	cmd.AddCommand(install, start,
 		verb("uninstall", "Stop the service and remove it", uninstallService),
-		verb("stop", "Stop the service and wait until it has ended", stopService),
+		verb("stop", "Stop the service and wait until it has ended", func(ctx context.Context, s *mgr.Service) error {
+			return stopService(ctx, s)
+		}),
 		status)
 	return cmd
 }
@@ -207,8 +221,8 @@ func withService(do func(*mgr.Service) error) error {
 	return do(s)
 }
 
-func uninstallService(s *mgr.Service) error {
-	if err := stopService(s); err != nil {
+func uninstallService(ctx context.Context, s *mgr.Service) error {
+	if err := stopService(ctx, s); err != nil {
 		return err
 	}
 	if err := s.Delete(); err != nil {
@@ -218,43 +232,93 @@ func uninstallService(s *mgr.Service) error {
 	return nil
 }
 
-func startService(s *mgr.Service) error {
+// controlled is a service as its control manager has it.
+type controlled interface {
+	Query() (svc.Status, error)
+	Start(args ...string) error
+	Control(svc.Cmd) (svc.Status, error)
+}
+
+// startService starts a service that is still ending once it has ended.
+func startService(ctx context.Context, s controlled) error {
+	status, err := queryService(s)
+	if err != nil {
+		return err
+	}
+	if status.State == svc.StopPending {
+		if err := stopService(ctx, s); err != nil {
+			return err
+		}
+	}
 	if err := s.Start(); err != nil && !errors.Is(err, windows.ERROR_SERVICE_ALREADY_RUNNING) {
 		return fmt.Errorf("start service %s: %w", serviceName, err)
 	}
-	return awaitState(s, svc.Running)
+	status, err = pollService(ctx, s, startTime, func(now svc.State) (bool, error) {
+		return now == svc.Running || now == svc.Stopped, nil
+	})
+	if err == nil && status.State == svc.Stopped {
+		return fmt.Errorf("service %s has ended with code %d; see the event log, source %s", serviceName,
+			max(status.Win32ExitCode, status.ServiceSpecificExitCode), serviceName)
+	}
+	return err
 }
 
-func stopService(s *mgr.Service) error {
+// stopService waits for a stop that is under way, too, whoever has asked for it.
+func stopService(ctx context.Context, s controlled) error {
+	notice := time.AfterFunc(stopNotice, func() {
+		fmt.Fprintf(os.Stderr, "service %s is still stopping, for the agent first ends what it does to the host's adapter: "+
+			"it is waited for, up to %v\n", serviceName, stopTime)
+	})
+	defer notice.Stop()
+	_, err := pollService(ctx, s, stopTime, func(now svc.State) (bool, error) {
+		if now == svc.Stopped || now == svc.StopPending {
+			return now == svc.Stopped, nil
+		}
+		if _, err := s.Control(svc.Stop); err != nil && !askAgain(err) {
+			return false, fmt.Errorf("stop service %s: %w", serviceName, err)
+		}
+		return false, nil
+	})
+	return err
+}
+
+// askAgain: the service is about to have another state, which says what to do.
+func askAgain(err error) bool {
+	return errors.Is(err, windows.ERROR_SERVICE_NOT_ACTIVE) || // it has ended
+		errors.Is(err, windows.ERROR_SERVICE_CANNOT_ACCEPT_CTRL) // it starts, or is ending
+}
+
+// pollService asks for the service's state until done says so, or fails.
+func pollService(
+	ctx context.Context, s controlled, patience time.Duration, done func(now svc.State) (bool, error),
+) (svc.Status, error) {
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		status, err := queryService(s)
+		if err != nil {
+			return status, err
+		}
+		ok, err := done(status.State)
+		switch {
+		case ok || err != nil:
+			return status, err
+		case ctx.Err() != nil:
+			return status, fmt.Errorf("service %s is %s: %w", serviceName, stateNames[status.State], ctx.Err())
+		case waiting.Err() != nil:
+			return status, fmt.Errorf("service %s is %s after %v; `weft service status` says when that has changed",
+				serviceName, stateNames[status.State], patience)
+		}
+		signal.Sleep(waiting, servicePoll)
+	}
+}
+
+func queryService(s controlled) (svc.Status, error) {
 	status, err := s.Query()
 	if err != nil {
-		return fmt.Errorf("ask for the state of service %s: %w", serviceName, err)
+		return status, fmt.Errorf("ask for the state of service %s: %w", serviceName, err)
 	}
-	if status.State == svc.Stopped {
-		return nil
-	}
-	if _, err := s.Control(svc.Stop); err != nil && !errors.Is(err, windows.ERROR_SERVICE_NOT_ACTIVE) {
-		return fmt.Errorf("stop service %s: %w", serviceName, err)
-	}
-	return awaitState(s, svc.Stopped)
-}
-
-func awaitState(s *mgr.Service, want svc.State) error {
-	for deadline := time.Now().Add(serviceTime); ; time.Sleep(100 * time.Millisecond) {
-		status, err := s.Query()
-		if err != nil {
-			return fmt.Errorf("ask for the state of service %s: %w", serviceName, err)
-		}
-		switch {
-		case status.State == want:
-			return nil
-		case want == svc.Running && status.State == svc.Stopped:
-			return fmt.Errorf("service %s has ended with code %d; see the event log, source %s", serviceName,
-				max(status.Win32ExitCode, status.ServiceSpecificExitCode), serviceName)
-		case time.Now().After(deadline):
-			return fmt.Errorf("service %s is %s after %v", serviceName, stateNames[status.State], serviceTime)
-		}
-	}
+	return status, nil
 }
 
 var stateNames = map[svc.State]string{
@@ -263,9 +327,9 @@ var stateNames = map[svc.State]string{
 }
 
 func serviceStatus(cmd *cobra.Command, s *mgr.Service) error {
-	status, err := s.Query()
+	status, err := queryService(s)
 	if err != nil {
-		return fmt.Errorf("ask for the state of service %s: %w", serviceName, err)
+		return err
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), stateNames[status.State])
 	if status.State != svc.Running {

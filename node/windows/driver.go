@@ -10,9 +10,15 @@ import (
 	"github.com/weftnet/weft/node/ovsdriver"
 )
 
-// checkDrivers refuses each driver that is installed and could be the uplink's, before the host's connections pause
-// for a network that would not stay.
+// checkDrivers refuses each driver that is installed and could be the uplink's, and several of which none is named,
+// before the host's connections pause for a network that would not stay.
 func (u *sharing) checkDrivers(ctx context.Context) error {
+	if _, _, err := ovsdriver.Installed(u.config.Driver, func(kind ovsdriver.Kind) bool {
+		_, err := u.config.DriverBuild(kind)
+		return err == nil
+	}); err != nil {
+		return err
+	}
 	for _, kind := range ovsdriver.Kinds {
 		if u.config.Driver != "" && u.config.Driver != kind.Name {
 			continue

@@ -3,6 +3,7 @@ package windows_test
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"strings"
 	"testing"
 
@@ -47,7 +48,12 @@ func TestExtensionOfAnUnsoundDriverStaysDisabled(t *testing.T) {
 func TestDriversThatAreNotRefused(t *testing.T) {
 	for name, change := range map[string]func(*windows.Config){
 		"no version": func(c *windows.Config) {
-			c.DriverBuild = func(ovsdriver.Kind) (ovsdriver.Build, error) { return ovsdriver.Build{}, nil }
+			c.DriverBuild = func(kind ovsdriver.Kind) (ovsdriver.Build, error) {
+				if kind.Extension == hnstest.OVSExtension {
+					return ovsdriver.Build{}, nil
+				}
+				return ovsdriver.Build{}, fs.ErrNotExist
+			}
 		},
 		"a file that cannot be read": func(c *windows.Config) {
 			c.DriverBuild = func(ovsdriver.Kind) (ovsdriver.Build, error) { return ovsdriver.Build{}, context.DeadlineExceeded }
