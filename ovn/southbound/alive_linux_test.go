@@ -2,9 +2,14 @@ package southbound
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -66,5 +71,51 @@ func TestANodeWaitsForAServerWithoutRoom(t *testing.T) {
 	unix.Close(conn)
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestOneNodeTriesForAll: however many nodes wait for a server without room, it is tried as often as for one.
+func TestOneNodeTriesForAll(t *testing.T) {
+	const nodes, refusals = 30, 5
+	var trying, tries atomic.Int64
+	servers, ended := make(chan net.Conn, nodes), make(chan error, nodes)
+	g := &Guard{metrics: newMetrics()}
+	var all sync.Once // have come
+	g.dial = func(context.Context) (net.Conn, error) {
+		if trying.Add(1) > 1 {
+			t.Error("two nodes try at the same time")
+		}
+		defer trying.Add(-1)
+		all.Do(func() { // the others then wait, or they try, too
+			for g.door.connected() < nodes {
+				runtime.Gosched()
+			}
+		})
+		if tries.Add(1) <= refusals {
+			return nil, syscall.EAGAIN
+		}
+		inner, server := net.Pipe()
+		servers <- server
+		return inner, nil
+	}
+	for i := range nodes {
+		client, outer := net.Pipe()
+		defer client.Close()
+		go io.Copy(io.Discard, client)
+		go func() { ended <- g.carry(t.Context(), outer, fmt.Sprint("l", i)) }()
+	}
+	for served := 0; served < nodes; {
+		select {
+		case server := <-servers:
+			server.Close()
+		case err := <-ended:
+			if err != nil {
+				t.Fatal(err)
+			}
+			served++
+		}
+	}
+	if n := tries.Load(); n != nodes+refusals {
+		t.Errorf("the server is tried %d times", n)
 	}
 }

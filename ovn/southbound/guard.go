@@ -1,6 +1,7 @@
 package southbound
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -25,6 +26,7 @@ type Guard struct {
 	metrics     *metrics
 	log         *slog.Logger
 	door        door
+	reaching    sync.Mutex // held by the one that connects to the server
 	ledger      ledger
 	pace        pace
 	audience    audience
@@ -149,8 +151,10 @@ var errNoCertificate = errors.New("it didn't provide a certificate")
 const reachEvery = 50 * time.Millisecond
 
 // reach connects to the server. While the server is busy, only a few connections wait for it to take them, and further
-// ones are refused (unix(7), EAGAIN): all nodes that come meanwhile wait here.
+// ones are refused (unix(7), EAGAIN): all nodes that come meanwhile wait here. One of them tries for all.
 func (g *Guard) reach(ctx context.Context) (net.Conn, error) {
+	g.reaching.Lock()
+	defer g.reaching.Unlock()
 	for {
 		server, err := g.dial(ctx)
 		if !errors.Is(err, syscall.EAGAIN) || g.metrics.lives() != nil {
@@ -159,7 +163,7 @@ func (g *Guard) reach(ctx context.Context) (net.Conn, error) {
 		select {
 		case <-time.After(reachEvery):
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return nil, ctx.Err()
 		}
 	}
 }
@@ -182,7 +186,7 @@ func (g *Guard) carry(ctx context.Context, conn net.Conn, node string) error {
 	defer s.life.end()
 	server, err := g.reach(ctx)
 	if err != nil {
-		return fmt.Errorf("reach the Southbound: %w", err)
+		return cmp.Or(context.Cause(ctx), fmt.Errorf("reach the Southbound: %w", err))
 	}
 	defer server.Close()
 	defer context.AfterFunc(ctx, func() { server.Close() })()
